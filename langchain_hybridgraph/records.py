@@ -221,7 +221,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """What a store knows about a chunk in addition to its text, from its metadata or learned since.
+    """Facts about a chunk in addition to its text, from its metadata or learned since.
 
     Times are in Unix seconds, UTC. None means unset, which differs from 0. ``confidence`` and ``utility`` are in
     [0, 1]. ``used_at`` is when the chunk was last useful, ``updated_at`` when it last changed according to its

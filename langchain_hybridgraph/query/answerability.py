@@ -10,8 +10,9 @@ from langchain_hybridgraph.records import Answerability
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import QuestionWords
 
-# Logistic regressions over the questions of thirteen sets, each asked of its own texts and of those of others, with
-# all-MiniLM-L6-v2 and with LSA (benchmarks/README.md). Factors of similarity, matched share and words / 20; constant.
+# Logistic regressions over the questions of thirteen sets, each searched in its own texts and in those of other sets,
+# with all-MiniLM-L6-v2 and with LSA (benchmarks/README.md). Factors of similarity, matched share and words / 20;
+# constant.
 _BOTH = (6.0, 12.0, 4.0, -8.0)
 _WORDS = (0.0, 15.0, 4.0, -5.7)
 _SIMILARITY = (9.0, 0.0, 0.0, -4.4)

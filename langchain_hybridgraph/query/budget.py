@@ -1,4 +1,4 @@
-"""How many of the hits fit into a number of tokens."""
+"""The hits that fit into a number of tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TokenBudget:
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
-            raise ConfigurationError(f"max_tokens is {self.max_tokens}; wanted a whole number from 1, such as 4096")
+            raise ConfigurationError(f"max_tokens must be a whole number from 1, such as 4096, got {self.max_tokens}")
 
     def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
         """The hits that fit, in their order, and what is to be said about it in ``degraded``.

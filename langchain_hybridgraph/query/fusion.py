@@ -46,7 +46,7 @@ class Fusion(Protocol):
 
 @runtime_checkable
 class DependsOnK(Protocol):
-    """A fusion that cannot work without knowing how many hits are wanted."""
+    """A fusion that needs the number of requested hits."""
 
     def for_k(self, k: int) -> Fusion:
         """The fusion to use in a call for k hits."""
@@ -58,7 +58,7 @@ class ScoresOthers(Protocol):
     """A fusion in which a score depends on a chunk's own scores, so that chunks that no list holds have one too."""
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """These chunks, best first, ties by id, by their ``Ranking.scores`` beside the lists' best entries."""
+        """Return these chunks, best first, ties by id, by ``Ranking.scores`` and the best entries of the lists."""
         ...
 
 
@@ -101,7 +101,7 @@ class ReciprocalRankFusion:
     def __post_init__(self) -> None:
         _check_choice("normalize", self.normalize, ("theoretical", "max", "none"))
         if not 0 <= self.rank_constant < math.inf:
-            raise ConfigurationError(f"rank_constant is {self.rank_constant!r}; wanted a number from 0, such as 60")
+            raise ConfigurationError(f"rank_constant must be a number from 0, such as 60, got {self.rank_constant!r}")
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`."""
@@ -192,7 +192,7 @@ class ConvexCombination:
             return candidates.keys()
         least, most = self._bounds(rankings, candidates)
         if np.isnan(least).any():
-            return candidates.keys()  # a score that is no number is for the pipeline to find
+            return candidates.keys()  # the pipeline reports a score that is NaN
         # Sums in another order may differ in the last digits.
         reached = most >= np.partition(least, -n)[-n] - 1e-9
         return set(compress(candidates, reached.tolist()))
@@ -334,7 +334,7 @@ class Concat:
 
     def __post_init__(self) -> None:
         if self.quota is not None and self.quota < 1:
-            raise ConfigurationError(f"quota is {self.quota!r}; wanted a whole number from 1, such as 3")
+            raise ConfigurationError(f"quota must be a whole number from 1, such as 3, got {self.quota!r}")
 
     def for_k(self, k: int) -> Concat:
         """With the quota that is given, else the one that fits k."""
@@ -381,9 +381,9 @@ def check_weights(weights: Sequence[float]) -> None:
     """
     said = ", ".join(f"{weight:g}" for weight in weights)
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-        raise ConfigurationError(f"the weights are {said}; wanted finite numbers from 0, such as 0.7 and 0.3")
+        raise ConfigurationError(f"the weights must be finite numbers from 0, such as 0.7 and 0.3, got {said}")
     if weights and not any(weights):
-        raise ConfigurationError(f"the weights are {said}; wanted one above 0, or nothing is searched")
+        raise ConfigurationError(f"at least one weight must be above 0, or nothing is searched, got {said}")
 
 
 # -- what the fusions share -----------------------------------------------------------------------------------
@@ -467,11 +467,11 @@ def _check_background(source: str, background: Any) -> None:
         usable = False
     if not usable:
         raise ConfigurationError(
-            f"typical[{source!r}] is {background!r}; wanted the mean and the standard deviation of the source's score "
-            "for arbitrary chunks, such as (0.75, 0.03)"
+            f"typical[{source!r}] must be the mean and the standard deviation of the source's score for arbitrary "
+            f"chunks, such as (0.75, 0.03), got {background!r}"
         )
 
 
 def _check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise ConfigurationError(f"{name} is {value!r}; wanted {' or '.join(map(repr, allowed))}")
+        raise ConfigurationError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}")

@@ -1,4 +1,4 @@
-"""Children give way to their parents."""
+"""Replaces children by their parents."""
 
 from __future__ import annotations
 

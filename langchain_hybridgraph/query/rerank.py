@@ -41,7 +41,7 @@ class AsyncReranker(Reranker, Protocol):
     """A reranker that need not occupy a thread while it waits."""
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """What :meth:`Reranker.rerank` gives, awaited."""
+        """Do what :meth:`Reranker.rerank` does, without blocking the event loop."""
         ...
 
 
@@ -83,10 +83,10 @@ def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: 
 def _checked(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[float | None]:
     name = type(reranker).__name__
     if len(scores) != len(hits):
-        raise ValueError(f"{name} gave {len(scores)} scores for {len(hits)} hits; one per hit is wanted")
+        raise ValueError(f"{name} must return one score per hit, got {len(scores)} scores for {len(hits)} hits")
     given = [None if score is None else float(score) for score in scores]
     if any(score is not None and math.isnan(score) for score in given):
-        raise ValueError(f"{name} gave NaN as a score; a number is wanted, or None where there is none")
+        raise ValueError(f"{name} must return numbers, or None for a hit without a score, got NaN")
     return given
 
 
@@ -156,7 +156,7 @@ class TextReranker:
     filters: bool = False
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """What the function says of the texts."""
+        """Return the function's scores of the texts."""
         return self.score(query, [hit.chunk.text for hit in hits])
 
 

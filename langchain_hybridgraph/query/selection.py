@@ -1,4 +1,4 @@
-"""Which of the hits come back: threshold, diversity, share per document, k."""
+"""Selection of the hits of the result: threshold, diversity, share per document, k."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked of the hits besides their rank.
+    """Conditions for the hits of the result, in addition to their rank.
 
-    ``min_score``: hits with a lower score are left out, equal is enough. ``mmr_lambda``: order by maximal marginal
-    relevance, 1 looks at the score only, 0 at the difference from what was chosen before; None leaves the order as it
-    is. ``per_document``: at most so many hits of one document. ``graph_slots``: so many of the k places are for hits
-    that were reached over edges, as far as there are any; the last of the others give way. Raises ConfigurationError
-    for values outside.
+    ``min_score``: hits with a lower score are left out; an equal one is enough. ``mmr_lambda``: order by maximal
+    marginal relevance; 1 considers the score only, 0 only the difference from the hits chosen before; None keeps the
+    order. ``per_document``: maximum number of hits of one document. ``graph_slots``: number of the k places reserved
+    for hits that were reached over edges, as far as there are any; they replace the last of the other hits. Raises
+    ConfigurationError for values outside their ranges.
     """
 
     min_score: float = 0.0
@@ -37,13 +37,13 @@ class Selection:
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.min_score):
-            raise ConfigurationError(f"min_score is {self.min_score}; wanted a number, scores lie in [0, 1]")
+            raise ConfigurationError(f"min_score must be a number (scores are in [0, 1]), got {self.min_score}")
         if self.mmr_lambda is not None and not 0 <= self.mmr_lambda <= 1:
-            raise ConfigurationError(f"mmr_lambda is {self.mmr_lambda}; wanted a number from 0 to 1, such as 0.7")
+            raise ConfigurationError(f"mmr_lambda must be a number from 0 to 1, such as 0.7, got {self.mmr_lambda}")
         if self.per_document is not None and self.per_document < 1:
-            raise ConfigurationError(f"per_document is {self.per_document}; wanted a whole number from 1, or None")
+            raise ConfigurationError(f"per_document must be a whole number from 1, or None, got {self.per_document}")
         if self.graph_slots < 0:
-            raise ConfigurationError(f"graph_slots is {self.graph_slots}; wanted a whole number from 0")
+            raise ConfigurationError(f"graph_slots must be a whole number from 0, got {self.graph_slots}")
 
 
 def select_hits(

@@ -1,4 +1,4 @@
-"""Where candidates come from: the vector side and the keyword side of a store, and a session."""
+"""Sources of candidates: the vector search and the keyword search of a store, and a session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Source(Protocol):
 
     @property
     def weight(self) -> float:
-        """What its ranks or scores count, relative to the other sources."""
+        """Weight of its ranks or scores, relative to the other sources."""
         ...
 
     def search(self, query: Query, n: int) -> Effect | None:
@@ -118,7 +118,7 @@ class TimedVectorSource:
 
     @property
     def store(self) -> SearchesVectors:
-        """What is searched."""
+        """Store that is searched."""
         return self.all.store
 
     def search(self, query: Query, n: int) -> Effect | None:
@@ -160,7 +160,7 @@ class SessionSource:
     name: str = "session"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Look up the turns; what is asked plays no part."""
+        """Return the call that reads the turns; the text of the query is not used."""
         call = self.turns(query)
         awaited = call.arun
 
@@ -178,13 +178,13 @@ class SessionSource:
         return call._replace(run=lambda: found(call.run()), arun=None if awaited is None else afound)
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Of what is no turn nothing is known."""
+        """Return None: only turns have a score."""
         return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedSource:
-    """The first chunks of the query's scope, in the order of the store; what is asked plays no part."""
+    """The first chunks of the query's scope, in the order of the store; the text of the query is not used."""
 
     store: object
     listing: Callable[[Scope, int], SourceResult]
@@ -197,7 +197,7 @@ class ListedSource:
         return Effect(self.name, partial(self.listing, scope, n), lane=lane_of(self.name, self.store))
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Of what is not listed nothing is known."""
+        """Return None: only listed chunks have a score."""
         return None
 
 

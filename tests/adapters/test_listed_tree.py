@@ -130,7 +130,7 @@ def test_texts_that_come_and_go_later(changing):
     store.add_documents([Document("a zebra with stripes", id="z", metadata={"uri": "zoo/zebra.md"})])
     assert retriever.find("zebra", target_uri="zoo").contexts[0].uri == "zoo/zebra.md"
     store.delete(["z"])
-    with pytest.raises(ConfigurationError, match="nothing that the call may see lies under 'zoo'"):
+    with pytest.raises(ConfigurationError, match="the call can see nothing under 'zoo'"):
         retriever.find("zebra", target_uri="zoo")
 
 

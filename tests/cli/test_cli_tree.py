@@ -174,7 +174,7 @@ def test_a_uri_that_is_not_there(index):
     for verb in (["find", "x"], ["tree"]):
         done = hybridgraph(*verb, "--index", index, "--under", "libb")
         assert done.exit_code in (1, 2)
-        assert "nothing that the call may see lies under 'libb'; did you mean 'lib'?" in done.stderr
+        assert "the call can see nothing under 'libb'; did you mean 'lib'?" in done.stderr
 
 
 def test_tree_beside_a_writer(index):

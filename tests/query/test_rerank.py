@@ -100,7 +100,9 @@ def test_only_a_reranker_that_filters_drops():
 @pytest.mark.parametrize("scores", [[0.1], [0.1, 0.2, 0.3], []])
 def test_the_number_of_scores_must_be_right(scores, reranker):
     """Fewer or more scores than hits are an error, never a guess which is meant."""
-    with pytest.raises(ValueError, match=f"TextReranker gave {len(scores)} scores for 2 hits"):
+    with pytest.raises(
+        ValueError, match=f"TextReranker must return one score per hit, got {len(scores)} scores for 2 hits"
+    ):
         apply_scores([hit("a"), hit("b")], scores, reranker)
 
 

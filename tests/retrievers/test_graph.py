@@ -845,7 +845,7 @@ def test_a_bfs_alone_is_the_shorthand():
         ({"preset": "best"}, "evidence"),
         ({"graph": {"seed_k": 0}}, "greater than or equal to 1"),
         ({"edges": ["a", "b"]}, "list of Edge"),
-        ({"graph": {"hop_decay": 0.5}}, r"wanted a list of numbers by hop, such as \[1, 0.7, 0.5\]"),
+        ({"graph": {"hop_decay": 0.5}}, r"must be a list of numbers by hop, such as \[1, 0.7, 0.5\]"),
         ({"graph": {"seed_keyword_weight": 2}}, "less than or equal to 1"),
         ({"max_hops": -1}, "greater than or equal to 0"),
         ({"graph": {"min_weight": 3}}, "less than or equal to 1"),

@@ -1,4 +1,4 @@
-"""Puts a person's name in the place of "he" and "she"."""
+"""Replaces "he" and "she" by a person's name."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _without_lead(name: str) -> str:
 
 
 def _put(pronoun: re.Match[str], name: str) -> str:
-    """The name in the place of the pronoun, as an owner where it owns something."""
+    """Return the name that replaces the pronoun, as a possessive where the pronoun is one."""
     said = pronoun[1].lower()
     owns = said in ("his", "hers") or (said == "her" and pronoun["owns"] is not None)
     return f"{name}'s" if owns else name

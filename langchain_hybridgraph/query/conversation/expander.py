@@ -1,4 +1,4 @@
-"""What an expander is, and what it gives."""
+"""The interface of expanders, and the question that they return."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Said(Protocol):
 
     @property
     def text(self) -> str:
-        """What was said."""
+        """Text of the turn."""
         ...
 
     @property
     def line(self) -> str:
-        """The same with its speaker."""
+        """Text of the turn with its speaker."""
         ...
 
 
@@ -59,7 +59,7 @@ class AsyncExpander(Protocol):
     """An expander that waits for something."""
 
     def acall(self, query: str, history: Sequence[Said], /) -> Awaitable[ExpandedQuery | str]:
-        """The same, awaited."""
+        """Do what calling the expander does, without blocking the event loop."""
         ...
 
 
@@ -67,4 +67,4 @@ def at_least_one(whose: str, **settings: int) -> None:
     """Raises ConfigurationError for a setting below 1."""
     for name, value in settings.items():
         if value < 1:
-            raise ConfigurationError(f"{whose}({name}={value!r}): wanted is a whole number from 1")
+            raise ConfigurationError(f"{name} of {whose} must be a whole number from 1, got {value!r}")

@@ -17,24 +17,24 @@ _SPEAKERS = {
     "assistant": ASSISTANT, "ai": ASSISTANT, "agent": ASSISTANT, "bot": ASSISTANT, "model": ASSISTANT,
     "chatbot": ASSISTANT, "answer": ASSISTANT,
 }  # fmt: skip
-# Neither a question nor an answer: what a conversation is about does not stand in instructions and raw results.
+# Neither questions nor answers: instructions and raw results do not tell the topic of a conversation.
 _UNSAID = frozenset({"system", "developer", "tool", "function", "remove"})
 _LABEL = re.compile(rf"\s*({'|'.join([*_SPEAKERS, *_UNSAID])})\s*[:：]\s*", re.IGNORECASE)
 # A call of tools may come without any text; then nothing was said.
 _CONTENTS = ("content", "text", "tool_calls", "function_call")
-# Of a longer history the first and the last turns are read: who asks on seldom means what lies between.
+# The first and the last turns of a longer history are read: follow-up questions seldom refer to those between.
 _FIRST, _LAST = 5, 45
 _WANTED = (
-    'wanted is a list of texts, (role, text) pairs, {"role": …, "content": …} or LangChain messages, oldest first, '
+    'expected a list of texts, (role, text) pairs, {"role": …, "content": …} or LangChain messages, oldest first, '
     'such as ["User: Which car is red?", "Assistant: The roadster."]'
 )
 
 
 class Turn(NamedTuple):
-    """What somebody said.
+    """One message of a conversation.
 
-    ``speaker`` is ``"user"``, ``"assistant"``, another role as it was given, or "" where none was. ``line`` is the
-    turn with its speaker, as it was given if it was one text.
+    ``speaker`` is ``"user"``, ``"assistant"``, another role as it was passed, or "" if there was none. ``line`` is the
+    turn with its speaker, unchanged if it was passed as one text.
     """
 
     speaker: str

@@ -12,9 +12,9 @@ from langchain_hybridgraph.query.conversation.coreference import with_name
 from langchain_hybridgraph.query.conversation.expander import ExpandedQuery, Said, at_least_one
 from langchain_hybridgraph.text.function_words import function_words
 
-# Characters of a turn that are looked at: what a turn is about stands at its beginning.
+# Characters of a turn that are read: its topic is at its beginning.
 _TURN = 1_000
-_DISTINCT = 4  # a question with so many words of its own stands by itself
+_DISTINCT = 4  # a question with this number of content words is complete
 _FROM_ANSWER = 8
 _STEM = 5  # letters in which most forms of a word agree
 _GOES_ON = re.compile(
@@ -35,20 +35,20 @@ _POINTS_BACK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HistoryTerms:
-    """A question with what it leaves to the conversation, if it leaves anything: the default, without a model.
+    """Completes a question from the conversation if it needs context: the default, without a model.
 
-    A question leans on what was said when it has little to say itself: with up to two words that are no function
-    words it leans wholly ("and its price?", "What about transplant?"), with three by half, with four it stands by
-    itself and stays as it is, but for a "he" or "she" in it, which become the name of the only person who may be meant
-    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A short question may change the topic,
-    too.
-    So unless it says that it goes on, by how it begins or by a word such as "it" or "other", one that leans by half has
-    to share a word with what it leans on, and one that leans wholly ("How old is the moon?") is not ``sure``.
+    The fewer content words a question has, the more context it needs: with up to two content words it depends fully on
+    the conversation ("and its price?", "What about transplant?"), with three by half. A question with four is complete
+    and stays as it is, except that a "he" or "she" in it is replaced by the name of the only possible person
+    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A short question may also change the
+    topic. So unless its first word or a word such as "it" or "other" refers back, a question that depends by half has
+    to share a word with its context, and a question that depends fully ("How old is the moon?") is not ``sure``.
 
-    Then ``context`` is the first and the last question and the last answer, and ``text`` the question with at most
-    ``most`` words of them that it lacks: those of the questions, then of the answer, names first. ``weight`` is the
-    share of the context when the question leans wholly. Function words of 19 languages are known; Chinese, Japanese
-    and Thai, which write without spaces, are counted by letters. Raises ConfigurationError for a weight outside [0, 1].
+    ``context`` is the first and the last question and the last answer, and ``text`` is the question with at most
+    ``most`` words of these that it lacks: words of the questions first, then of the answer, names first. ``weight`` is
+    the share of the context when the question depends fully on it. Function words of 19 languages are known; Chinese,
+    Japanese and Thai, which are written without spaces, are counted by letters. Raises ConfigurationError for a weight
+    outside [0, 1].
 
     Measured in benchmarks/README.md: it closes the gap between the last turn alone and a human's rewrite.
 
@@ -69,7 +69,7 @@ class HistoryTerms:
         at_least_one("HistoryTerms", most=self.most)
         if not 0 <= self.weight <= 1:
             raise ConfigurationError(
-                f"HistoryTerms(weight={self.weight!r}): wanted is a number from 0 to 1, such as .5"
+                f"weight of HistoryTerms must be a number from 0 to 1, such as .5, got {self.weight!r}"
             )
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
@@ -87,7 +87,7 @@ class HistoryTerms:
 
 
 def leaning(query: str) -> float:
-    """How far a question leans on what was said before, from 0 to 1: by how few words of it tell something.
+    """Return how much a question depends on earlier turns, from 0 to 1, by its number of content words.
 
     >>> leaning("why?"), leaning("What about Romeo and Juliet?"), leaning("How heavy is the red car?")
     (1.0, 1.0, 0.5)
@@ -99,7 +99,7 @@ def leaning(query: str) -> float:
 
 
 def _goes_on(query: str) -> bool:
-    """Whether a question says that it goes on: by its first word, by a word that points back, or by saying nothing."""
+    """Return whether a question refers back: by its first word, by a pronoun, or because it has no content word."""
     beginning = query[:_TURN]
     return bool(_GOES_ON.match(beginning) or _POINTS_BACK.search(beginning)) or not _telling(beginning)
 
@@ -111,7 +111,7 @@ def _shares_a_word(query: str, context: str) -> bool:
 
 
 def _stem(word: str) -> str:
-    """What forms of a word have in common, roughly."""
+    """Return the approximate common stem of a word's forms."""
     return word.lower()[:_STEM].rstrip("s")
 
 

@@ -24,13 +24,14 @@ _BESIDE = 100
 
 
 class LLMRewrite:
-    """The question as a chat model rewrites it, to be understood without the conversation.
+    """Rewrites the question with a chat model, so that it can be understood without the conversation.
 
-    ``llm`` is any LangChain chat model or LLM; it sees the last ``turns`` turns, the beginning and end of long ones.
-    What models put around a question is left out (:func:`question_in`). Called by itself it raises what the model
-    raises, TimeoutError after ``timeout`` seconds (None waits), and ValueError for an answer that is no question:
-    nothing, a refusal, a remark, more than the conversation has to say; a retriever then searches for the raw question
-    and says ``expander-failed``. Raises ConfigurationError for what has no ``invoke``, and for fewer turns than 1.
+    ``llm`` is any LangChain chat model or LLM; it receives the last ``turns`` turns, and of long turns the beginning
+    and the end. Text that models put around a question is removed (:func:`question_in`). When called directly, it
+    raises the errors of the model, TimeoutError after ``timeout`` seconds (None means no limit), and ValueError for an
+    answer that is not a question: an empty one, a refusal, a remark, or one longer than the conversation. A retriever
+    then searches for the raw question and reports ``expander-failed``. Raises ConfigurationError for an object without
+    ``invoke`` and for fewer than 1 turns.
 
     >>> from langchain_core.language_models import FakeListChatModel
     >>> from langchain_hybridgraph.query.conversation.history import turns
@@ -55,7 +56,7 @@ class LLMRewrite:
         return drive(self._rewritten(query, history), deadline_in(self.timeout))
 
     async def acall(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
-        """The same, awaited."""
+        """Do what calling the expander does, without blocking the event loop."""
         return await adrive(self._rewritten(query, history), deadline_in(self.timeout))
 
     def _rewritten(self, query: str, history: Sequence[Said]) -> Search[ExpandedQuery]:

@@ -42,11 +42,11 @@ _LONGEST = 1_000
 
 
 def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
-    """The question in a model's answer, without what models put around it.
+    """Return the question in a model's answer, without the text that models put around it.
 
     ``answer`` is a text or a message. Thoughts (``<think>``), code fences, JSON, labels ("Rewritten question:"),
-    quotation marks and what follows the first paragraph are left out. Raises ValueError when what is left is no
-    question: nothing, a refusal or a remark, unless ``query`` itself begins like one, and a text of more than
+    quotation marks and everything after the first paragraph are removed. Raises ValueError if the rest is not a
+    question: if it is empty, a refusal or a remark (unless ``query`` itself begins like one), or longer than
     ``longest`` characters.
 
     >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"', "its price?")

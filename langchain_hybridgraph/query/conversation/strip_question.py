@@ -22,9 +22,9 @@ _LEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StripQuestion:
-    """What a question is about: without courtesy, question words and auxiliary verbs at its beginning.
+    """Removes courtesies, question words and auxiliary verbs from the beginning of a question.
 
-    It takes nothing from the history, and knows English. A question of nothing else stays as it is.
+    It takes nothing from the history, and knows English only. A question that consists of nothing else stays as it is.
 
     >>> StripQuestion()("Could you please tell me what the capital of France is?", []).text
     'capital of France is'

@@ -1,4 +1,4 @@
-"""Who is visited when a search walks over edges."""
+"""Traversals: the chunks that a search visits along edges."""
 
 from __future__ import annotations
 

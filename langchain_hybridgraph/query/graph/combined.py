@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CombinedTraversal:
-    """What the evidence reaches, and what a walk reaches from the same seeds; each chunk by the better of the two.
+    """Joins the chunks reached by evidence and by another traversal from the same seeds; the better of the two counts.
 
-    Both begin at the best ``sources`` seeds. A seed that ``beyond`` reaches by no edge tells nothing that its own score
-    does not. The edges are those that ``beyond`` takes.
+    Both begin at the best ``sources`` seeds. A seed that ``beyond`` reaches by no edge keeps its own score. The edges
+    are those that ``beyond`` takes.
 
     >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -47,7 +47,7 @@ class CombinedTraversal:
         return self.evidence.sources
 
     def asked(self, question: Question) -> CombinedTraversal:
-        """The same for a question."""
+        """Return the traversal for a question."""
         return replace(self, evidence=self.evidence.asked(question))
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:

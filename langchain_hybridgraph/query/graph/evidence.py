@@ -41,25 +41,25 @@ MOST_LINKS = 1_000
 
 @dataclass(frozen=True)
 class LinkEvidence(EdgeFilteredTraversal):
-    """What the best ``sources`` seeds name, one hop away, each with how much speaks for it.
+    """Weighs the chunks one hop away from the best ``sources`` seeds by the evidence for each.
 
-    A seed's word counts by its score over the best seed's. It can
+    The evidence of a seed counts by its score divided by the best seed's. A seed can
 
-    - name the title of another document (``title``), times the name's rarity, over the documents of that title and the
-      fourth root of how many documents the seed names;
-    - share an entity with it that at most ``most_common`` edges lead to, times the entity's rarity squared: ``shared``,
-      and ``uncovered`` times how much of the question the chunk has that half of the seeds leave open;
-    - have any other edge with it (``link``), over the fourth root of how many the seed has.
+    - name the title of another document (``title``): times the rarity of the name, divided by the number of documents
+      with that title and by the fourth root of the number of documents that the seed names;
+    - share an entity to which at most ``most_common`` edges lead (``shared``): times the squared rarity of the entity,
+      plus ``uncovered`` times the share of the question that the chunk has and half of the seeds lack;
+    - have any other edge to it (``link``), divided by the fourth root of the number of edges of the seed.
 
-    How sure a mention is counts by the fourth root of its weight. Besides, the question itself can name a title
+    The confidence of a mention counts by the fourth root of its weight. The question itself can also name a title
     (``named``), times its rarity.
 
-    Of one kind the strongest counts, and the kinds are joined as independent evidence: 1 − Π (1 − strength). Beside the
-    seeds the ``max_nodes`` chunks are reached for which most speaks, their similarity to the question included. The
-    rarity of a name that n of N chunks mention is ln(N / n) / ln N.
+    The strongest evidence of each kind counts, and the kinds are joined as independent evidence: 1 − Π (1 − strength).
+    In addition to the seeds, the ``max_nodes`` chunks with the most evidence are reached, with their similarity to the
+    question included. The rarity of a name that n of N chunks mention is ln(N / n) / ln N.
 
-    The joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975), rarity is inverse
-    document frequency (Spärck Jones 1972); the strengths were measured (benchmarks/README.md).
+    The formula for joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975); rarity
+    is inverse document frequency (Spärck Jones 1972); the strengths were measured (benchmarks/README.md).
 
     >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -92,7 +92,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         for name in ("title", "shared", "named", "link"):
             check_share(name, getattr(self, name))
         if not 0 <= self.uncovered < np.inf:
-            raise ConfigurationError(f"uncovered is {self.uncovered!r}; wanted a number from 0, such as 2")
+            raise ConfigurationError(f"uncovered must be a number from 0, such as 2, got {self.uncovered!r}")
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
@@ -110,11 +110,11 @@ class LinkEvidence(EdgeFilteredTraversal):
         return Walk(led.arrived(graph, scores, score, vector))
 
     def asked(self, question: Question) -> LinkEvidence:
-        """The same for a question."""
+        """Return the traversal for a question."""
         return replace(self, question=question)
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
-        """What speaks for chunks, of each kind the strongest; the shared entities first, by their rarity alone."""
+        """Return the strongest evidence of each kind; shared entities come first, by their rarity alone."""
         nodes = graph.nodes(sources)
         there = np.flatnonzero(nodes >= 0)
         links = graph.links(nodes[there])
@@ -139,7 +139,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return np.array([known.get(id, 0.0) for id in ids], np.float64)
 
     def _named(self, graph: Graph) -> _Evidence:
-        """The documents whose titles stand in the question."""
+        """Return the documents whose titles are in the question."""
         names = self.question.names
         titles = graph.nodes([TITLE + name for name in names])
         there = np.flatnonzero(titles >= 0)
@@ -176,12 +176,12 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(pairs.source, pairs.node, strength)
 
     def _linked(self, links: NeighborEdges) -> _Evidence:
-        """What the sources have any other edge with."""
+        """Return the chunks that have any other edge with the sources."""
         strength = self.link * links.weight * _shared_out(links.origin, links.node)
         return _Evidence(links.origin, links.node, strength)
 
     def _chosen(self, graph: Graph, found: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
-        """What is found of seeds, and of the ``max_nodes`` others for which most speaks, the similarity included."""
+        """Return the seeds, and the ``max_nodes`` other chunks with the most evidence, similarity included."""
         if len(found.node) <= self.max_nodes:
             return found
         is_seed = np.isin(found.node, graph.nodes(list(seeds)))
@@ -198,7 +198,7 @@ class LinkEvidence(EdgeFilteredTraversal):
 
 
 class _Evidence(NamedTuple):
-    """That a source speaks for a chunk, and how strongly, as arrays of one length; ``source`` is a place among them."""
+    """Evidence of sources for chunks, as arrays of equal length; ``source`` is a position in the sources."""
 
     source: Nodes
     node: Nodes
@@ -318,7 +318,7 @@ def _strongest(found: _Evidence) -> _Evidence:
 
 
 def _told(found: _Evidence, worth: Weights) -> _Evidence:
-    """The same, as strong as what a source says counts."""
+    """Return the evidence multiplied by the scores of its sources."""
     return found._replace(strength=found.strength * worth[found.source])
 
 
@@ -349,7 +349,7 @@ class _Led(NamedTuple):
         *,
         is_lifting: bool,
     ) -> _Led:
-        """What was found, and the other seeds; a source begins at another only where that adds to what it has."""
+        """Return the reached chunks and the other seeds; a path between two sources must add evidence."""
         known = set(ids)
         others = [id for id in seeds if id not in known]
         rooted = () if is_lifting else set(sources)

@@ -26,27 +26,27 @@ from langchain_hybridgraph.records import Edge, EdgeFilter, FusedCandidate, Hit
 from langchain_hybridgraph.stores.protocols import implements
 
 Candidates = Literal["all", "reached"]
-# So many edges of its path, from its end on, stand in a hit's ``graph_context``.
+# Number of edges of a hit's path, from its end, that ``graph_context`` describes.
 CONTEXT = 3
-# The share of the question that chunks have of some of its words, by id.
+# Returns the share of the question's words that chunks have, by id, for some of these words.
 Coverage = Callable[[str, Sequence[str]], Mapping[str, float]]
-# Scores that differ by less may change places by rounding.
+# Scores that differ by less may be ordered either way, because of rounding.
 _LEAST = 1e-9
-# Where a chunk would be that no walk comes to.
+# Number of hops to a chunk that the traversal does not reach.
 _NOWHERE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """How a search goes on over edges.
+    """The settings of the ``expand`` stage.
 
-    The walk begins at the best ``seed_k`` hits that pass ``seed_filter`` and have any of ``seed_labels``, or at
-    ``seed_ids`` instead. It continues over edges of at least ``min_weight`` (and the traversal's own minimum).
+    The traversal begins at the best ``seed_k`` hits that pass ``seed_filter`` and have any of ``seed_labels``, or at
+    ``seed_ids`` instead. It follows edges of at least ``min_weight`` (and of the traversal's own minimum).
 
-    With ``candidates="all"`` the hits that are not seeds stay candidates. With ``"reached"``, and always with
-    ``seed_ids``, only seeds and the chunks that edges reached come back, and names in the question lead nowhere.
-    ``names`` returns the normalised names in a question, for a traversal that uses them.
-    ``is_requested`` is False for a walk that no setting requested.
+    With ``candidates="all"`` hits that are not seeds stay candidates. With ``"reached"``, and always with ``seed_ids``,
+    the result has only seeds and the chunks that edges lead to, and names in the question are not followed. ``names``
+    returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is False for an
+    expansion that no setting requested.
 
     Raises ConfigurationError for a seed_k below 1, empty seed_ids and an unknown value of candidates.
     """
@@ -141,10 +141,10 @@ class Expansion:
     def strengths(
         self, own: Mapping[str, FusedCandidate], candidates: Iterable[str], cosines: Mapping[str, float]
     ) -> dict[str, float]:
-        """What each candidate counts as a seed.
+        """Return the score of each candidate as a seed.
 
-        It is the cosine for a graph score that compares it with those of expanded chunks, else the search's ``own``
-        score; what has neither is left out.
+        It is the cosine for a graph score that compares it with the cosines of expanded chunks, otherwise the search's
+        ``own`` score. Candidates with neither are left out.
         """
         if not by_similarity(self.score):
             cosines = {}
@@ -191,13 +191,12 @@ class Expansion:
     def rivals(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
     ) -> dict[str, int]:
-        """How many chunks may come before each seed wherever the walk leads.
+        """Return the number of chunks that may come before each seed, wherever edges lead.
 
-        Seeds of which that is not known are left out.
-        ``own`` is the search's score of each candidate, ``strength`` what it counts as a seed; ``seeds`` are best
-        first. A score that is mixed in lifts nothing above the best of the search. Any other score gives seeds at least
-        what they have for being one; if it says how much a chunk beyond them can have (``at_most``), the seeds that
-        have more are only behind each other and behind hits that are not seeds.
+        Seeds for which it is unknown are left out. ``own`` are the search's scores of the candidates, ``strength``
+        their scores as seeds; ``seeds`` are best first. A score that is mixed in lifts nothing above the best of the
+        search. With any other score, a seed has at least its score for being a seed. If the score limits that of other
+        chunks (``at_most``), the seeds above the limit are only behind each other and behind hits that are not seeds.
         """
         if not seeds:
             return {}
@@ -237,7 +236,7 @@ class Expansion:
         return fused._replace(parts=parts_of(self.score, fused.score, reached.hops, own))
 
     def _alone(self, arrived: ReachedChunk) -> FusedCandidate:
-        """What a walk whose score takes the place of the search's own says of a chunk; a seed's has its parts."""
+        """Return a reached chunk whose graph score replaces the search's score; a seed has its parts."""
         value = arrived.value
         parts = {"graph": value} if arrived.hops else parts_of(self.score, value, 0, value)
         return FusedCandidate(arrived.id, value, parts)

@@ -31,18 +31,19 @@ if TYPE_CHECKING:
 # all of them in 7 to 19. Looking at as many edges without regard to the mass that waits for them finds fewer.
 @dataclass(frozen=True)
 class PersonalizedPageRank(EdgeFilteredTraversal):
-    """Random walks that begin at the seeds, by their scores, and begin anew with probability 1 − damping per link.
+    """Scores chunks by random walks from the seeds.
 
-    Entities are nodes of the walk beside chunks. A chunk passes its mass to what it is linked with by weight; an
-    entity's weight is divided by degree^``rarity``, and a node of more than ``hub_degree`` edges passes on so much
-    less. The mass is pushed from the seeds, and from nodes that have ``tolerance`` for every edge of theirs, largest
-    first, until ``max_touched`` edges were looked at (``capped`` says so): the cost depends on the neighbourhood, not
-    on the graph. With a tolerance near 0 it is PageRank (Page et al. 1999; networkx.pagerank), otherwise no node lacks
-    more than tolerance times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS
-    2006).
+    Walks begin at the seeds, by their scores, and restart with probability 1 − damping per link.
 
-    The ``max_nodes`` chunks of largest mass are reached. A chunk's path is the one along which most mass came. An
-    entity can be a seed, too; it is not in what is reached, and the chunks that mention it begin their paths.
+    Entities are nodes in addition to chunks. A chunk passes its mass to its neighbours by weight; an entity's weight is
+    divided by degree^``rarity``, and a node with more than ``hub_degree`` edges passes on proportionally less. The mass
+    is pushed from the seeds, and then from the nodes that have more than ``tolerance`` per edge, largest first, until
+    ``max_touched`` edges were read (reported as ``capped``). So the cost depends on the neighbourhood, not on the
+    graph. With a tolerance near 0 this is PageRank (Page et al. 1999; networkx.pagerank), otherwise no node lacks more
+    than tolerance times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
+
+    The ``max_nodes`` chunks of largest mass are reached. A chunk's path is the one that brought most mass. An entity
+    can be a seed, too; it is not among the reached chunks, and the chunks that mention it begin their paths.
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -68,7 +69,9 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
         if self.damping == 1:
             raise ConfigurationError("damping is 1, so that the walks never end; wanted less, such as 0.5")
         if not 0 < self.tolerance < 1:
-            raise ConfigurationError(f"tolerance is {self.tolerance!r}; wanted a number between 0 and 1, such as 1e-4")
+            raise ConfigurationError(
+                f"tolerance must be a number between 0 and 1, such as 1e-4, got {self.tolerance!r}"
+            )
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
@@ -81,9 +84,9 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
 
 
 class _Neighbourhood:
-    """What the mass has come to: nodes by a number of their own, and the links along which it is passed on.
+    """Nodes that have received mass, numbered from 0, and the links along which mass is passed on.
 
-    The first nodes are the seeds. ``mass`` was passed on already, ``waiting`` not yet.
+    The first nodes are the seeds. ``mass`` has been passed on, ``waiting`` has not.
     """
 
     def __init__(self, graph: Graph, how: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
@@ -170,9 +173,9 @@ class _Neighbourhood:
 
 
 class _Report:
-    """What came of the walk: the chunks of largest mass, and how they were reached.
+    """The result of a walk: the chunks of largest mass, and how they were reached.
 
-    Numbers are those of the neighbourhood; seeds that are not in the graph have those after its last.
+    Numbers are those of the neighbourhood; seeds that are not in the graph come after its last number.
     """
 
     def __init__(self, graph: Graph, near: _Neighbourhood, lost: _Seeds, seeds: _Seeds) -> None:
@@ -203,7 +206,7 @@ class _Report:
         return Walk(tuple(sorted(reached, key=best_first)), self._near.capped)
 
     def _heaviest(self, n: int) -> Nodes:
-        """The n chunks of largest mass beside the seeds, ties by id."""
+        """Return the n chunks of largest mass other than the seeds, ties by id."""
         others = self._is_chunk & (self._flow > 0)
         others[self._seeds] = False
         numbers, heaviness = np.flatnonzero(others), rank(self._flow[others])
@@ -304,7 +307,7 @@ class _Step(NamedTuple):
 
 
 class _Seeds(NamedTuple):
-    """Where the walks begin; ``shares`` says how many of them begin where, and sums to 1 over all seeds."""
+    """The starts of the walks; ``shares`` is the share of walks that begin at each, and sums to 1 over all seeds."""
 
     ids: list[str]
     scores: Weights

@@ -38,9 +38,10 @@ class ReachedChunk(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What a walk reached, seeds included, best first, ties by id.
+    """The chunks that a traversal reached, seeds included, best first, ties by id.
 
-    ``capped``: there was more than ``max_nodes`` let in. ``converged``: it ended early, as its best did not change.
+    ``capped`` tells whether more than ``max_nodes`` chunks could be reached, ``converged`` whether the traversal ended
+    early because its best chunks did not change.
     """
 
     reached: tuple[ReachedChunk, ...]
@@ -67,10 +68,10 @@ class Traversal(Protocol):
 
 
 class Question(NamedTuple):
-    """What a traversal may know of the question.
+    """The question as a traversal may use it.
 
-    ``names`` are normalised. ``covered`` says of each of some chunks how much it has of what the best hits leave open,
-    as a share of the whole question; what has nothing may be missing, and without words it is None.
+    ``names`` are normalised. ``covered`` returns, for some chunks, the share of the question that they have and the
+    best hits lack; chunks with nothing may be left out. It is None without a keyword index.
     """
 
     names: Sequence[str] = ()
@@ -83,7 +84,7 @@ class AsksQuestions(Protocol):
 
     @property
     def sources(self) -> int:
-        """How many of the seeds."""
+        """Number of seeds that are used."""
         ...
 
     def asked(self, question: Question) -> Traversal:
@@ -93,11 +94,11 @@ class AsksQuestions(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeFilteredTraversal:
-    """What every traversal takes: which edges, and at most how many chunks beside the seeds.
+    """The settings that every traversal has: which edges it follows, and how many chunks it adds to the seeds at most.
 
     ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` are those of
-    :class:`~langchain_hybridgraph.records.EdgeFilter`. A relation that no edge has leads nowhere; the answer then says
-    ``unknown-relation``. ``keeps_seeds`` says that no edge makes a seed worth less than it is without any.
+    :class:`~langchain_hybridgraph.records.EdgeFilter`. A relation that no edge has leads nowhere, and is reported as
+    ``unknown-relation``. ``keeps_seeds`` tells that no edge lowers the score of a seed.
     """
 
     direction: Literal["out", "in", "both"] = "out"
@@ -109,7 +110,7 @@ class EdgeFilteredTraversal:
 
     def __post_init__(self) -> None:
         if isinstance(self.relations, str):
-            raise ConfigurationError(f"relations is {self.relations!r}; wanted a list such as [{self.relations!r}]")
+            raise ConfigurationError(f"relations must be a list such as [{self.relations!r}], got {self.relations!r}")
         if self.relations is not None:
             object.__setattr__(self, "relations", frozenset(self.relations))
         check_whole("max_nodes", self.max_nodes, least=0)
@@ -193,9 +194,9 @@ class PathSearch:
         floor: float = 0.0,
         width: int | None = None,
     ) -> Walk:
-        """What is reached ring by ring from the seeds, each ring an edge beyond the one before, ``hops`` of them.
+        """Return the chunks reached ring by ring from the seeds, up to ``hops`` edges away.
 
-        Only the best ``frontier`` of a ring are walked on from; the others are :meth:`grow`'s.
+        Only the best ``frontier`` chunks of a ring are expanded; :meth:`grow` has the others.
         """
         ring = self.seeds
         for _ in range(hops):
@@ -239,7 +240,7 @@ class PathSearch:
         return np.sort(np.concatenate([sure, tied]))
 
     def standing(self, places: Nodes) -> Mask:
-        """Which of these paths are still the best ones to where they end."""
+        """Return the mask of these paths that are still the best ones to their last node."""
         best: Mask = self._known.path[self._known.where(self.paths.node[places])] == places
         return best
 
@@ -249,7 +250,7 @@ class PathSearch:
         return frozenset(self.paths.node[self.best(self.paths, standing, n)].tolist())
 
     def walk(self, *, converged: bool = False) -> Walk:
-        """What was reached."""
+        """Return the reached chunks."""
         lost = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
         ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
         values = np.nan_to_num(self.paths.value)
@@ -267,7 +268,7 @@ class PathSearch:
         return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
-        """The paths that go on from these by one edge, several to a node, by node; and the places of those known."""
+        """Return the paths that are one edge longer, several per node, by node, and the places of known nodes."""
         # Without room only better paths to what is known count; once there is known to be more, nothing else is asked.
         is_full = self._room == 0 and self.capped
         graph = self._graph.restricted_to(self._known.node) if is_full else self._graph
@@ -304,7 +305,7 @@ class PathSearch:
         return self._with_values(found), known
 
     def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
-        """Which of the edges, from these places of the frontier, lead back to where their path has been."""
+        """Return the mask of edges that lead back to a node of their own path, by places in the frontier."""
         back = np.zeros(len(node), np.bool_)
         while (frontier >= 0).any():
             back |= np.where(frontier >= 0, self.paths.node[frontier], -1)[origin] == node
@@ -345,7 +346,7 @@ class PathSearch:
         return self._first_by_name(found, best, again) if again.any() else best
 
     def _first_by_name(self, found: Paths, places: Nodes, again: Mask) -> Nodes:
-        """Of these places by node the one to each node whose chunk before has the least id."""
+        """Return, of these places by node, the one to each node whose previous chunk has the smallest id."""
         many = again | np.append(again[1:], False)
         tied = places[many]
         came_by, where = np.unique(self.paths.node[found.before[tied]], return_inverse=True)
@@ -355,11 +356,11 @@ class PathSearch:
         return places[~again]
 
     def _is_ahead(self, found: Paths, known: Nodes) -> Mask | bool:
-        """Which paths begin at a better seed than any known to the same node, where that may win further out."""
+        """Return the mask of paths from a better seed than any known path to the node, if that may win later."""
         return found.seed > self._known.seed[known] if chosen_by(self._score) == "seed" else False
 
     def _is_better(self, found: Paths, known: Nodes) -> Mask:
-        """Which paths are better than the best that is known to the same node; ``known`` is its place, or -1."""
+        """Return the mask of paths that are better than the known path to their node; ``known`` is its place, or -1."""
         best = self._known.path[known]
         value, hops = self.paths.rank[best], self.paths.hops[best]
         more, equal = found.rank > value, found.rank == value
@@ -369,7 +370,7 @@ class PathSearch:
         return is_better
 
     def _with_room(self, found: Paths, places: Nodes, known: Nodes) -> Nodes:
-        """Of these places those of paths to known nodes, and the best of those to new ones that there is room for."""
+        """Return the places of paths to known nodes, and of the best paths to new nodes within ``max_nodes``."""
         is_new = known[places] < 0
         new = places[is_new]
         let_in = self.best(found, new, self._room)
@@ -399,7 +400,7 @@ class _Known(NamedTuple):
         return np.where(self.node[places] == nodes, places, -1)
 
     def with_paths(self, found: Paths, places: Nodes, paths: Nodes, better: Mask) -> _Known:
-        """The same after these paths, one to a node, were found; ``places`` are their nodes' here."""
+        """Return these paths together with new ones, one per node; ``places`` are the places of their nodes here."""
         old, new = places >= 0, places < 0
         path, seed = self.path.copy(), self.seed.copy()
         path[places[old & better]] = paths[old & better]
@@ -412,7 +413,7 @@ class _Known(NamedTuple):
 
 
 def best_first(arrived: ReachedChunk) -> tuple[float, str]:
-    """What to sort by: best value first, ties by id."""
+    """Return the sort key for best value first, ties by id."""
     return -round(arrived.value, DECIMALS), arrived.id
 
 
@@ -424,13 +425,13 @@ def rank(values: Weights) -> Weights:
 def check_whole(name: str, value: Any, *, least: int) -> None:
     """Raise ConfigurationError unless the value is a whole number from ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigurationError(f"{name} is {value!r}; wanted a whole number from {least}")
+        raise ConfigurationError(f"{name} must be a whole number from {least}, got {value!r}")
 
 
 def check_share(name: str, value: Any) -> None:
     """Raise ConfigurationError unless the value is a number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigurationError(f"{name} is {value!r}; wanted a number from 0 to 1")
+        raise ConfigurationError(f"{name} must be a number from 0 to 1, got {value!r}")
 
 
 def _roots(nodes: Nodes, scores: Weights) -> Paths:
@@ -441,7 +442,7 @@ def _roots(nodes: Nodes, scores: Weights) -> Paths:
 
 
 def _like_before(values: Nodes | Weights) -> Mask:
-    """Which values are those before them."""
+    """Return the mask of values that equal the value before them."""
     alike = np.zeros(len(values), np.bool_)
     alike[1:] = values[1:] == values[:-1]
     return alike

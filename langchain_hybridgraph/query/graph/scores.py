@@ -1,4 +1,4 @@
-"""What a chunk reached over edges is worth."""
+"""Scores of chunks that were reached over edges."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ ChosenBy = Literal["value", "hops", "seed"]
 
 
 class PathFeatures(NamedTuple):
-    """What is known of paths from a seed to a chunk, as arrays of one length, an entry per path.
+    """Features of paths from a seed to a chunk, as arrays of equal length with an entry per path.
 
-    - ``seed``: the score of the seed that the path begins at; ``best_seed``: the best seed's of the walk, one number
-    - ``hops``: how many edges the path has, 0 for a seed
-    - ``weight``: the weight of its last edge, 1 for a seed, 0 for a hit that the walk did not come to
+    - ``seed``: the score of the seed at which the path begins; ``best_seed``: the score of the best seed, one number
+    - ``hops``: number of edges of the path, 0 for a seed
+    - ``weight``: the weight of its last edge, 1 for a seed, 0 for a hit that the traversal did not reach
     - ``product``: the product of all weights along it
     - ``came``: the value of the chunk before the last one, NaN for a seed and after a root without a value
-    - ``own``: the chunk's own similarity to the query in [0, 1], a seed's is its score; NaN where it is not known
-    - ``flow``: what the traversal carried along: WaterCircle's energy, PageRank's mass in proportion to the largest,
-      else seed · product
+    - ``own``: the chunk's own similarity to the query in [0, 1], the score of a seed; NaN if unknown
+    - ``flow``: the quantity that the traversal carried: WaterCircle's energy, PageRank's mass in proportion to the
+      largest, else seed · product
     """
 
     seed: Weights
@@ -48,9 +48,9 @@ class PathFeatures(NamedTuple):
 GraphScore = Callable[[PathFeatures], "NDArray[np.float64]"]
 """The values, in [0, 1], of the paths of a :class:`PathFeatures`; any callable of this shape is one.
 
-A value above 1 is held at 1, one below 0 at 0; a value that is no number (NaN) is an error.
+Values are clipped to [0, 1]; NaN is an error.
 
-A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Six attributes may say more:
+A callable that cannot work on arrays is called per path, with a PathFeatures of plain numbers. Six attributes may say more:
 ``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
 (see :func:`chosen_by`), ``by_similarity`` False takes the search's own scores of the seeds, not their cosines,
 ``of_seed`` and ``of_own`` tell what a value is made of (see :func:`parts_of`), and ``at_most(best)`` is the largest
@@ -156,9 +156,9 @@ class DistanceDecay:
     def __post_init__(self) -> None:
         _check_weights(seed_weight=self.seed_weight, distance_weight=self.distance_weight)
         if not 0 < _number("tau", self.tau) < math.inf:
-            raise ConfigurationError(f"tau is {self.tau!r}; wanted a number above 0, such as 2.0")
+            raise ConfigurationError(f"tau must be a number above 0, such as 2.0, got {self.tau!r}")
         if self.assignment not in ("nearest", "best"):
-            raise ConfigurationError(f"assignment is {self.assignment!r}; wanted 'nearest' or 'best'")
+            raise ConfigurationError(f"assignment must be 'nearest' or 'best', got {self.assignment!r}")
 
     @property
     def of_seed(self) -> float:
@@ -167,7 +167,7 @@ class DistanceDecay:
 
     @property
     def chosen_by(self) -> ChosenBy:
-        """Which of several paths to a chunk counts."""
+        """Return the rule that decides which of several paths to a chunk counts."""
         return "hops" if self.assignment == "nearest" else "seed"
 
     def at_most(self, best: float) -> float:
@@ -247,7 +247,7 @@ class RingDecay:
 
 @dataclass(frozen=True)
 class Flow:
-    """What the traversal carried: PageRank's mass, WaterCircle's energy, else the seed's score · the weights.
+    """Quantity that the traversal carried: PageRank's mass, WaterCircle's energy, else the seed's score · the weights.
 
     >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
     [0.5]
@@ -264,7 +264,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class NoisyOr:
-    """What the traversal carried, times strength, as evidence beside the search's own score: 1 − (1 − own) · (1 − it).
+    """The carried quantity, times strength, as evidence joined with the search's score: 1 − (1 − own) · (1 − it).
 
     Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
 
@@ -343,17 +343,17 @@ def valued(score: GraphScore, reached: PathFeatures) -> Weights:
     if unknown.any():
         unknown &= ~np.isnan(reached.seed)
         if (unknown & ~np.isnan(reached.own)).any():
-            raise ConfigurationError(f"{score!r} gave NaN; wanted a number from 0 to 1 for each path")
+            raise ConfigurationError(f"{score!r} must return a number from 0 to 1 for each path, got NaN")
         # A score that needs a similarity which nobody knows: nothing speaks for the chunk.
         values = np.where(unknown, 0.0, values)
     return np.minimum(np.maximum(values, 0.0), 1.0)
 
 
 def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str, float]:
-    """What of a value is the chunk's own (``search``), what it has for being a seed, and what edges gave (``graph``).
+    """Return a value in parts: the chunk's own (``search``), for being a seed, and from edges (``graph``).
 
-    They sum to the value; a part that is 0 is left out. A score says by ``of_seed`` how much a seed has for being one,
-    by ``of_own`` the share of its own score that an expanded chunk keeps; both are 0 where it does not say.
+    They sum to the value; a part of 0 is left out. A score states by ``of_seed`` how much a seed has for being one, and
+    by ``of_own`` which share of its own score an expanded chunk keeps; both are 0 by default.
 
     >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
     {'search': 0.63, 'seed': 0.3}
@@ -368,11 +368,11 @@ def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str
 
 
 def chosen_by(score: GraphScore) -> ChosenBy:
-    """Which of several paths to a chunk counts.
+    """The rule that decides which of several paths to a chunk counts.
 
-    ``"value"``: the one of the largest value, then of fewer hops, then by the id of the chunk before. ``"hops"``: the
-    shortest, then by value. ``"seed"``: as by value, but a path from a better seed is walked on where another ends
-    better, since it may win further out.
+    ``"value"``: the path of the largest value, then of fewer hops, then by the id of the chunk before. ``"hops"``: the
+    shortest, then by value. ``"seed"``: as by value, but a path from a better seed is extended even if another one has
+    a larger value here, since it may win later.
     """
     return getattr(score, "chosen_by", "value")
 
@@ -405,21 +405,21 @@ def _shares(one: float, other: float) -> tuple[float, float]:
 def _check_weights(**weights: float) -> None:
     for name, weight in weights.items():
         if not 0 <= _number(name, weight) < math.inf:
-            raise ConfigurationError(f"{name} is {weight!r}; wanted a number from 0, such as 0.7")
+            raise ConfigurationError(f"{name} must be a number from 0, such as 0.7, got {weight!r}")
 
 
 def _check_share(name: str, value: Any) -> None:
     if not 0 <= _number(name, value) <= 1:
-        raise ConfigurationError(f"{name} is {value!r}; wanted a number from 0 to 1")
+        raise ConfigurationError(f"{name} must be a number from 0 to 1, got {value!r}")
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ConfigurationError(f"{name} is {values!r}; wanted a list of numbers by hop, such as [1, 0.7, 0.5]")
+        raise ConfigurationError(f"{name} must be a list of numbers by hop, such as [1, 0.7, 0.5], got {values!r}")
     return tuple(values)
 
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigurationError(f"{name} is {value!r}; wanted a number")
+        raise ConfigurationError(f"{name} must be a number, got {value!r}")
     return float(value)

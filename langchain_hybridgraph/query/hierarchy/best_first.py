@@ -28,12 +28,11 @@ _DECIMALS = 12
 
 
 class ScoredLevel(NamedTuple):
-    """What the nodes of one level are worth by themselves; all have one entry per node, in the order of ``names``.
+    """Scores of the nodes of one level by themselves, with one entry per node, in the order of ``names``.
 
-    ``answers`` and ``ways`` are in [0, 1]: as an answer, and as the way to others. A way of NaN is not known: the node
-    is walked through when nothing better is left, and its children are judged as if they were roots. ``names`` decide
-    among equals. ``counts`` is False for what may be walked through, but is no answer; ``leads`` for what nothing
-    stands in.
+    ``answers`` and ``ways`` are in [0, 1]: as an answer, and as the way to other nodes. A way of NaN is unknown: the
+    node is opened when nothing better is left, and its children are scored like roots. ``names`` break ties. ``counts``
+    is False for nodes that may be opened but cannot be answers, ``leads`` is False for nodes without children.
     """
 
     nodes: Nodes
@@ -49,7 +48,7 @@ class ScoredLevel(NamedTuple):
         return np.fmax(self.answers, self.ways)
 
     def at(self, places: Sequence[int]) -> ScoredLevel:
-        """Of these places only."""
+        """Return the entries at these places."""
         return ScoredLevel(
             self.nodes[places],
             [self.names[place] for place in places],
@@ -73,7 +72,7 @@ class Reached(NamedTuple):
 
 
 class Descended(NamedTuple):
-    """What was reached, best first, ties by name; ``opened`` directories, and whether the walk ended early."""
+    """The reached nodes, best first, ties by name; ``opened`` directories, and whether the walk ended early."""
 
     reached: tuple[Reached, ...]
     opened: int
@@ -82,12 +81,12 @@ class Descended(NamedTuple):
 
 @dataclass(frozen=True)
 class BestFirstSettings:
-    """How to walk down a tree.
+    """Settings of a walk down a tree.
 
-    A child's value is ``alpha`` · own + (1 − ``alpha``) · that of its directory (``Propagation``); a directory without
-    a value passes own through. What is not above ``threshold`` is left out; a directory is not opened where nothing in
-    it could be above it, or when it is worth nothing itself. Of every directory the max(2 k, 20) best children count.
-    The walk ends when the best ``k`` stay the same for ``max_rounds`` directories; with fewer than k it goes on.
+    A child's value is ``alpha`` · own + (1 − ``alpha``) · that of its directory (``Propagation``); below a directory
+    without a value it is its own. Values not above ``threshold`` are left out. A directory is not opened if nothing in
+    it could be above the threshold, or if its own score is 0. The max(2 k, 20) best children of each directory count.
+    The walk ends when the best ``k`` stay the same for ``max_rounds`` directories; with fewer than k it continues.
 
     Raises ConfigurationError for values that cannot be used.
     """
@@ -99,15 +98,15 @@ class BestFirstSettings:
 
     def __post_init__(self) -> None:
         if not _is_share(self.alpha):
-            raise ConfigurationError(f"alpha is {self.alpha!r}; wanted a number from 0 to 1")
+            raise ConfigurationError(f"alpha must be a number from 0 to 1, got {self.alpha!r}")
         if self.max_rounds < 1:
-            raise ConfigurationError(f"max_rounds is {self.max_rounds!r}; wanted a whole number from 1")
+            raise ConfigurationError(f"max_rounds must be a whole number from 1, got {self.max_rounds!r}")
         if not _is_share(self.threshold):
-            raise ConfigurationError(f"score_threshold is {self.threshold!r}; wanted a number from 0 to 1")
+            raise ConfigurationError(f"score_threshold must be a number from 0 to 1, got {self.threshold!r}")
 
     @property
     def width(self) -> int:
-        """How many children of a directory count."""
+        """Number of children of a directory that count."""
         return max(2 * self.k, 20)
 
 
@@ -121,10 +120,10 @@ def descend(
     look: Callable[[int], Search[ScoredLevel | None]],
     descent: BestFirstSettings,
 ) -> Search[Descended]:
-    """What the walk comes to from ``starts`` and, when nothing is left there, from ``roots`` (node, name).
+    """Return the nodes reached from ``starts`` and, when nothing is left there, from ``roots`` (node, name).
 
-    ``look`` judges what stands in a directory; None where nothing does. Every directory is opened once, so a tree
-    with a loop ends; a node that is reached several times keeps its best value.
+    ``look`` scores the children of a directory; None if it has none. Every directory is opened once, so a tree with a
+    loop ends; a node that is reached several times keeps its best value.
 
     >>> own = np.array([0.0, 0.8, 0.9])
     >>> def judged(nodes):
@@ -155,7 +154,7 @@ def descend(
 
 
 class _Walk:
-    """What one walk has reached, and the directories that wait, the best first; those without a value last."""
+    """The nodes reached by a walk, and the directories that wait, best first; those without a value come last."""
 
     def __init__(self, descent: BestFirstSettings) -> None:
         self._descent = descent
@@ -227,7 +226,7 @@ class _Walk:
         """See whether what is new has changed the best k; a value only ever grows, so no others can."""
         k = self._descent.k
         best = sorted({*self._best, *self._new}, key=self._ranks.__getitem__)[:k]
-        # With fewer than are wanted the walk goes on.
+        # With fewer than k the walk continues.
         self.unchanged = self.unchanged + 1 if len(best) == k and set(best) == set(self._best) else 0
         self._best, self._new = best, []
 

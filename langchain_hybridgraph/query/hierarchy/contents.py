@@ -1,4 +1,4 @@
-"""What stands at a uri: its abstract, its overview, its text."""
+"""The contents of a uri: its abstract, its overview, its text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NodeContents(NamedTuple):
 
 
 def standing(store: Any, uri: str, scope: Scope) -> NodeContents:
-    """What a call may see at a uri; raises ConfigurationError where nothing stands."""
+    """Return the contents of a uri that a call may see; raises ConfigurationError if there are none."""
     tree = store.scoped_tree(scope)
     node = targeted(tree, [uri])[0][0]
     summaries = summaries_of(store)
@@ -47,7 +47,7 @@ def lead(chunks: Sequence[Chunk]) -> str:
 
 
 def place_of(chunk: Chunk) -> float:
-    """Where a chunk stands in its document."""
+    """Return the position of a chunk in its document."""
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) else 0.0
 

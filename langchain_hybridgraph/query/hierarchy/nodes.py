@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 TOP = -1
-"""The node that is above all that stands in no directory."""
+"""The node above everything that is in no directory."""
 
 # Of a directory with more children than this, those near to the question are scored.
 WIDE, NEAR = 400, 200
-# So many of the best documents that the flat search finds, and of the best directories, may be places to start.
+# Number of the best documents of the flat search, and of the best directories, at which a walk may start.
 CANDIDATES = 20
 
 
@@ -42,11 +42,11 @@ class _Read(NamedTuple):
 
 
 class QueryTree:
-    """The nodes of a tree as one query sees them.
+    """The nodes of a tree, scored for one query.
 
-    A document is worth what the search says of its best chunk; a directory what it says of its summary. As the way
-    to others a document that is a directory, too, is worth the better of both. ``are_answers`` says which nodes of a
-    level may be hits; ``scored`` are the nodes of which a score was computed.
+    The score of a document is that of its best chunk, the score of a directory that of its summary. As the way to other
+    nodes, a document that is also a directory has the better of both. ``are_answers`` returns which nodes of a level
+    may be hits; ``scored`` are the nodes for which a score was computed.
     """
 
     def __init__(self, tree: Tree, run: SearchContext) -> None:
@@ -139,7 +139,7 @@ class QueryTree:
     # -- what nodes are worth -------------------------------------------------------------------------------
 
     def below(self, node: int) -> Level:
-        """What stands in a directory; of very many, what is near to the question and what the search has found."""
+        """Return the children of a directory; of a large one, those near to the question or found by the search."""
         level = self.tree.child_level(node)
         if len(level.nodes) <= WIDE:
             return level
@@ -151,12 +151,12 @@ class QueryTree:
         return self.tree.level(child for child in children if child in near or child in found)
 
     def look(self, node: int) -> Search[ScoredLevel | None]:
-        """What is in a directory, judged; None for what is none."""
+        """Return the scored children of a directory; None if it has none."""
         level = self.below(node)
         return (yield from self.judge(level)) if len(level.nodes) else None
 
     def judge(self, level: Level) -> Search[ScoredLevel]:
-        """What each of these nodes is worth; a reranker that filters leaves some out."""
+        """Return the scores of these nodes; a reranker that filters leaves some out."""
         yield from self._learn([level])
         judged = self._judged(level)
         if self._pipeline.reranker is not None and self._query.text is not None:
@@ -211,7 +211,7 @@ class QueryTree:
         return kept._replace(answers=read[:, 0], ways=read[:, 1], counts=kept.counts & (read[:, 2] > 0))
 
     def _read_best(self, judged: ScoredLevel) -> Search[None]:
-        """Note what the reranker says of the best: documents by their best chunk, directories by their overview."""
+        """Record the reranker's scores of the best documents (by their best chunk) and directories (by overview)."""
         order = np.argsort(-judged.worth, kind="stable")
         best = judged.at(order[: self._pipeline.rerank_depth].tolist())
         nodes = best.nodes.tolist()
@@ -241,7 +241,7 @@ class QueryTree:
     # -- what becomes of them -------------------------------------------------------------------------------
 
     def propagated(self, reached: Sequence[Reached], alpha: float) -> Search[list[tuple[int, Hit]]]:
-        """What was reached as hits, best first; what is not there any more is left out."""
+        """Return the reached nodes as hits, best first; nodes that no longer exist are left out."""
         hits = yield from self.hits([(each.node, each.own) for each in reached])
         return [(each.node, propagated(hits[each.node], each, alpha)) for each in reached if each.node in hits]
 

@@ -1,4 +1,4 @@
-"""What a conversation makes of a query: up to five typed ones."""
+"""Planning of up to five typed queries for a conversation."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Session(NamedTuple):
 def planned(
     text: str, session: Session | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
-    """The plan to run: the raw query without a session, what the planner makes of it with one.
+    """Return the plan to run: the raw query without a session, the planner's queries with one.
 
-    A session that cannot be read is an empty one (``session-failed``); a planner that fails leaves the raw query
-    (``planner-failed``). Both have half of the time up to the deadline, so that there is time left to search.
+    A session that cannot be read counts as empty (``session-failed``); if the planner fails, the raw query is the plan
+    (``planner-failed``). Both have half of the time up to the deadline, so that time is left for the search.
     """
     if session is None or not text.strip():
         return QueryPlan((_raw(text),))
@@ -75,7 +75,7 @@ def _raw(text: str) -> TypedQuery:
 def _checked_plan(made: Any) -> QueryPlan:
     """The plan that a planner returned; a list of queries becomes one."""
     if isinstance(made, str) or not isinstance(made, Sequence) or not all(isinstance(q, TypedQuery) for q in made):
-        raise ValueError(f"the planner gave {quote_value(made)}; wanted a list of TypedQuery")
+        raise ValueError(f"the planner must return a list of TypedQuery, got {quote_value(made)}")
     plan = made if isinstance(made, QueryPlan) else QueryPlan(tuple(made))
     return replace(plan, queries=tuple(sorted(plan, key=lambda query: query.priority)[:5]))
 
@@ -102,6 +102,6 @@ def as_session(session: Any) -> Session | None:
     if hasattr(session, "messages"):
         return Session("", lambda: messages_call("session", session))
     raise ConfigurationError(
-        f"session is {session!r}; wanted a BaseChatMessageHistory, a list of messages, or "
-        "{'summary': …, 'messages': […]}"
+        f"session must be a BaseChatMessageHistory, a list of messages, or "
+        f"{{'summary': …, 'messages': […]}}, got {session!r}"
     )

@@ -1,4 +1,4 @@
-"""What a search down a tree finds, as records."""
+"""Results of a search down a tree, as records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FoundContext(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class QueryResult(Serializable):
-    """What one query of a plan found: below which uris it looked, and how many of how many nodes it scored."""
+    """Results of one query of a plan: the uris below which it searched, and how many of all nodes it scored."""
 
     query: TypedQuery
     roots: tuple[str, ...]
@@ -68,10 +68,10 @@ class QueryResult(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class FindResult(Serializable, Iterable[FoundContext]):
-    """What was found, by type, each best first; iterating gives all of them, best first.
+    """Results by type, each best first; iterating yields all of them, best first.
 
-    ``by_type`` holds what is neither memory, resource nor skill. ``query_plan`` holds the queries that were run, one
-    without a session, with the planner's ``reasoning``, and ``query_results`` what each found by itself. ``degraded``
+    ``by_type`` holds the types other than memory, resource and skill. ``query_plan`` holds the queries that were run
+    (one without a session) and the planner's ``reasoning``, ``query_results`` the results of each query. ``degraded``
     and ``warnings`` are as in a RetrievalResult.
     """
 
@@ -88,28 +88,28 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     @property
     def memories(self) -> tuple[FoundContext, ...]:
-        """What was found of type memory."""
+        """Results of type memory."""
         return self._of(MEMORY)
 
     @property
     def resources(self) -> tuple[FoundContext, ...]:
-        """What was found of type resource."""
+        """Results of type resource."""
         return self._of(RESOURCE)
 
     @property
     def skills(self) -> tuple[FoundContext, ...]:
-        """What was found of type skill."""
+        """Results of type skill."""
         return self._of(SKILL)
 
     @property
     def by_type(self) -> dict[str, tuple[FoundContext, ...]]:
-        """What was found of every other type."""
+        """Results of every other type."""
         others = dict.fromkeys(each.context_type for each in self.contexts if each.context_type not in _NAMED)
         return {name: self._of(name) for name in others}
 
     @property
     def total(self) -> int:
-        """How many were found."""
+        """Number of results."""
         return len(self.contexts)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What a search says of any chunk, as a score and as a hit."""
+"""A search's scores of any chunk, and chunks as hits."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Scores:
-    """What a search would say of any chunk of a store: what it found, and by request of others."""
+    """Scores that a search gives to any chunk of a store: those of its candidates, and on request of other chunks."""
 
     def __init__(self, ranked: Candidates, fusion: Any) -> None:
         self.found = found = ranked.fused
         self._ranked, self._fusion = ranked, fusion
         self._known = {one.id: one for one in found}
         self._own = [dict(ranking.scores) for ranking in ranked.rankings]
-        # What is asked of a fusion from here on needs no more of a list than its best.
+        # From here on the fusion needs only the best entry of each list.
         self._rankings = [
             replace(ranking, entries=ranking.entries[:1], scores=own)
             for ranking, own in zip(ranked.rankings, self._own, strict=True)

@@ -69,7 +69,7 @@ class HierarchicalCall:
 
 
 class Answer(NamedTuple):
-    """What was found, the queries that were run, and what each found by itself."""
+    """The contexts of the result, the queries that were run, and the results of each query."""
 
     contexts: tuple[FoundContext, ...]
     plan: QueryPlan
@@ -87,7 +87,7 @@ class _Found(NamedTuple):
 
 
 class _Walked(NamedTuple):
-    """What one query has found, best first; below which uris it looked, and at how much."""
+    """The nodes that one query found, best first, the uris below which it searched, and how many nodes it read."""
 
     found: tuple[_Found, ...]
     roots: tuple[str, ...]
@@ -96,7 +96,7 @@ class _Walked(NamedTuple):
 
 
 def answered(asked: HierarchicalCall) -> Search[Answer]:
-    """What a call finds."""
+    """Return the answer to a call."""
     if not asked.query.k:
         return Answer((), QueryPlan(()), ())
     queries = yield from planned(asked.query.text or "", asked.session, asked.planner, asked.trace, asked.deadline)
@@ -146,7 +146,7 @@ def together(walks: Sequence[Search[T]]) -> Search[list[T]]:
 
 
 def _walk(typed: TypedQuery, tree: Tree, asked: HierarchicalCall) -> Search[_Walked]:
-    """What one query finds in the tree."""
+    """Return the nodes that one query finds in the tree."""
     text = typed.query if (asked.query.text or "").strip() else asked.query.text
     query = plan(replace(asked.query, text=text, weight=typed.weight))
     if typed.context_type is not None and not _is_there(tree, typed.context_type, asked):
@@ -209,10 +209,10 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
 
 
 def _walked_types(typed: TypedQuery, tree: Tree, asked: HierarchicalCall) -> list[str | None]:
-    """The types that are walked for, each by itself; None is all together.
+    """Return the types that have a walk of their own; None means all types together.
 
-    A query of every type finds its best in one walk. Where k of each type are wanted a type that scores less is walked
-    for, too, unless there is only one.
+    A query for every type finds its best nodes in one walk. If k nodes of each type are requested, each type has a walk
+    as well, unless there is only one.
     """
     if not asked.per_type or typed.context_type is not None:
         return [typed.context_type]
@@ -241,7 +241,7 @@ def _descended(context_type: str | None, nodes: QueryTree, asked: HierarchicalCa
 
 
 def _head(found: Sequence[_Found], asked: HierarchicalCall) -> list[_Found]:
-    """The best k of what one query found, of each type where that is wanted."""
+    """Return the best k nodes of one query, or k of each type if requested."""
     if not asked.per_type:
         return list(found[: asked.query.k])
     left = dict.fromkeys((each.context_type for each in found), asked.query.k)
@@ -254,7 +254,7 @@ def _head(found: Sequence[_Found], asked: HierarchicalCall) -> list[_Found]:
 
 
 def _may_be_found(tree: Tree, context_type: str | None, asked: HierarchicalCall, level: Level) -> Mask:
-    """Which nodes are of the type, and a document or a directory that the call may see the whole of."""
+    """Return the mask of nodes of the type that are documents, or directories that the call may see completely."""
     may = level.is_document | level.is_fully_visible if asked.directories else level.is_document.copy()
     if context_type is not None:
         may &= [_type(tree, node, asked.roots) == context_type for node in level.nodes.tolist()]
@@ -262,7 +262,7 @@ def _may_be_found(tree: Tree, context_type: str | None, asked: HierarchicalCall,
 
 
 def _roots(tree: Tree, context_type: str | None, asked: HierarchicalCall) -> list[int]:
-    """Where the walk begins when nothing better is known: targets, else the type's directories, else the top."""
+    """Return the roots of the walk: the targets, else the type's directories, else the top."""
     if asked.targets:
         return list(dict.fromkeys(chain.from_iterable(targeted(tree, asked.targets))))
     named = asked.roots.get(context_type, ()) if context_type is not None else ()
@@ -271,7 +271,7 @@ def _roots(tree: Tree, context_type: str | None, asked: HierarchicalCall) -> lis
 
 
 def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
-    """What a node is: by its metadata, else by the directory of a type that it stands in, else a resource."""
+    """Return the type of a node: by its metadata, else by the directory of a type that contains it, else a resource."""
     said = tree.context_type(node)
     if said is not None:
         return said
@@ -289,7 +289,7 @@ def _is_there(tree: Tree, context_type: str, asked: HierarchicalCall) -> bool:
 
 
 def _wanted(asked: HierarchicalCall) -> int | None:
-    """How many of what was reached have to be read; None is all."""
+    """Return the number of reached nodes that have to be read; None means all."""
     selection = asked.pipeline.selection
     return None if selection.mmr_lambda is not None or selection.per_document is not None else asked.query.k
 
@@ -320,7 +320,7 @@ def _merged(queries: Sequence[TypedQuery], walks: Sequence[_Walked], asked: Hier
 
 
 def _described(found: Sequence[_Found], tree: Tree, asked: HierarchicalCall) -> Search[dict[str, FoundContext]]:
-    """The contexts, by uri, with abstracts, and with relations where they are wanted."""
+    """Return the contexts by uri, with abstracts, and with relations if they are requested."""
     store, scope = cast(Any, asked.pipeline.store), asked.query.scope
     ids = {each.uri: tree.chunks(each.node) for each in found}
     known = {chunk.id: chunk for chunk in (each.hit.child or each.hit.chunk for each in found)}

@@ -1,4 +1,4 @@
-"""Which nodes of a tree a uri names."""
+"""Finds the nodes of a tree that a uri names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def as_targets(given: Any) -> tuple[str, ...]:
     if isinstance(given, str):
         return (given,)
     if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
-        raise ConfigurationError(f"target_uri is {given!r}; wanted a uri such as 'docs/api', or a list of them")
+        raise ConfigurationError(f"target_uri must be a uri such as 'docs/api', or a list of them, got {given!r}")
     return tuple(given)
 
 
@@ -52,7 +52,7 @@ def targeted(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
     found = []
     for uri in targets:
         if not (isinstance(uri, str) and uri.strip()):
-            raise ConfigurationError(f"target_uri has {uri!r}; wanted a uri such as 'docs/api', or a list of them")
+            raise ConfigurationError(f"each target_uri must be a uri such as 'docs/api', got {uri!r}")
         nodes = _named(tree, uri)
         if not nodes:
             raise ConfigurationError(_unknown(tree, uri))
@@ -76,7 +76,7 @@ def _named(tree: Tree, uri: str) -> list[int]:
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """What a path may be called in the tree, the longest first."""
+    """Yield the possible names of a path in the tree, the longest first."""
     yield path
     plain = posixpath.normpath(path.replace("\\", "/") if os.sep == "\\" else path)
     yield plain
@@ -109,11 +109,11 @@ def _unknown(tree: Tree, uri: str) -> str:
     else:
         listed = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
         there = f"at the top stand {listed}" if tops else "the tree is empty"
-    return f"nothing that the call may see lies under {uri!r}; {there}"
+    return f"the call can see nothing under {uri!r}; {there}"
 
 
 def _near(tree: Tree, uri: str) -> list[str]:
-    """Uris like this one: beside where it would stand, and wherever something has its name."""
+    """Return similar uris: siblings of the missing uri, and all uris that end in its name."""
     wanted = plain_uri(posixpath.normpath(uri) if "://" not in uri else uri)
     above = directory_of(wanted)
     while above and tree.node(above) < 0:

@@ -63,7 +63,7 @@ class Lowers:
 
     @property
     def method(self) -> str:
-        """That of the fusion itself."""
+        """Method of the fusion itself."""
         return getattr(self.fusion, "method", "hybrid")
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
@@ -82,7 +82,7 @@ class Lowers:
 
 
 class LowersScores(Lowers):
-    """The same of a fusion that can score any chunk, and knows which candidates can be among the best."""
+    """A fusion that can score any chunk and knows the contenders, with lowered scores of change logs."""
 
     __slots__ = ()
 

@@ -16,7 +16,7 @@ def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> S
     """
     query, pipeline, trace = context
     newest, scoring, results = pipeline.newest, pipeline.scoring, candidates.results
-    # A source that failed has not answered that there is nothing.
+    # A failed source does not count as an empty result.
     is_answered = not results or any(result.entries for result in results.values())
     if newest is None or scoring is None or query.text is None or is_answered:
         return hits

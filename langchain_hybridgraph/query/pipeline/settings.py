@@ -70,12 +70,12 @@ class Pipeline:
 
 
 class Candidates(NamedTuple):
-    """What the sources found, as the stages before ``admit`` pass it on.
+    """Results of the sources, as the stages before ``admit`` pass them on.
 
     ``results`` are those of the sources, ``rankings`` the same with each source's scores of all candidates, and
     ``found`` the ids that each source found. ``fused`` is the list that ``admit`` reads, best first. ``chunks`` are
-    those that were read already. ``reached`` has the paths to the chunks that edges lead to, in ``graph``.
-    ``complete`` ranks again without skipping any candidate; None if none was skipped.
+    those that were already read. ``reached`` has the paths to the chunks that edges lead to, in ``graph``. ``complete``
+    ranks again without skipping any candidate; None if none was skipped.
     """
 
     results: Mapping[Source, SourceResult]

@@ -1,4 +1,4 @@
-"""What to search for in answer to a turn of a conversation."""
+"""Planning of the queries that answer a turn of a conversation."""
 
 from __future__ import annotations
 

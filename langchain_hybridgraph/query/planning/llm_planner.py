@@ -96,11 +96,11 @@ class QueryPlanner:
         self.timeout = timeout
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
-        """What to search for."""
+        """Return the queries to search for."""
         return drive(self._plan(summary, messages, query), deadline_in(self.timeout))
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
-        """The same, awaited."""
+        """Do what calling the planner does, without blocking the event loop."""
         return await adrive(self._plan(summary, messages, query), deadline_in(self.timeout))
 
     def _plan(self, summary: str | None, messages: Sequence[Any], query: str) -> Search[QueryPlan]:
@@ -173,7 +173,7 @@ def _reasoning(answer: Any) -> str:
 
 
 def _items(answer: Any) -> Iterator[Any]:
-    """What may be a query; raises ValueError for an answer of another form."""
+    """Yield the items that may be queries; raises ValueError for an answer of another form."""
     if isinstance(answer, Mapping) and "query" in answer:
         yield answer
     elif isinstance(answer, Mapping) and "queries" in answer:

@@ -17,11 +17,11 @@ _LINE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery(Serializable):
-    """One query, and where it looks.
+    """One query, and the type of contexts that it searches.
 
-    ``context_type`` is the type of what is wanted, such as ``MEMORY``, ``RESOURCE`` or ``SKILL``; None is every type.
-    ``intent`` says in a few words what for. ``priority`` is a whole number from 1, the highest, to 5. Raises
-    ConfigurationError for another priority and for a query without text.
+    ``context_type`` is ``MEMORY``, ``RESOURCE``, ``SKILL`` or another type; None is every type. ``intent`` is the
+    purpose in a few words. ``priority`` is a whole number from 1, the highest, to 5. Raises ConfigurationError for
+    another priority and for a query without text.
 
     >>> TypedQuery("user's favourite editor", MEMORY, priority=2).weight
     0.8
@@ -35,13 +35,13 @@ class TypedQuery(Serializable):
     def __post_init__(self) -> None:
         if not self.query.strip() or self.priority not in range(1, 6):
             raise ConfigurationError(
-                f"{self!r}: a query with text and a priority from 1, the highest, to 5 are wanted, "
+                f"{self!r}: a query needs a text and a priority from 1, the highest, to 5, "
                 'such as TypedQuery("install Chroma", "skill", priority=2)'
             )
 
     @property
     def weight(self) -> float:
-        """What its hits count among those of other queries: (6 − priority) / 5."""
+        """Weight of its hits among those of other queries: (6 − priority) / 5."""
         return (6 - self.priority) / 5
 
 
@@ -96,20 +96,20 @@ class Planner(Protocol):
     """Says what to search for."""
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
-        """Up to 5 queries from a session's summary, its messages (oldest first) and the query; none for small talk.
+        """Return up to 5 queries for a summary, messages (oldest first) and the query; none for small talk.
 
-        A plan that is not what was asked for says so in ``degraded``, as a :class:`QueryPlan` can. Of a longer session
-        a planner is given the last 5 messages, unless it says ``reads_all_messages``.
+        A plan that differs from the requested one reports this in ``degraded``, as a :class:`QueryPlan` can. A planner
+        receives the last 5 messages of a longer session, unless it has ``reads_all_messages``.
         """
         ...
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
-        """The same, awaited."""
+        """Do what calling the planner does, without blocking the event loop."""
         ...
 
 
 def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
-    """The first 5 by priority, in their order among equals; what is asked twice of a type is asked once.
+    """Return the first 5 by priority, in their order among equals; duplicates within a type are dropped.
 
     >>> a, b = TypedQuery("Cats", priority=2), TypedQuery("dogs", priority=1)
     >>> [query.query for query in best([a, b, TypedQuery("cats ", priority=3)])]

@@ -87,21 +87,20 @@ _VERBS = re.compile(
 
 @dataclass(frozen=True)
 class RulePlanner:
-    """Without a model: the query as it was put, in every type, and beside it a query in the style of its type.
+    """Plans without a model: the query itself, in every type, and a query in the style of its type.
 
-    Small talk gives none. Else the query comes first. "How to" and a verb at the beginning add a skill query, "my",
-    "our" and "did I" a memory query; any other question adds its noun phrase as a resource query. What is only likely
-    to help has priority 2, the others 1. The patterns know English and cues of some other languages, whose queries stay
-    as they are.
+    Small talk leads to no query. Otherwise the query comes first. "How to" and a verb at the beginning add a skill
+    query; "my", "our" and "did I" add a memory query; any other question adds its noun phrase as a resource query.
+    Queries that are only likely to help have priority 2, the others 1. The patterns know English and cues of some other
+    languages, whose queries stay as they are.
 
-    What a query leaves to the conversation ``expander`` fills in, by default :class:`HistoryTerms`. A whole question
-    that is ``sure``, and needs no context beside it, stands in the place of the query that was put; so does one in
-    which "he" or "she" has become a name
-    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). Words
-    of the conversation are added as a second query in every type, of priority 2, and to skill and memory queries in the
-    place of what points to them. (On two sets of conversations nDCG@10 is .564 with both, .525 with the raw query and
-    .519 with such a second one alone; a raw query that counts less than the second one is worse.) Raises what the
-    expander raises, and ConfigurationError for messages of a form that is not known.
+    ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. A complete question that
+    is ``sure`` and needs no further context replaces the query, as does a question in which "he" or "she" was replaced
+    by a name (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). Words of the conversation are
+    added as a second query in every type, of priority 2, and to skill and memory queries instead of the words that
+    refer to them. (On two sets of conversations nDCG@10 is .564 with both queries, .525 with the raw query and .519
+    with the second one alone; a raw query of lower weight than the second one is worse.) Raises the errors of the
+    expander, and ConfigurationError for messages of an unknown form.
 
     >>> plan = RulePlanner()("", [], "How do I export my dashboards to Grafana?")
     >>> for found in plan: print(found.priority, found.context_type, found.query)
@@ -126,7 +125,7 @@ class RulePlanner:
     reads_all_messages: ClassVar[bool] = True
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
-        """What to search for; the summary is not read."""
+        """Return the queries to search for; the summary is not read."""
         said = turns(messages, query)
         queries: tuple[TypedQuery, ...] = ()
         if not is_small_talk(query, messages):
@@ -134,7 +133,7 @@ class RulePlanner:
         return _plan(query, queries, summary, messages)
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
-        """The same; an expander that can be awaited is."""
+        """Do what calling the planner does; an asynchronous expander is awaited."""
         said = turns(messages, query)
         if is_small_talk(query, messages) or not said or not isinstance(self.expander, AsyncExpander):
             return self(summary, messages, query)
@@ -160,13 +159,13 @@ def _reasoning(query: str, queries: Sequence[TypedQuery]) -> str:
 
 _WHY = {
     MEMORY: "It speaks of the user, so memories are searched.",
-    SKILL: "It wants to know how something is done, so skills are searched.",
+    SKILL: "The question is how something is done, so skills are searched.",
     RESOURCE: "Its noun phrase names what it is about, so resources are searched for that.",
 }
 
 
 def _queries(query: str, named: str, expanded: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
-    """The query as it was put or with a name, or a whole one in its place or beside it, and the typed ones."""
+    """Return the query, with a name or completed where possible, and the typed queries."""
     made = ExpandedQuery(expanded) if isinstance(expanded, str) else expanded
     whole = made.text if made.text.strip() else query
     if made.sure and not made.context:
@@ -184,7 +183,7 @@ def _queries(query: str, named: str, expanded: ExpandedQuery | str) -> tuple[Typ
 
 
 def _filled(query: str, added: str) -> str:
-    """The query with these words in the place of the first that points to them, or behind it."""
+    """Return the query with these words instead of the first word that refers to them, or after it."""
     filled, count = _POINTS.subn(lambda found: added.strip(), query, count=1)
     return " ".join(_POINTS.sub(" ", filled).split()) if count else query + added
 
@@ -193,11 +192,11 @@ def _beside(query: str) -> Iterator[TypedQuery]:
     asked = _without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
     about_the_user, how_to = _memory(asked), _skill(asked)
     if about_the_user:
-        yield TypedQuery(about_the_user, MEMORY, "what is known of the user", 1 if _OWN.search(asked) else 2)
+        yield TypedQuery(about_the_user, MEMORY, "facts about the user", 1 if _OWN.search(asked) else 2)
     if how_to:
         yield TypedQuery(how_to, SKILL, "how it is done", 1)
     if not about_the_user and not how_to and (phrase := _noun_phrase(asked)):
-        yield TypedQuery(phrase, RESOURCE, "what is known of it", 2)
+        yield TypedQuery(phrase, RESOURCE, "facts about it", 2)
 
 
 def _skill(asked: str) -> str:
@@ -208,7 +207,7 @@ def _skill(asked: str) -> str:
 
 
 def _memory(asked: str) -> str:
-    """What is the user's, as ``user's …``; nothing where the user is not spoken of."""
+    """Return the query about the user as ``user's …``; "" if it is not about the user."""
     asked = asked[lead.end() :] if (lead := _HOW_TO.match(asked)) else asked
     if _OWN_ELSEWHERE.search(asked) and not _OWN.search(asked):
         return asked
@@ -219,7 +218,7 @@ def _memory(asked: str) -> str:
 
 
 def _noun_phrase(asked: str) -> str:
-    """What a question is about; nothing where it is no question or about one word."""
+    """Return the subject of a question; "" for a text that is not a question and for a single word."""
     lead = _QUESTION.match(asked)
     if lead is None:
         return ""

@@ -36,7 +36,7 @@ teşekkür ederim | sağ ol | görüşürüz | привет | здравству
 さようなら | 안녕 | 안녕하세요 | 감사합니다 | 고마워요 | 고맙습니다 | مرحبا | السلام عليكم | شكرا | شكرا جزيلا
 مع السلامة | नमस्ते | धन्यवाद | שלום | תודה | תודה רבה | xin chào | cảm ơn | สวัสดี | ขอบคุณ | terima kasih
 """
-# By themselves some of these are a search ("nice", "super"); in a conversation or beside a courtesy they are not.
+# By themselves some of these are a search ("nice", "super"); in a conversation or next to a courtesy they are not.
 _ASSENT = """
 ok | okay | k | yes | yeah | yep | yup | no | nope | sure | right | alright | all right | fine | great | cool
 nice | perfect | awesome | excellent | wonderful | super | good | very good | well done | got it | i see

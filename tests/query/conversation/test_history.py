@@ -108,7 +108,7 @@ def test_of_a_long_history_the_ends_are_read():
 )
 def test_what_is_no_list_is_an_error(history):
     """It says what was given and what was wanted."""
-    with pytest.raises(ConfigurationError, match=r"the history is .* wanted is a list"):
+    with pytest.raises(ConfigurationError, match=r"the history is .* expected a list"):
         turns(history)
 
 

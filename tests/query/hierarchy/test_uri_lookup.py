@@ -87,7 +87,7 @@ def test_two_that_differ_in_capitals():
 @pytest.mark.parametrize("target", [7, "", "  ", None])
 def test_no_uri(target):
     """It is shown, with what is wanted."""
-    with pytest.raises(ConfigurationError, match=r"target_uri has .*; wanted a uri such as"):
+    with pytest.raises(ConfigurationError, match=r"each target_uri must be a uri such as .*, got"):
         named(tree_of("a"), target)
 
 
