@@ -50,7 +50,7 @@ GraphScore = Callable[[PathFeatures], "NDArray[np.float64]"]
 
 Values are clipped to [0, 1]; NaN is an error.
 
-A callable that cannot work on arrays is called per path, with a PathFeatures of plain numbers. Six attributes may say more:
+A callable that cannot work on arrays is called per path, with a PathFeatures of plain numbers. Six attributes may add:
 ``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
 (see :func:`chosen_by`), ``by_similarity`` False takes the search's own scores of the seeds, not their cosines,
 ``of_seed`` and ``of_own`` tell what a value is made of (see :func:`parts_of`), and ``at_most(best)`` is the largest
