@@ -234,7 +234,7 @@ def test_check_of_files_that_are_none(folder, text, line, said):
     [
         ("nosuch.module:factory", "cannot be imported (ModuleNotFoundError: No module named 'nosuch')"),
         ("{type: 'json:Nothing', size: 3}", "cannot be imported (AttributeError"),
-        ("json:__version__", "names a str; wanted a class or a function"),
+        ("json:__version__", "names a str; name a class or a function"),
     ],
 )
 def test_check_imports_the_embedding(folder, embedding, said):
