@@ -1,4 +1,4 @@
-"""Hybrid, graph and memory retrieval for LangChain over one embedded, crash-safe index.
+"""Hybrid, graph and memory retrieval for LangChain.
 
 ``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, ``retrievers/`` offers the search to LangChain:
 

@@ -1,4 +1,4 @@
-"""The validity, confidence, utility and session in a chunk's metadata."""
+"""Times, confidence and session in metadata."""
 
 from __future__ import annotations
 

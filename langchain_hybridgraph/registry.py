@@ -1,4 +1,4 @@
-"""Stages by name: what a setting in a file means."""
+"""Stages by name, as in settings files."""
 
 from __future__ import annotations
 

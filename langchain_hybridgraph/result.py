@@ -1,4 +1,4 @@
-"""Result of a search: the documents, and how they were found."""
+"""Result of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suite that proves a store against the protocols of ``stores.protocols``.
+"""The test suite for stores.
 
 A new engine is proved by a class of a few lines in a test file:
 

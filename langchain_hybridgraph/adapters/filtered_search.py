@@ -1,4 +1,4 @@
-"""Filtered search over a vector store with a limited filter language.
+"""Filtered search over stores with limited filters.
 
 Chroma's ``where`` cannot express most of the filter language (ISO times cannot be ordered, derived and nested values
 cannot be read), and it takes up to ten times as long as an unfiltered search. Over 20,000 texts a filter takes 55 ms if

@@ -1,4 +1,4 @@
-"""Updates that keep the keyword index consistent with its vector store."""
+"""Updates of the keyword index over a vector store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One id per text over a vector store and the Documents given with it."""
+"""One id per text of a vector store."""
 
 from __future__ import annotations
 

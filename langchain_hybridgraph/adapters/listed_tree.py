@@ -1,4 +1,4 @@
-"""Tree of directories and documents over the texts of another vector store."""
+"""Directory tree over the texts of a vector store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages that a settings file can name: rerankers, planners, factories, chat models."""
+"""Rerankers, planners, factories and chat models by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check of chunks against a scope by their own metadata."""
+"""Check of chunks against a scope."""
 
 from __future__ import annotations
 

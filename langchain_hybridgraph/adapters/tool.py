@@ -1,4 +1,4 @@
-"""A retriever as a tool that a model calls with typed arguments."""
+"""Retrievers as tools with typed arguments."""
 
 from __future__ import annotations
 

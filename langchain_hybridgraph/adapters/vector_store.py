@@ -1,4 +1,4 @@
-"""Any LangChain VectorStore with a keyword index next to it, as a store that the pipeline can search."""
+"""Any LangChain VectorStore as a store of the pipeline."""
 
 from __future__ import annotations
 

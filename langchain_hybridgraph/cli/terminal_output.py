@@ -1,4 +1,4 @@
-"""Output for people, 80 to 100 columns wide, with colours on terminals only."""
+"""Output for people on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations of results in words, as a table and as a picture."""
+"""Results as text, tables and pictures."""
 
 from langchain_hybridgraph.display.html_table import Table
 from langchain_hybridgraph.display.matplotlib_figure import draw

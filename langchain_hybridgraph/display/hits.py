@@ -1,4 +1,4 @@
-"""Hits of a result or of a list of Documents."""
+"""Hits of a result, or of Documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML table of a result, with score bars, matched words and paths."""
+"""HTML table of a result."""
 
 from __future__ import annotations
 

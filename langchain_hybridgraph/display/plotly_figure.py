@@ -1,4 +1,4 @@
-"""Interactive Plotly figure of a result and its graph neighbourhood."""
+"""Interactive Plotly figure of a result."""
 
 from __future__ import annotations
 

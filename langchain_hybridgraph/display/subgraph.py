@@ -1,4 +1,4 @@
-"""Chunks and edges of a picture, in columns and rows."""
+"""Chunks and edges of a picture."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Execution of searches: effects, worker threads, model calls and the trace."""
+"""Effects, worker threads, model calls and the trace."""

@@ -1,4 +1,4 @@
-"""Detection of LangChain objects with asynchronous methods of their own."""
+"""Detection of native asynchronous methods."""
 
 from __future__ import annotations
 

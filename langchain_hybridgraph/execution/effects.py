@@ -1,4 +1,4 @@
-"""Effects, which searches yield, and the drivers that run them."""
+"""Effects of searches, and the drivers that run them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trace of a search: its stages, errors and degradation reasons."""
+"""Stages, errors and degradation reasons of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies between stores that can be interrupted, and are verified."""
+"""Copies between stores."""
 
 from langchain_hybridgraph.migration.migration import MigrationReport, migrate
 

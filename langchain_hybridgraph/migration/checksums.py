@@ -1,4 +1,4 @@
-"""Checksums of records that do not depend on their order."""
+"""Checksums of records in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening of what SOURCE and DESTINATION of a migration name."""
+"""Opening the source and destination of a migration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy of a store into an empty one, a page at a time."""
+"""Copying a store into an empty one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events for sinks: one per stage and one per search."""
+"""Events of stages and searches."""
 
 from __future__ import annotations
 

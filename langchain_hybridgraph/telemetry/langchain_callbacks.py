@@ -1,4 +1,4 @@
-"""Custom events for LangChain's callback handlers: one per stage and one per search."""
+"""Events for LangChain's callback handlers."""
 
 from __future__ import annotations
 

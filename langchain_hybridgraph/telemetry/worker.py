@@ -1,4 +1,4 @@
-"""Delivery of events to a sink on a thread of its own."""
+"""Delivery of events on a thread per sink."""
 
 from __future__ import annotations
 

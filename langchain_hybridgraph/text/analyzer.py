@@ -1,4 +1,4 @@
-"""Text analysis: from a text to the words that are compared.
+"""Analysis of texts into words.
 
 A word is a run of letters, marks and digits: lower case, without accents, reduced to its stem. Texts and
 questions go through the same steps, so all that matters is that both yield the same word.

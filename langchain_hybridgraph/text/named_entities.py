@@ -1,4 +1,4 @@
-"""Names mentioned in a text, found by rules without a model.
+"""Names mentioned in a text, found by rules.
 
 A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or words in quotation
 marks. If capitals carry little information (at the beginning of a sentence, in German), the rest of the document

@@ -1,4 +1,4 @@
-"""The signs of vectors, one bit per dimension: near vectors agree in most of them."""
+"""Signs of vectors, one bit per dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The approximate vector index of a large folder: Chroma's HNSW over rows, in one process."""
+"""Chroma as the approximate vector index of a folder."""
 
 from __future__ import annotations
 

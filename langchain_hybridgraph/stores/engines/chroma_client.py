@@ -1,4 +1,4 @@
-"""Clients of Chroma: for a folder or for a server."""
+"""Clients of Chroma folders and servers."""
 
 from __future__ import annotations
 

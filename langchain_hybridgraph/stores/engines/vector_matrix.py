@@ -1,4 +1,4 @@
-"""The vector matrix: one row of float32 per chunk version."""
+"""The matrix of all vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of a Milvus server, with a time limit and errors that say what to do."""
+"""Calls of a Milvus server, with a time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph of a store in Milvus, read hop by hop as a traversal needs it.
+"""The graph of a store in Milvus.
 
 All edges of the nodes of one hop are read in one call. Those of the nodes one hop further follow at once, since nearly
 every traversal goes on to them, and then one call reads all chunks that were reached. So a traversal of two hops takes

@@ -1,4 +1,4 @@
-"""An open store in Milvus: its connection, collections and tenant, and the calls that all its parts make."""
+"""An open store in Milvus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of chunks and edges to rows of Milvus, and back."""
+"""Conversion of chunks and edges to Milvus rows."""
 
 from __future__ import annotations
 

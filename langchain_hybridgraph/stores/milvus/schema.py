@@ -1,4 +1,4 @@
-"""The collections of a store in Milvus: chunks, parents and edges."""
+"""The collections of a store in Milvus."""
 
 from __future__ import annotations
 

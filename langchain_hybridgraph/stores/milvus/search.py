@@ -1,4 +1,4 @@
-"""Searching in Milvus: by vector, by keyword, and both in one call.
+"""Vector, keyword and hybrid search in Milvus.
 
 Milvus' ``hybrid_search`` returns one score for each result. Here its ranker gives the vector search the weight 0, so
 that this score is the BM25 (0 for a chunk that only the vector search found). The cosine is computed from the vector,

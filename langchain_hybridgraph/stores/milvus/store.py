@@ -1,4 +1,4 @@
-"""Chunks, parents and edges in Milvus: a cluster, a server, or milvus-lite in this process."""
+"""Chunks, parents and edges in Milvus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store in Milvus as the source or the destination of a copy."""
+"""Milvus as source or destination of copies."""
 
 from __future__ import annotations
 
