@@ -23,8 +23,10 @@ lint: $(VENV)/.develops ## check style and types
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 
-docs: $(VENV)/.develops ## check the documentation and the examples in the docstrings
-	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph $(wildcard tests/test_readme.py tests/test_architecture.py) $(ARGS)
+docs: $(VENV)/.develops ## write the generated tables and lists, and check the documentation and the examples in the docstrings
+	$(RUN)/python docs/architecture_files.py
+	$(RUN)/python docs/option_tables.py
+	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph tests/test_docs.py tests/test_readme.py tests/test_architecture.py $(ARGS)
 
 notebooks: $(VENV)/.develops ## run the notebooks without a network
 	$(RUN)/python -m pytest -m notebooks tests/test_notebooks.py $(ARGS)

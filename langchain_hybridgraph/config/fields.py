@@ -1,4 +1,4 @@
-"""Keys of all settings, generated from the options of store and retrievers."""
+"""Keys of all settings."""
 
 from __future__ import annotations
 

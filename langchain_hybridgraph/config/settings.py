@@ -1,4 +1,4 @@
-"""Settings with their values, from arguments, environment, file and defaults."""
+"""Values of settings, and where they come from."""
 
 from __future__ import annotations
 

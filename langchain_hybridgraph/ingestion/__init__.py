@@ -1,4 +1,4 @@
-"""Ingestion: read files, cut documents, connect chunks. Names are imported on first use."""
+"""Reading files, splitting documents and connecting chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fingerprints of everything but the text that a document's chunks and edges depend on."""
+"""Fingerprint of the options and code of an ingest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells which files an earlier ingest has read as they are now."""
+"""Files that an earlier ingest has read unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summarises the directories of a store, from the bottom up."""
+"""Summaries of directories, from the bottom up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that a single call may set; they take precedence over those of the retriever."""
+"""Options of a single call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the keyword index that a retriever builds next to a vector store."""
+"""Options of the keyword index over a store."""
 
 from __future__ import annotations
 

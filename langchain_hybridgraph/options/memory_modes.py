@@ -1,4 +1,4 @@
-"""Modes of a memory: weights of its score, and a traversal."""
+"""Modes of a memory: weights and traversal."""
 
 from __future__ import annotations
 

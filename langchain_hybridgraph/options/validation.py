@@ -1,4 +1,4 @@
-"""Validation of options and first arguments, with errors that say how to fix them."""
+"""Validation of options and first arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How likely a question has an answer among the texts."""
+"""Probability that the texts answer a question."""
 
 from __future__ import annotations
 

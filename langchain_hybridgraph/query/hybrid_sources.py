@@ -1,4 +1,4 @@
-"""The vector source and the keyword source of a store that makes both searches in one call."""
+"""Sources of a store with native hybrid search."""
 
 from __future__ import annotations
 

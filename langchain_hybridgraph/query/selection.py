@@ -1,4 +1,4 @@
-"""Selection of the hits of the result: threshold, diversity, share per document, k."""
+"""Selection of hits: threshold, diversity, documents, k."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources of candidates: the vector search and the keyword search of a store, and a session."""
+"""Vector, keyword and session sources of candidates."""
 
 from __future__ import annotations
 

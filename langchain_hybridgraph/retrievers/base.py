@@ -1,4 +1,4 @@
-"""What all retrievers share: settings of the one pipeline, offered as a LangChain BaseRetriever."""
+"""Base class of the retrievers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question and its conversation, as a Runnable is given them."""
+"""Parsing of a question and its conversation."""
 
 from __future__ import annotations
 

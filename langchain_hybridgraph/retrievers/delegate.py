@@ -1,4 +1,4 @@
-"""Any LangChain retriever, ours or another's, asked in one way."""
+"""Calls of any LangChain retriever."""
 
 from __future__ import annotations
 

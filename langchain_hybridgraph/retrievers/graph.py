@@ -1,4 +1,4 @@
-"""GraphRetriever: hybrid search that goes on over the edges between chunks."""
+"""GraphRetriever: hybrid search that follows edges."""
 
 from __future__ import annotations
 

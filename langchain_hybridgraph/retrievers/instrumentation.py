@@ -1,4 +1,4 @@
-"""A retriever of whose searches others may hear: by a tracer, a logger, sinks, and its own counts."""
+"""Tracer, logger, sinks and statistics of a retriever."""
 
 from __future__ import annotations
 

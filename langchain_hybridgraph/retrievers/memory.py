@@ -1,4 +1,4 @@
-"""MemoryRetriever: what is remembered, by likeness, trust, age and use."""
+"""MemoryRetriever: search in memories."""
 
 from __future__ import annotations
 

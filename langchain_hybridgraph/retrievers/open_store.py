@@ -1,4 +1,4 @@
-"""Opens the store that a path or a URI names."""
+"""Stores by path or URI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One list of what two searches of a retriever found."""
+"""Fusion of two searches of a retriever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories and sessions of a store, given as Documents and messages."""
+"""Memories and sessions as Documents and messages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The embedded store and the search engines it is built on."""
+"""Stores and the search engines they use."""

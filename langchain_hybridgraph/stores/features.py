@@ -1,4 +1,4 @@
-"""What stores can do: the list from which the suite that proves a store and the table in the docs are made."""
+"""Features that stores can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph in memory, for stores without edges of their own."""
+"""A graph in memory for any store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocols that engines and stores implement; each has only methods that some stage calls."""
+"""Protocols of stores and engines."""
 
 from __future__ import annotations
 

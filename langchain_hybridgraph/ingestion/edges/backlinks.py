@@ -1,4 +1,4 @@
-"""Finds the chunks of earlier ingests whose links may lead elsewhere now."""
+"""Earlier chunks whose links may have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the edges between chunks, one small class per kind."""
+"""Edge builders, one small class per kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins documents to those that their metadata says they cite."""
+"""Edges from citations in metadata."""
 
 from __future__ import annotations
 

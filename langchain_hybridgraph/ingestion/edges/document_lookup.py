@@ -1,4 +1,4 @@
-"""Finds documents of earlier ingests by their title or file name."""
+"""Earlier documents by title or file name."""
 
 from __future__ import annotations
 

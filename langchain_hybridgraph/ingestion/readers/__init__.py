@@ -1,4 +1,4 @@
-"""Reads files that are not plain text: PDF, Office documents, books, notebooks and e-mail.
+"""Readers of files and folders.
 
 Each module reads one kind and gives its parts. They run in a process of their own, which has little memory and little
 time: what is in such a file may be broken, or made to break whoever reads it.

@@ -1,4 +1,4 @@
-"""Has files read by another process, within bounds of time and size."""
+"""Reading in another process, with limits."""
 
 from __future__ import annotations
 

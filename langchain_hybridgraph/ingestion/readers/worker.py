@@ -1,4 +1,4 @@
-"""Reads files in a process of its own, one after the other: a request and its answer are lines of JSON."""
+"""The process that reads files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of expanders, and the question that they return."""
+"""The interface of expanders, and their result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question with what it leaves to the conversation, without a model."""
+"""Completion of a question by words of its history."""
 
 from __future__ import annotations
 

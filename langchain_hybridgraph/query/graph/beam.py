@@ -1,4 +1,4 @@
-"""Walk ring by ring, only the best of each ring."""
+"""Beam search: the best chunks of each hop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walk from the best chunk found so far, until the best do not change."""
+"""Traversal from the best chunk so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walk ring by ring, every edge up to a number of hops."""
+"""Breadth-first traversal up to a number of hops."""
 
 from __future__ import annotations
 

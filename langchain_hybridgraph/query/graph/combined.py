@@ -1,4 +1,4 @@
-"""Weigh what is near as evidence, and walk on from there."""
+"""Evidence, followed by another traversal."""
 
 from __future__ import annotations
 

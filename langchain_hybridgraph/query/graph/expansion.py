@@ -1,4 +1,4 @@
-"""From the hits of a search over edges to chunks that it did not find."""
+"""Traversal of the graph from search hits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spread the seeds' mass over chunks and entities, as far as it counts."""
+"""Personalised PageRank from the seeds."""
 
 from __future__ import annotations
 

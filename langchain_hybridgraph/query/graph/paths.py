@@ -1,4 +1,4 @@
-"""The best path to every chunk that a walk reaches."""
+"""The best path to each reached chunk."""
 
 from __future__ import annotations
 

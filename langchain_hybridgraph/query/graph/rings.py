@@ -1,4 +1,4 @@
-"""Walk ring by ring, as far as a seed's energy reaches."""
+"""Traversal until the energy of the seeds is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks down a tree from the best directory found so far, until the best do not change.
+"""Best-first search down a tree of directories.
 
 It is a search of its own over the same calls as the pipeline, and not ``traversal.BestFirst`` over a store's graph: a
 directory need not be a chunk (and so no node there), each level is scored by the whole search and by the reranker,

@@ -1,4 +1,4 @@
-"""The contents of a uri: its abstract, its overview, its text."""
+"""Abstract, overview and text at a uri."""
 
 from __future__ import annotations
 

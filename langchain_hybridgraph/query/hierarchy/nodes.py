@@ -1,4 +1,4 @@
-"""The nodes of a tree as one query sees them: what each is worth, and how it becomes a hit."""
+"""Nodes of a tree as one query sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning of up to five typed queries for a conversation."""
+"""Planning of typed queries from a conversation."""
 
 from __future__ import annotations
 

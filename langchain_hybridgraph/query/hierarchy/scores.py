@@ -1,4 +1,4 @@
-"""A search's scores of any chunk, and chunks as hits."""
+"""Scores of chunks in a hierarchical search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One search down a tree: plan, walk for every query, merge, describe."""
+"""One search down a tree of directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the nodes of a tree that a uri names."""
+"""Nodes of a tree by uri or path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a query to its hits: one pipeline of named stages, of which every retriever is a set of options."""
+"""The query pipeline and its stages."""
 
 from __future__ import annotations
 

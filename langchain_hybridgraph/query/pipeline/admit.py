@@ -1,4 +1,4 @@
-"""Turns candidates into hits: the check of existence, tenant, filter and validity."""
+"""Admission of candidates that pass the scope."""
 
 from __future__ import annotations
 

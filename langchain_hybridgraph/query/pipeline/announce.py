@@ -1,4 +1,4 @@
-"""Announces hits that are certain to be in the result before it is complete."""
+"""Announcement of hits that are certain early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scales scores by how likely the question has an answer."""
+"""Calibration of scores to answer probabilities."""
 
 from __future__ import annotations
 

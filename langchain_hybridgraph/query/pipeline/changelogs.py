@@ -1,4 +1,4 @@
-"""Ranks change logs and release notes below the pages that explain things."""
+"""Down-weighting of change logs and release notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follows edges from the best candidates to chunks that no source found."""
+"""Expansion of hits over the edges of the graph."""
 
 from __future__ import annotations
 

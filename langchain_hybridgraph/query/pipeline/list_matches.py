@@ -1,4 +1,4 @@
-"""Lists the chunks that a filter matches, for calls with a filter and no query."""
+"""Results of calls with a filter and no query."""
 
 from __future__ import annotations
 

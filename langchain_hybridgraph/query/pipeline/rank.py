@@ -1,4 +1,4 @@
-"""Scores the candidates by every source and fuses the scores into one list."""
+"""Scoring of candidates by all sources, and fusion."""
 
 from __future__ import annotations
 

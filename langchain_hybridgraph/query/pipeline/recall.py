@@ -1,4 +1,4 @@
-"""Returns the newest memories if nothing is similar to the question."""
+"""The newest memories, if nothing is similar."""
 
 from __future__ import annotations
 

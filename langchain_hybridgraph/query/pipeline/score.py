@@ -1,4 +1,4 @@
-"""Replaces the scores of memories by what is remembered about them."""
+"""Scores of memories instead of search scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a search, and the context that its stages share."""
+"""Settings and context of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning of the queries that answer a turn of a conversation."""
+"""Planning of queries from a conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan: the queries to search for, each with its type."""
+"""Query plans and the protocol of planners."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The embedded store: SQLite, vectors and words in one folder."""
+"""The store in one folder, based on SQLite."""

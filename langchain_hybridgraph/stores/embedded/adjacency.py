@@ -1,4 +1,4 @@
-"""The edges of one tenant in memory, looked up by source or target for hundreds of nodes at once."""
+"""Edges in memory, by source and by target."""
 
 from __future__ import annotations
 

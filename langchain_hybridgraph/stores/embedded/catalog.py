@@ -1,4 +1,4 @@
-"""The catalogue: the SQLite database that accepts chunks and from which everything else can be rebuilt."""
+"""The catalogue: the SQLite database of a folder."""
 
 from __future__ import annotations
 

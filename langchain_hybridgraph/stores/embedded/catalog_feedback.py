@@ -1,4 +1,4 @@
-"""The catalogue's statements about memory state: confidence, utility, validity and session.
+"""SQL statements for the state of memories.
 
 Statements that write run inside ``Catalogue.writing()``, the others on a connection of ``Catalogue.reading()``.
 """

@@ -1,4 +1,4 @@
-"""Logs what changes in the catalogue, for engines and other processes."""
+"""Log of changes in the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records and terms that all statements of the catalogue share."""
+"""Records shared by the statements of the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of chunks and edges to rows of the catalogue."""
+"""Conversion of chunks and edges to SQL rows."""
 
 from __future__ import annotations
 

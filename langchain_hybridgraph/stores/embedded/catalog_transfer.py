@@ -1,4 +1,4 @@
-"""The catalogue's statements for copying an index: everything that a tenant has, a page at a time.
+"""SQL statements for copying an index.
 
 Statements that write run inside ``Catalogue.writing()``, the others on a connection of ``Catalogue.reading()``.
 """

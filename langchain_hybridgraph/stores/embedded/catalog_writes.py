@@ -1,4 +1,4 @@
-"""Statements that write chunks and edges, inside a transaction of the catalogue."""
+"""SQL statements that write chunks and edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A counter of running calls that waits for them before closing."""
+"""A counter that delays closing while calls run."""
 
 from __future__ import annotations
 

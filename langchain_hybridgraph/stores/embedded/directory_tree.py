@@ -1,4 +1,4 @@
-"""The directories and documents of an index, by the uris of its chunks."""
+"""Tree of directories and documents by uri."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the engines of an index in step with its catalogue."""
+"""Synchronisation of the engines with the catalogue."""
 
 from __future__ import annotations
 

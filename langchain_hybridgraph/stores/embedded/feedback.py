@@ -1,4 +1,4 @@
-"""Learns about the chunks of an index: confidence, utility and validity."""
+"""Confidence, utility and validity of chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remembers which files the documents of an index were read from."""
+"""Records of the files that were ingested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One generation of the vectors: matrix, Chroma collection and fitted model that belong together."""
+"""Matrix, Chroma collection and model of one generation."""
 
 from __future__ import annotations
 

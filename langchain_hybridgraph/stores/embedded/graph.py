@@ -1,4 +1,4 @@
-"""The edges of an index, as one call may traverse them."""
+"""The graph of an open index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keyword index of the embedded store: Tantivy kept up to date, rank_bm25 if it cannot be opened."""
+"""Keyword search by Tantivy or rank_bm25."""
 
 from __future__ import annotations
 

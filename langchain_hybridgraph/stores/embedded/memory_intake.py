@@ -1,4 +1,4 @@
-"""Writes new memories next to those that an index has."""
+"""Writing of new memories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of an index folder that all stores of a process share."""
+"""Parts of a folder shared within a process."""
 
 from __future__ import annotations
 

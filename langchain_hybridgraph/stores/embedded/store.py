@@ -1,4 +1,4 @@
-"""The embedded store: one folder with SQLite as the source of truth and three indexes derived from it.
+"""The embedded store.
 
 A write goes to the matrix (vectors, fsync), then to the catalogue in one transaction, which accepts the batch, and
 then to the engines. A crash between the steps leaves vectors without an owner (overwritten by the next batch) or

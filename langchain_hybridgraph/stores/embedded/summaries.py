@@ -1,4 +1,4 @@
-"""Keeps the summaries of directories, in an index of their own next to the index."""
+"""Summaries of directories, in their own index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index folder as the source or the destination of a copy."""
+"""An index folder as source or destination of copies."""
 
 from __future__ import annotations
 

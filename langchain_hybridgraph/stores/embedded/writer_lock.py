@@ -1,4 +1,4 @@
-"""Turns to write: one writer of an index folder at a time, in one process or across several."""
+"""Turns of writers, across threads and processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories and sessions in Milvus, as the metadata of their chunks describe them."""
+"""Memories and sessions in Milvus."""
 
 from __future__ import annotations
 
