@@ -1,11 +1,14 @@
-"""ARCHITECTURE.md is true: its tour covers every folder, and the files that it names exist."""
+"""ARCHITECTURE.md is true: its tour covers every folder, and its list of files is that of the package."""
 
 import re
+import runpy
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "langchain_hybridgraph"
-TOUR = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("\n## Files\n")[0]
+PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+TOUR = PAGE.partition("\n## Files\n")[0]
+FILES = runpy.run_path(str(ROOT / "docs" / "architecture_files.py"))
 
 
 def test_the_tour_covers_every_folder():
@@ -21,3 +24,15 @@ def test_named_modules_exist():
     named = re.findall(r"`([\w/]+\.py)`", TOUR)
     assert len(named) > 5
     assert [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in modules)] == []
+
+
+def test_the_list_of_files_is_up_to_date():
+    """``python docs/architecture_files.py`` has been run since a module or its first line changed."""
+    assert FILES["updated"](PAGE) == PAGE, "run: python docs/architecture_files.py"
+
+
+def test_modules_say_in_under_ten_words_what_they_do():
+    """The first lines of the modules' docstrings fit into the list of files."""
+    lines = {str(path.relative_to(PACKAGE)): FILES["summary"](path) for path in PACKAGE.rglob("*.py")}
+    assert len(lines) > 100
+    assert {name: line for name, line in lines.items() if not 0 < len(line.split()) < 10} == {}
