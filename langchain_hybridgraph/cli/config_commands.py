@@ -85,12 +85,19 @@ def show(
         from langchain_hybridgraph.cli.json_output import print_json
 
         shown = [
-            {"key": each.key, "value": _plain(each.value), "default": _plain(each.default), **_origin(each.origin)}
+            {
+                "key": each.key,
+                "value": _plain(each.value, each.key),
+                "default": _plain(each.default),
+                **_origin(each.origin),
+            }
             for each in settings
         ]
         print_json({"file": _said(settings_path(file)), "settings": shown})
         return
-    rows = [(each.key, json.dumps(_plain(each.value), ensure_ascii=False), str(each.origin)) for each in settings]
+    rows = [
+        (each.key, json.dumps(_plain(each.value, each.key), ensure_ascii=False), str(each.origin)) for each in settings
+    ]
     typer.echo("\n".join(_columns(rows)))
 
 

@@ -170,6 +170,13 @@ def _embedding(value: str | dict[str, Any]) -> str | dict[str, Any]:
     return value
 
 
+def _server_uri(value: str) -> str:
+    from langchain_hybridgraph.stores.milvus.connection import Address
+
+    Address.parse(value)
+    return value
+
+
 def _language(value: str) -> str:
     from langchain_hybridgraph.text.analyzer import language_name
 
@@ -178,6 +185,11 @@ def _language(value: str) -> str:
 
 Number = Annotated[float, BeforeValidator(_reject_bool)]
 Count = Annotated[int, BeforeValidator(_reject_bool)]
+ServerUri = Annotated[
+    str,
+    AfterValidator(_server_uri),
+    WithJsonSchema({"type": "string", "pattern": "^(milvus:.|https?://.|.*\\.db$)"}),
+]
 Folder = Annotated[Path, AfterValidator(_from_home)]
 Language = Annotated[str, AfterValidator(_language)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
@@ -282,6 +294,7 @@ _TEXTS = Form(Names, "a list of texts")
 
 FORMS: Mapping[str, Form] = {
     "path": Form(Folder, "a path"),
+    "uri": Form(ServerUri, "a URI such as milvus://host:19530/database"),
     "embedding": Form(
         EmbeddingForm,
         "auto, lsa, minilm or package.module:factory, or a mapping of such a type and its parameters",
@@ -339,6 +352,20 @@ class StoreFields(BaseModel):
     )
 
 
+class ServerFields(BaseModel):
+    """Arguments of MilvusStore that a file can set, next to embedding, language and tenant."""
+
+    uri: str | None = Field(None, description="Milvus server that holds the index, instead of a folder.")
+    token: str | None = Field(
+        None, description="Token, or user:password, of the server; set it in the environment rather than in a file."
+    )
+    collection: str = Field("hybridgraph", description="Beginning of the names of the collections.")
+    consistency: Literal["Strong", "Session", "Bounded", "Eventually"] = Field(
+        "Session", description="Consistency level of reads."
+    )
+    timeout: float = Field(10.0, gt=0, description="Seconds that a call of the server may take.")
+
+
 class InnerRetriever(BaseModel):
     """The retriever that an AdvancedRetriever creates."""
 
@@ -353,7 +380,9 @@ class Section(NamedTuple):
 
 
 SECTIONS: Mapping[str, Section] = {
-    "store": Section("The index: HybridGraphStore.", (StoreFields,)),
+    "store": Section(
+        "The index: HybridGraphStore, or MilvusStore with a uri and the keys after it.", (StoreFields, ServerFields)
+    ),
     "retriever": Section(
         "Options of every retriever; the weights are those of vector and keyword search.",
         (HybridFields, PipelineFields),

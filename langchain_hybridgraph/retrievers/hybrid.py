@@ -35,6 +35,7 @@ from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
+from langchain_hybridgraph.retrievers.open_store import store_from_settings
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.protocols import (
@@ -224,7 +225,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 f"from_config and from_settings take the store as store=, got vector_store=: "
                 f"{cls.__name__}.from_config(path, store=vector_store)"
             )
-        named = HybridGraphStore.from_settings(configured) if store is None else store
+        named = store_from_settings(configured) if store is None else store
         options = {name: value for section in cls._sections for name, value in configured.arguments(section).items()}
         for name, group in groups_of(cls).items():
             if name in options and name in settings:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.embeddings import resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
@@ -13,6 +16,10 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
     from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+
+# Settings of only one kind of store.
+_OF_A_SERVER = frozenset({"token", "collection", "consistency", "timeout"})
+_OF_A_FOLDER = frozenset({"path", "read_only", "write_timeout", "near_duplicate"})
 
 
 def open_store(
@@ -40,3 +47,26 @@ def open_store(
     from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
 
     return MilvusStore(location, embedding, **options)
+
+
+def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | MilvusStore:
+    """Open the store that settings name: the folder ``store_path``, or the server ``store_uri``.
+
+    Raises ConfigurationError if they name none or both, or set what the other kind of store has, and whatever
+    :func:`open_store` raises.
+    """
+    options = settings.arguments("store")
+    uri = options.pop("uri", None)
+    for_the_other = _OF_A_SERVER if uri is None else _OF_A_FOLDER
+    if wrong := sorted(options.keys() & for_the_other):
+        kind, needed = ("a folder", "a server") if uri is None else ("a server", "a folder")
+        raise ConfigurationError(
+            f"store_{wrong[0]} is for {needed}, and the settings name {kind}; leave it out, or set "
+            f"{'store_uri' if uri is None else 'store_path instead of store_uri'}"
+        )
+    if uri is None:
+        return HybridGraphStore.from_settings(settings)
+    embedding = options.pop("embedding", None)
+    if isinstance(embedding, Mapping):
+        embedding = resolve_embedding(embedding["type"], **{k: v for k, v in embedding.items() if k != "type"})
+    return open_store(uri, embedding, **options)

@@ -3,8 +3,9 @@
 import pytest
 from milvus_calls import WordEmbeddings
 
-from langchain_hybridgraph import HybridGraphStore, MilvusStore, open_store
+from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, MilvusStore, open_store
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.retrievers.open_store import store_from_settings
 
 
 def test_a_path_opens_a_folder(tmp_path):
@@ -33,3 +34,33 @@ def test_the_embedded_store_points_to_milvus():
     """A URI given as a folder's path says what opens it."""
     with pytest.raises(ConfigurationError, match=r"path must be a folder, got 'milvus://db'; open_store\(uri"):
         HybridGraphStore("milvus://db", "lsa")
+
+
+def test_settings_open_milvus(tmp_path):
+    """With store_uri a retriever searches the server that the settings name."""
+    pytest.importorskip("pymilvus")
+    fake = {"type": "langchain_core.embeddings:DeterministicFakeEmbedding", "size": 8}
+    settings = HybridGraphSettings(
+        store_uri=f"milvus:{tmp_path / 'lite.db'}", store_embedding=fake, store_collection="notes", retriever_k=1
+    )
+    retriever = HybridRetriever.from_settings(settings)
+    assert isinstance(retriever.vector_store, MilvusStore)
+    retriever.vector_store.add_texts(["A parcel takes two days."], ids=["parcel"])
+    assert [document.id for document in retriever.invoke("parcel")] == ["parcel"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"store_uri": "milvus://db", "store_path": "index"}, "store_path is for a folder, .* name a server"),
+        ({"store_uri": "milvus://db", "store_read_only": True}, "store_read_only is for a folder"),
+        ({"store_path": "index", "store_collection": "notes"}, "store_collection is for a server, .* set store_uri"),
+        ({"store_uri": "milvus://db"}, "needs an embedding"),
+        ({}, "store_path is not set"),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else None,
+)
+def test_settings_of_two_kinds_of_store_are_refused(settings, message):
+    """A setting that the named store does not have is an error, not ignored."""
+    with pytest.raises(ConfigurationError, match=message):
+        store_from_settings(HybridGraphSettings(**settings))
