@@ -1,9 +1,9 @@
-"""Turns a document into chunks with lasting ids.
+"""Splitting of documents into chunks with stable ids.
 
-A chunk's id says which document it belongs to and what it holds, not where it stands, so that an edit touches
-the ids of the chunks that it touches: ``guide.md#0`` is the first chunk of a document, ``guide.md#install``
-the first below the heading "Install" (both can be the target of a link before they exist), all others are
-``guide.md#`` and a hash of the text.
+A chunk's id depends on its document and its content, not on its position, so that an edit changes only the ids of
+edited chunks. ``guide.md#0`` is the first chunk of a document, ``guide.md#install`` the first below the heading
+"Install" (both can be the target of a link before they exist); the id of any other chunk is ``guide.md#`` and a hash of
+the text.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CutDocument:
-    """A document (or one of several Documents that make it up) with its chunks and parents, in the text's order.
+    """Document (or one of several Documents that are parts of it) with its chunks and parents, in the text's order.
 
-    ``continues`` is set when an earlier Document of the same ingest belongs to the same document, as the
-    pages of a file do. ``metadata`` is what the document was handed in with. ``links`` are those of each chunk by id,
-    found in the full text; None when they are to be read from the chunks. ``mentions`` is what
-    ``edges.entities.find_mentions`` found in the chunks; None when it has not been asked.
+    ``continues`` is set if an earlier Document of this ingest belongs to the same document, as the pages of a file do.
+    ``metadata`` are those of the Document. ``links`` are the links of each chunk by id, found in the full text; None if
+    they have to be read from the chunks. ``mentions`` is the result of ``edges.entities.find_mentions`` for the chunks;
+    None if it was not computed.
     """
 
     id: str
@@ -50,13 +50,13 @@ class CutDocument:
 
     @property
     def title(self) -> str | None:
-        """What the document calls itself, None when it does not."""
+        """Title in the document's metadata, None without one."""
         named = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
         return str(named) if named else None
 
 
 def document_id(document: Document) -> str:
-    """The id of the document: metadata ``document_id``, else its id, else metadata ``source``, else a content hash.
+    """Return the document's id: metadata ``document_id``, else its id, else metadata ``source``, else a content hash.
 
     >>> from langchain_core.documents import Document
     >>> document_id(Document("text", metadata={"source": "a.md"}))
@@ -66,29 +66,29 @@ def document_id(document: Document) -> str:
 
 
 def first_chunk_id(document: str) -> str:
-    """The id that a document's first chunk has, or will have, when it is split here."""
+    """Return the id that a document's first chunk has, or will have, if it is split here."""
     return f"{document}#{FIRST}"
 
 
 def chunk_index(chunk: Chunk) -> float | None:
-    """The chunk's place in its document, from its metadata ``chunk_index``; None without a finite number there."""
+    """Return the chunk's position in its document, from its metadata ``chunk_index``; None without a finite number."""
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) and isfinite(index) else None
 
 
 def anchors_of(chunk: Chunk) -> Sequence[str]:
-    """What links to a chunk say after ``#``, by its metadata ``anchors``."""
+    """Return the anchors (after ``#``) of links to a chunk, from its metadata ``anchors``."""
     anchors = chunk.metadata.get("anchors")
     return [str(anchor) for anchor in anchors] if isinstance(anchors, list | tuple) else ()
 
 
 def position(chunk: Chunk) -> float:
-    """The chunk's place in its document, 0 where it is not known."""
+    """Return the chunk's position in its document, 0 if unknown."""
     return chunk_index(chunk) or 0.0
 
 
 def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]:
-    """The chunks by index; equal indexes keep the order of arrival, and one without follows the chunk before it.
+    """Sort chunks by index; equal indexes keep the given order, and a chunk without one follows the chunk before it.
 
     >>> in_order([("c", 2), ("new", None), ("a", 0)], index=lambda chunk: chunk[1])
     [('a', 0), ('c', 2), ('new', None)]
@@ -102,23 +102,22 @@ def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]
 
 
 class Cutter:
-    """Cuts the documents of one ingest, one after the other.
+    """Split the documents of one ingest, one after the other.
 
-    ``splitter`` None keeps every document as the one chunk that it is, with its id (or a hash of text and
-    source). A :class:`Chunk` or :class:`CutDocument` is kept as it is. Several Documents with the same
-    ``document_id`` or ``source`` are parts of one document; of several with the same ``Document.id`` the last one
-    counts, and ``note`` is told.
+    With ``splitter`` None every document is one chunk with its id (or a hash of text and source). A :class:`Chunk` or
+    :class:`CutDocument` is kept as it is. Several Documents with the same ``document_id`` or ``source`` are parts of
+    one document. The last of several with the same ``Document.id`` counts, and ``note`` is called.
     """
 
     def __init__(self, splitter: Splitter | None, note: Note) -> None:
         self._splitter = splitter
         self._note = note
-        self._chunks: dict[str, int] = {}  # how many chunks each document has so far
+        self._chunks: dict[str, int] = {}  # number of chunks of each document so far
         self._latest = ""
-        self._taken: dict[str, int] = {}  # how often each hash was used in the latest document
+        self._taken: dict[str, int] = {}  # number of uses of each hash in the latest document
 
     def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
-        """The chunks of a document. Raises ConfigurationError for other objects and for an empty id."""
+        """Return the chunks of a document. Raises ConfigurationError for other objects and for an empty id."""
         if isinstance(document, CutDocument):
             return document
         if isinstance(document, Chunk):
@@ -130,7 +129,7 @@ class Cutter:
             )
         if document.id == "":
             raise ConfigurationError(
-                f'a document has the id "", which names nothing: {quote_value(document.page_content[:60])}; leave '
+                f"a document has an empty id: {quote_value(document.page_content[:60])}; leave "
                 "id out to have one made from its source or text"
             )
         id, by_id = _identity(document)
@@ -145,11 +144,11 @@ class Cutter:
         return self._split(id, document, self._splitter)
 
     def has_cut(self, id: str) -> bool:
-        """Whether a document of this id was cut, so that another one would continue it."""
+        """Return whether a document of this id was split already, so that another one would continue it."""
         return id in self._chunks
 
     def adopt(self, cut: CutDocument) -> None:
-        """Go on as if this Cutter had cut a document, which another one did with the same splitter."""
+        """Record a document that another instance has split with the same splitter."""
         self._chunks[cut.id] = len(cut.chunks)
         pieces = [*((PARENT, parent) for parent in cut.parents), *(("", chunk) for chunk in cut.chunks)]
         hashed = [(chunk.id, _hashed_name(cut.id, kind, chunk.text)) for kind, chunk in pieces]
@@ -170,7 +169,7 @@ class Cutter:
         parents: list[Chunk] = []
         links: dict[str, Sequence[Link]] = {}
         pieces = list(splitter.split(document, self._note))
-        # Of a document in several Documents only the first may use its headings: the others cannot know them.
+        # If a document has several Documents, only the first may use its headings: the others cannot know them.
         places = _Places(document, [child for piece in pieces for child in piece.children or (piece,)])
         for piece in pieces:
             parent: str | None = None
@@ -202,7 +201,7 @@ class Cutter:
 
 
 class _Places:
-    """What the text of a document has at the places of its pieces, whichever splitter cut them."""
+    """Return anchors and links of a document's text for each of its pieces, for any splitter."""
 
     def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
         self._text = document.page_content
@@ -211,23 +210,23 @@ class _Places:
         starts = [piece.start for piece in pieces if piece.start is not None]
         ends = [piece.start + len(piece.text) for piece in pieces if piece.start is not None]
         for anchor in self._outline.anchors:
-            # Of pieces that overlap the last one has most of what follows the anchor.
+            # The last of several overlapping pieces has most of the text after the anchor.
             last = bisect_right(starts, anchor.start) - 1
             if last >= 0 and anchor.start < ends[last]:
                 self._anchors.setdefault(starts[last], []).append(anchor)
 
     def anchors(self, piece: Piece) -> list[Anchor]:
-        """The anchors that lead to a piece, in order."""
+        """Return the anchors of a piece, in order."""
         return self._anchors.get(piece.start, []) if piece.start is not None else []
 
     def opening(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
-        """The name of the anchor that the piece begins with."""
+        """Return the name of the anchor at the beginning of a piece."""
         if not anchors or piece.start is None or self._text[piece.start : anchors[0].start].strip():
             return None
         return anchors[0].name if anchors[0].name != FIRST else None
 
     def links(self, piece: Piece) -> list[Link]:
-        """The links that begin in a piece, each once; those of a text that was rewritten are read from it."""
+        """Return the links that begin in a piece, each once; links of a rewritten text are read from it."""
         found = self._outline.links
         if piece.start is None:
             return list(dict.fromkeys(find_links(piece.text)))
@@ -246,7 +245,7 @@ def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dic
 
 
 def _identity(document: Document) -> tuple[str, bool]:
-    """The document's id, and whether another Document with it would be the same one."""
+    """Return the document's id, and whether another Document with it would be the same one."""
     named = document.metadata.get("document_id")
     if named is not None:
         return replace_surrogates(str(named)), False

@@ -64,7 +64,7 @@ def _version(distribution: str) -> str:
 
 
 def _options(builder: Any) -> Iterator[str]:
-    """What a builder was made with: its relations, and its parameters, which it keeps under their names."""
+    """Yield a builder's relations, and its constructor arguments, which it keeps under their names."""
     yield _kind(builder)
     yield from _words(tuple(builder.relations))
     for name in inspect.signature(type(builder)).parameters:

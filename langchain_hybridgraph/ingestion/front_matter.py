@@ -11,7 +11,7 @@ _FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
 
 
 def front_matter_end(text: str) -> int:
-    """Where the text begins that follows the front matter; 0 without any.
+    """Return the offset of the text after the front matter; 0 without any.
 
     >>> front_matter_end("---\\ntitle: Cats\\n---\\nThey purr."), front_matter_end("They purr.")
     (20, 0)

@@ -29,11 +29,11 @@ class _Reading:
 
 
 class KnownFiles:
-    """The files of one ingest: which need not be read, and what is to be remembered of the others.
+    """Files of one ingest: those that need not be read, and records of the others.
 
-    A file need not be read when the file system says of it what it said when it was read, or else when its bytes have
-    the same digest. What was written less than two seconds before it was looked at is judged by its digest only: it may
-    have been written again at what counts as the same time.
+    A file need not be read if its status in the file system is as recorded, or else if its bytes have the same digest.
+    A file written less than two seconds before the check is compared by digest only: it may have been written again
+    within the resolution of its time.
     """
 
     def __init__(self, store: RecordsFiles, made_by: bytes) -> None:
@@ -111,7 +111,7 @@ class KnownFiles:
 
 
 def _stamp(path: Path) -> str:
-    """What the file system says of a file; "" where that cannot be trusted, or the file cannot be read."""
+    """Return the file's status in the file system; "" if it cannot be trusted, or the file cannot be read."""
     now = time.time_ns()
     try:
         found = os.stat(path)

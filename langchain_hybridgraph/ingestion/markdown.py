@@ -1,4 +1,4 @@
-"""Finds the headings, anchors, links and code of Markdown."""
+"""Structure of Markdown: headings, anchors, links and code."""
 
 from __future__ import annotations
 
@@ -230,7 +230,9 @@ class _Reader:
         return self._lines[line] if line < len(self._lines) else len(self._text)
 
     def _places(self, content: str, first: int) -> Callable[[int], int]:
-        """What gives the offset of a position in the content of a block, which has lost the indent of its lines."""
+        """Return a function from positions in the content of a block, which has lost its indents, to offsets in the
+        text.
+        """
         starts = [0, *(found.end() for found in re.finditer("\n", content))]
 
         @cache
@@ -325,7 +327,7 @@ def _unique(named: Iterable[Anchor], slugs: Iterable[Anchor]) -> Iterator[Anchor
 
 
 def _plain(tokens: Iterable[Token]) -> str:
-    """What a reader sees of inline markup; the alternative texts of images are left out."""
+    """Return the visible text of inline markup, without alternative texts of images."""
     parts = []
     for token in tokens:
         if token.type in ("softbreak", "hardbreak"):

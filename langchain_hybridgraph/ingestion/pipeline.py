@@ -1,4 +1,4 @@
-"""Brings documents into a store."""
+"""Ingestion of documents into a store."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport(Serializable):
-    """What one ingest did.
+    """Report of one ingest.
 
-    ``documents`` were handed in and cut into ``chunks`` and ``parents``. Of both, ``added`` are new,
-    ``updated`` had another text or other metadata before, ``unchanged`` were left alone; ``embedded`` chunks
-    had a new text. ``removed`` is what changed (or pruned) documents no longer have. ``edges`` were written
-    or found to be there; those of unchanged files are not looked at. ``warnings`` say what was not done as requested,
-    and which files were left out; ``skipped`` counts by suffix the files in folders that are not read at all.
+    ``documents`` were passed in and split into ``chunks`` and ``parents``. Of both, ``added`` are new, ``updated`` had
+    another text or other metadata before, ``unchanged`` were not written; ``embedded`` chunks had a new text.
+    ``removed`` counts those that changed (or pruned) documents no longer have. ``edges`` were written or exist already;
+    those of unchanged files are not counted. ``warnings`` describe what was not done as requested, and the files that
+    were left out; ``skipped`` counts by suffix the files in folders that are not read at all.
     """
 
     documents: int
@@ -222,7 +222,7 @@ class _Run:
         report("cutting", *self._position)
         cut = self._cutter.cut(_as_document(document))
         if not cut.continues and cut.id in self._begun:
-            # The same document anew: what it had a moment ago must be seen as old.
+            # If the same document comes again, its chunks so far count as old.
             self._write()
         self._batch.append(cut)
         self._begun.add(cut.id)
@@ -251,7 +251,7 @@ class _Run:
         self._documents += len(batch)
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
-        """Delete what the documents no longer have, and the documents that were not handed in if that is wanted."""
+        """Delete what the documents no longer have and, if requested, documents that were not passed in."""
         gone = {id for ids in self._vanished.values() for id in ids}
         self._vanished = {}
         if prune and isinstance(self.store, ListsDocuments):
@@ -263,7 +263,7 @@ class _Run:
             self._counts["removed"] += self.store.remove(ids)
 
     def _connect(self) -> None:
-        """Bring the indexes up to date, and write the edges that waited for that."""
+        """Update the indexes, and write the edges that depend on them."""
         report("index", *self._position)
         self._counts["embedded"] += self.store.flush()
         for done, builder in enumerate(self._builders):
@@ -330,7 +330,7 @@ class _Run:
 
 
 def _as_documents(given: Any) -> Iterable[Any]:
-    """What is to be taken in: the iterable, or what a LangChain loader or a LlamaIndex reader loads."""
+    """Return the documents: the iterable, or those that a LangChain loader or a LlamaIndex reader loads."""
     if isinstance(given, (str, os.PathLike)):
         raise ConfigurationError(
             f"ingest takes Documents, not a path or text ({os.fspath(given)!r:.80}): for files, "

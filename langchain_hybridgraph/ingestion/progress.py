@@ -1,4 +1,4 @@
-"""Shows how far an ingest is."""
+"""Progress display of an ingest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from langchain_hybridgraph.steps import Step, listening
 
 Progress = Callable[[Step], None]
 INTERVAL = 10.0
-"""Seconds between two lines of progress where the output is not a terminal."""
+"""Seconds between two lines of progress, if the output is not a terminal."""
 
 
 @contextmanager

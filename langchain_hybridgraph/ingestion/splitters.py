@@ -56,10 +56,10 @@ class Piece:
 
 @runtime_checkable
 class Splitter(Protocol):
-    """What cuts a document."""
+    """Interface of splitters."""
 
     def split(self, document: Document, note: Note) -> Iterable[Piece]:
-        """The pieces in the text's order; what went wrong on the way is told to ``note``."""
+        """Return the pieces in the text's order; warnings are passed to ``note``."""
         ...
 
 
@@ -111,7 +111,7 @@ class RecursiveSplitter:
         yield from _cut(text, self.spans(text, found), found)
 
     def spans(self, text: str, found: Outline) -> Iterator[_Span]:
-        """Where the pieces of a text are whose outline is known; one that is cut never crosses a heading."""
+        """Yield the pieces of a text with a known outline; a piece that had to be split never crosses a heading."""
         held: _Span | None = None
         small = self.size / 2 if self.join_sections else 0.0
         for section in found.sections:
@@ -156,7 +156,7 @@ class RecursiveSplitter:
         return token_weight(text) if self.counter is approximate_tokens else self.counter(text)
 
     def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
-        """Where the last ``budget`` tokens of a span start, and how many they are."""
+        """Return the start of the last ``budget`` tokens of a span, and their number."""
         if budget <= 0:
             return span.end, 0.0
         for level in (split_points.sentences, split_points.words):
@@ -173,12 +173,7 @@ class RecursiveSplitter:
 
 @dataclass(frozen=True)
 class ParentChildSplitter:
-    """Cuts children, which are searched, and joins neighbouring ones to the parents that stand in for them.
-
-    By default children have at most 256 tokens and never cross a heading, parents have 1024 and may hold several
-    short sections. With another splitter for either (whatever ``ingest`` takes), parents are cut first and children
-    out of them.
-    """
+    """Splitter into children, which are searched, and parents of neighbouring children, which are returned for them."""
 
     parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
     children: Any = field(default_factory=lambda: RecursiveSplitter(256, 0, join_sections=False))

@@ -36,7 +36,7 @@ _HEADINGS = 12
 
 
 class Part(NamedTuple):
-    """What a directory contains: a document or a directory, with its abstract."""
+    """Content of a directory: a document or a directory, with its abstract."""
 
     name: str
     abstract: str
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """What a summary is made of: the directory's own text where it is a document, too, and its parts, by name."""
+    """Input of a summary: the directory's own text if it is a document, and its contents."""
 
     uri: str
     title: str
@@ -67,11 +67,11 @@ class WritableSummaries(Protocol):
     """The summaries of directories, in an index of their own with a ``reader`` and a ``writer``."""
 
     def index(self) -> Any:
-        """Return that index, None if there are no summaries yet."""
+        """Return the index, None if there are no summaries yet."""
         ...
 
     def index_for_writing(self) -> Any:
-        """Return that index, made if there is none."""
+        """Return the index, created if there is none."""
         ...
 
 
@@ -81,13 +81,13 @@ class HasLayers(HasTree, Protocol):
 
     @property
     def summaries(self) -> WritableSummaries:
-        """The summaries."""
+        """Summaries of the directories."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LayersReport(Serializable):
-    """What one :func:`build_layers` did, in directories; ``warnings`` say what was not done as asked."""
+    """Report of one :func:`build_layers`, in numbers of directories; ``warnings`` describe problems."""
 
     directories: int
     summarised: int
@@ -105,19 +105,19 @@ class LayersReport(Serializable):
 
 
 def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress | None = None) -> LayersReport:
-    """Summarise the directories of a store that have changed, the deepest first; returns what was done.
+    """Summarise the directories of a store that have changed, the deepest first; return a report.
 
-    Each gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000), from its own text where it is
-    a document, too, and from the abstracts of what it contains. ``summarise`` None takes lead sentences, headings and
-    distinctive terms; a chat model writes them (where it fails those are taken, and it is asked again the next time);
-    so does any function from a :class:`Directory` to a :class:`Summary`. Every directory's summary is durable before
-    the next level begins, so what breaks off goes on where it was.
+    Each gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000), from its own text if it is a
+    document, too, and from the abstracts of its contents. ``summarise`` None extracts lead sentences, headings and
+    distinctive terms. A chat model writes summaries (if it fails, they are extracted, and it is called again the next
+    time), and so does any function from a :class:`Directory` to a :class:`Summary`. Every directory's summary is
+    durable before the next level begins, so an interrupted run continues where it stopped.
 
-    A directory is changed when a chunk that stands in it is, or a summary below it. Asking a model also has those made
-    anew that were made without one; None keeps what a model has made as long as it is true. Until it runs again, a
-    directory in which anything has changed is as if it had no summary (``stores.embedded.summaries.Summaries``).
+    A directory has changed if one of its chunks has, or a summary below it. With a model, summaries that were extracted
+    are written again; None keeps those of a model as long as they are current. Until the next run, a directory with
+    changes is treated as if it had no summary (``stores.embedded.summaries.Summaries``).
 
-    Raises ConfigurationError for a store without a tree and for a ``summarise`` that cannot be used.
+    Raises ConfigurationError for a store without a tree and for an invalid ``summarise``.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
@@ -265,7 +265,7 @@ class _Run:
             self._layers.writer.flush()
 
     def finish(self) -> LayersReport:
-        """What was done."""
+        """Return the report."""
         return LayersReport(
             self._total,
             self._summarised,
@@ -350,7 +350,7 @@ class _Run:
         return Summary(abstract, "\n".join(part for part in (abstract, overview, said) if part)), self._kind
 
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
-        """What a directory is summarised from, and the texts of the documents in it."""
+        """Return the input of a directory's summary, and the texts of the documents in it."""
         tree = self._tree
         own = self._texts([node]).get(node, [])
         documents = [child for child in children if tree.chunks(child)]

@@ -50,7 +50,7 @@ class Walk:
                 yield path
 
     def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
-        """What is in a folder that was not visited before, each with whether it is a folder; links go to ``links``."""
+        """Yield the contents of a folder that was not visited before, each with whether it is a folder."""
         try:
             status = folder.stat()
             here = status.st_dev, status.st_ino

@@ -26,7 +26,7 @@ def test_texts_are_refused_with_the_fix(call, texts):
     with HybridGraphStore(None, "lsa") as store:
         with pytest.raises(ConfigurationError, match=r"(?s)Documents.*str|'The cat|Documents.*The cat") as raised:
             CALLS[call](store, texts)
-        assert "Document(page_content=" in str(raised.value) or "[document]" in str(raised.value)
+        assert "Document(" in str(raised.value) or "[document]" in str(raised.value)
         assert not len(store)
 
 
@@ -48,7 +48,7 @@ def test_an_empty_id_is_refused(call):
             "texts": lambda store, documents: store.add_texts([documents[0].page_content], ids=[""]),
             "supersede": lambda store, documents: store.memory.supersede("cat", documents[0]),
         }
-        with pytest.raises(ValueError, match=r'id.* "", which names nothing'):
+        with pytest.raises(ValueError, match=r'empty id|id.* "", which names nothing'):
             calls[call](store, nameless)
         assert len(store) == 1
 

@@ -220,4 +220,4 @@ def test_a_skipped_file_is_named_each_time(docs):
     one = store()
     warned = [ingest(read_files(docs, skipped=lambda said: None), one).warnings for _ in range(2)]
     assert warned[0] == warned[1]
-    assert "bad.txt: this is no text" in warned[0][0]
+    assert "bad.txt: this is not text" in warned[0][0]

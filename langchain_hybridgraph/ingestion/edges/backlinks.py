@@ -13,25 +13,25 @@ from langchain_hybridgraph.ingestion.edges.document_lookup import file_name, fol
 from langchain_hybridgraph.records import Chunk, Query, Scope, replace_surrogates
 from langchain_hybridgraph.stores.protocols import HasDocuments, ReadsIndex, SearchesKeywords, implements
 
-MOST_FOUND = 100  # chunks that may name a new document
+MOST_FOUND = 100  # maximum number of chunks that may name a new document
 _SLICE = 1_000
-_BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # begins with no heading
+_BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # does not begin with a heading
 _MAY_LINK = re.compile(r"\[|`|://|<[aA]\s")
 _INDEX_NAMES = frozenset({"index", "readme"})
 
 
 @runtime_checkable
 class Readable(ReadsIndex, HasDocuments, Protocol):
-    """A store whose documents can be read again."""
+    """Store whose documents can be read again."""
 
 
 class Backlinks:
-    """The chunks that link to what came, changed or lost a heading, collected on the way of one ingest.
+    """Chunks that link to new or changed documents, or to lost headings, collected during one ingest.
 
-    Who linked to a heading that went, or to a document that has got another one, is known by the edges: one look-up
-    for each such document. Deleting a document deletes the edges that led to it, so of a document that is new those
-    chunks count that wait for it, and the ``MOST_FOUND`` of largest BM25 that name it by its file name or title (of a
-    store that can search: ``stores.protocols.SearchesKeywords``).
+    For a heading that was removed, and for a document that has a new heading, the edges show which chunks link to it:
+    one lookup for each such document. Deleting a document deletes the edges to it. For a new document, these are
+    therefore the chunks with a pending link to it, and the ``MOST_FOUND`` chunks with the highest BM25 scores for its
+    file name or title (in a store with keyword search: ``stores.protocols.SearchesKeywords``).
     """
 
     def __init__(self, store: Readable, relation: str) -> None:
@@ -42,11 +42,11 @@ class Backlinks:
         self._new: list[_New] = []
 
     def before(self, held: Mapping[str, Set[str]]) -> None:
-        """Remember what the next documents had, before they are written."""
+        """Remember the chunks of the next documents, before they are written."""
         self._held = held
 
     def see(self, document: CutDocument) -> None:
-        """Note who links to what the document has lost, and to a document that has got another heading."""
+        """Collect links to headings that the document has lost, and to a document with a new heading."""
         if document.continues:  # only the first part has headings that can be linked
             return
         held = self._held.get(document.id)
@@ -57,13 +57,15 @@ class Backlinks:
         parents = {chunk.parent for chunk in document.chunks}
         lost = sorted(held - now - parents)
         if any(not _BY_TEXT.search(id) for id in now - held):
-            # A heading that begins a chunk now may have been inside any of the others.
+            # A heading at the beginning of a chunk may have been inside any of the others before.
             lost += sorted(now & held)
         if lost:
             self._arriving(lost)
 
     def documents(self, seen: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
-        """The documents that are not in ``seen``, each with those of its chunks whose links are to be read again."""
+        """Yield the documents that are not in ``seen``, each with those of its chunks whose links have to be read
+        again.
+        """
         for start in range(0, len(self._new), _SLICE):
             waited = {id for new in self._new[start : start + _SLICE] for id in new.ids()}
             self._arriving(waited)
@@ -82,7 +84,7 @@ class Backlinks:
         names = [folded(name) for name in new.names]
         entries = store.keyword_search(Query(" ".join(new.names), MOST_FOUND, Scope()), MOST_FOUND).entries
         for chunk in self._store.get([entry.id for entry in entries]):
-            # Most texts that have the words have no link, and it takes long to fold one.
+            # Most texts with these words have no link, and folding a text takes long.
             if _MAY_LINK.search(chunk.text) is None:
                 continue
             text = folded(unquote(chunk.text))
@@ -104,13 +106,13 @@ class Backlinks:
 
 
 class _New(NamedTuple):
-    """A document that the store did not have, and what it is called in links, beside its id."""
+    """Document that is new in the store, with its names in links other than its id."""
 
     id: str
     names: tuple[str, ...]
 
     def ids(self) -> Iterator[str]:
-        """What the edges of links to it led to as long as it was not there."""
+        """Return the targets of links to it before it existed."""
         for name in (self.id, *self.names):
             if replace_surrogates(name) == name:
                 yield from (name, first_chunk_id(name))
@@ -127,7 +129,7 @@ def _names(document: CutDocument) -> tuple[str, ...]:
 
 
 def _as_handed_in(document: str, chunks: list[Chunk]) -> Iterator[CutDocument]:
-    """The document whole, or chunk by chunk where these came with their own ids."""
+    """Return the complete document, or its chunks one by one if these have ids of their own."""
     own = [chunk for chunk in chunks if not chunk.id.startswith(f"{document}#")]
     cut = tuple(chunk for chunk in chunks if chunk.id.startswith(f"{document}#"))
     if cut:

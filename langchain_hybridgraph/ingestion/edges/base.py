@@ -35,7 +35,7 @@ from langchain_hybridgraph.uris import directory_of
 
 
 class EdgeSet(NamedTuple):
-    """Edges to be written; the edges of the builder's relations that leave ``replaces`` go first."""
+    """Edges to write; existing edges of the builder's relations from ``replaces`` are deleted first."""
 
     edges: Sequence[Edge]
     replaces: Sequence[str] = ()
@@ -43,48 +43,48 @@ class EdgeSet(NamedTuple):
 
 @runtime_checkable
 class EdgeBuilder(Protocol):
-    """What makes edges during one ingest: it sees every document once, then the whole store.
+    """Builder of edges during one ingest: it sees every document once, and finally the full store.
 
-    ``see`` is called when the document's chunks are stored, ``finish`` when all are stored, vanished ones are
-    deleted and the indexes are up to date. A builder that needs all documents remembers what it must in
-    ``see`` and answers in ``finish``, where it may search the store. Edges are replaced source by source, so
-    that an ingest of some documents leaves the edges of the others alone.
+    ``see`` is called when the document's chunks are stored, ``finish`` when all are stored, deleted ones are removed
+    and the indexes are up to date. A builder that needs all documents collects data in ``see`` and returns edges in
+    ``finish``, where it may search the store. Edges are replaced source by source, so that an ingest of some documents
+    does not change the edges of others.
     """
 
     @property
     def relations(self) -> Sequence[str]:
-        """The relations that it writes; no two builders of one ingest share one."""
+        """Relations that the builder writes; no two builders of one ingest share one."""
         ...
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the last ingest and begin another."""
+        """Forget the last ingest and begin another one."""
         ...
 
     def see(self, document: CutDocument) -> Iterable[EdgeSet]:
-        """The edges that this document makes certain."""
+        """Yield the edges that depend only on this document."""
         ...
 
     def finish(self) -> Iterable[EdgeSet]:
-        """The edges that had to wait for the other documents."""
+        """Yield the edges that depend on other documents."""
         ...
 
 
 @runtime_checkable
 class Compares(EdgeBuilder, Protocol):
-    """A builder that is told what the documents had before."""
+    """Builder that needs the earlier state of the documents."""
 
     def before(self, held: Mapping[str, Set[str]]) -> None:
-        """The ids of the chunks and parents that the documents which are seen next had; an unknown one has none."""
+        """Receive the earlier ids of the chunks and parents of the next documents; an unknown one has none."""
         ...
 
 
 def as_builders(edges: Any) -> list[EdgeBuilder]:
-    """The builders that ``ingest(edges=…)`` means: ``"auto"``, None for none, one builder, or a list of them.
+    """Return the builders for ``ingest(edges=…)``: ``"auto"``, None for none, one builder, or a list of them.
 
     A builder may be given by its name (one of ``BUILDERS``), or by a mapping of its ``type`` and its parameters, which
-    ``metadata`` needs: ``{"type": "metadata", "keys": ["author"]}``; ``"auto"`` may stand in a list, too. Raises
-    ConfigurationError for anything else, for parameters that cannot be used or are missing, and for two builders that
-    would replace each other's edges.
+    ``metadata`` needs: ``{"type": "metadata", "keys": ["author"]}``; a list may contain ``"auto"``, too. Raises
+    ConfigurationError for anything else, for invalid or missing parameters, and for two builders that would replace
+    each other's edges.
 
     >>> [type(builder).__name__ for builder in as_builders(["sequence", {"type": "similarity", "k": 3}])]
     ['SequenceEdges', 'SimilarityEdges']
@@ -94,7 +94,7 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
     given = [edges] if isinstance(edges, (str, Mapping, EdgeBuilder)) else edges
     if isinstance(given, type) or not isinstance(given, Iterable):
         raise ConfigurationError(
-            f"edges={edges!r}: give 'auto', None, or a list such as ['sequence', 'links'] or [SequenceEdges()]"
+            f"edges={edges!r}: pass 'auto', None, or a list such as ['sequence', 'links'] or [SequenceEdges()]"
         )
     found = [builder for form in given for builder in _builders(form)]
     taken = {name for builder in found if not isinstance(builder, _GivesWay) for name in builder.relations}
@@ -119,9 +119,9 @@ BUILDERS: Mapping[str, str] = {
     "similarity": "edges.similarity:SimilarityEdges",
     "llm": "edges.llm:LLMEdges",
 }
-"""The names of the builders, and where each is at home."""
+"""Names of the builders, and their modules."""
 
-# What those that a name alone does not make cannot do without, and how it is given.
+# Required parameters of builders, with an example.
 _NEEDED: Mapping[str, tuple[str, str]] = {
     "metadata": ("keys", '{"type": "metadata", "keys": ["author"]}'),
     "llm": ("llm", "LLMEdges(chat_model)"),
@@ -130,10 +130,10 @@ _NEEDED: Mapping[str, tuple[str, str]] = {
 
 @runtime_checkable
 class _GivesWay(EdgeBuilder, Protocol):
-    """A builder that can leave relations to others."""
+    """Builder that can leave relations to others."""
 
     def without(self, relations: Iterable[str]) -> EdgeBuilder:
-        """The same builder without these relations."""
+        """Return the same builder without these relations."""
         ...
 
 
@@ -145,25 +145,25 @@ def _builders(form: Any) -> list[EdgeBuilder]:
     name = form.get("type") if isinstance(form, Mapping) else form
     if not isinstance(name, str) or name not in BUILDERS:
         raise ConfigurationError(
-            f"edges={form!r} is no edge builder; {nearest(name, ['auto', *BUILDERS])}wanted 'auto', None for no edges, "
+            f"edges={form!r} is not an edge builder; {nearest(name, ['auto', *BUILDERS])}pass 'auto', None, "
             f"one of {', '.join(BUILDERS)}, an object such as SequenceEdges(), "
             'or a mapping such as {"type": "similarity", "k": 5}'
         )
     needed, example = _NEEDED.get(name, (None, ""))
     if needed is not None and (isinstance(form, str) or needed not in form):
-        raise ConfigurationError(f"edges={form!r} does not say which {needed}; wanted such as {example}")
+        raise ConfigurationError(f"edges={form!r} does not say which {needed}; pass them, as in {example}")
     module, _, kind = BUILDERS[name].partition(":")
-    # Only the one that is asked for is imported.
+    # Only the requested module is imported.
     kinds = {name: getattr(import_module(f"langchain_hybridgraph.ingestion.{module}"), kind)}
     builder: EdgeBuilder = from_config("edges", form, kinds, lambda one: isinstance(one, EdgeBuilder))
     return [builder]
 
 
 class SequenceEdges:
-    """From each chunk to the next one of the same parent, or of the same document where there are no parents; weight 1.
+    """Edges from each chunk to the next one of the same parent, or of the document if it has no parents; weight 1.
 
-    The order is that of ``chunk_index``, whatever the order of arrival and however many Documents or batches of one
-    ingest the chunks arrive in. Where there is no index, the order of arrival counts.
+    The order is that of ``chunk_index``, for any order in which chunks arrive and any number of Documents or batches of
+    one ingest. Without an index the order of arrival counts.
 
     >>> chunks = tuple(Chunk(str(i), "", {}, "d", parent) for i, parent in enumerate(["p1", "p1", "p2", "p2"]))
     >>> builder = SequenceEdges()
@@ -183,7 +183,7 @@ class SequenceEdges:
         self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """The edges of the documents before this one, which are complete unless more of them arrives later."""
+        """Yield the edges of earlier documents, which are complete unless more parts of them arrive later."""
         if not document.chunks:
             return
         others = [id for id in self._unwritten if id != document.id]
@@ -194,7 +194,7 @@ class SequenceEdges:
         self._unwritten[document.id] = None
 
     def finish(self) -> Iterator[EdgeSet]:
-        """The edges of the documents that were not complete before."""
+        """Yield the edges of the documents that were not complete before."""
         yield from self._written(list(self._unwritten))
         self._documents = {}
 
@@ -205,7 +205,7 @@ class SequenceEdges:
 
 
 class _Sequence(NamedTuple):
-    """The chunks of a document by id, in the order of arrival, each with its parent and its index."""
+    """Chunks of a document by id, in the order of arrival, each with its parent and its index."""
 
     name: str
     chunks: dict[str, tuple[str | None, float | None]]
@@ -217,7 +217,7 @@ class _Sequence(NamedTuple):
             self.chunks[chunk.id] = chunk.parent, chunk_index(chunk)
 
     def edge_set(self) -> EdgeSet:
-        """The edges between neighbours, in the place of all earlier ones of these chunks."""
+        """Yield the edges between neighbours, which replace all earlier ones of these chunks."""
         groups: dict[str | None, list[tuple[str, float | None]]] = {}
         for id, (parent, index) in self.chunks.items():
             groups.setdefault(parent, []).append((id, index))
@@ -225,7 +225,7 @@ class _Sequence(NamedTuple):
         return EdgeSet(edges, list(self.chunks))
 
     def _edges(self, chunks: Sequence[tuple[str, float | None]]) -> Iterator[Edge]:
-        """The edges of chunks in their order; without an index their numbers are their places here."""
+        """Yield the edges of chunks in order; without an index, positions in this list count."""
         numbered = [(id, place if index is None else index + 1) for place, (id, index) in enumerate(chunks, start=1)]
         for (source, before), (target, after) in pairwise(numbered):
             said = f"In “{self.name}”, part {after:g} follows part {before:g}."
@@ -233,17 +233,16 @@ class _Sequence(NamedTuple):
 
 
 class LinkEdges:
-    """From the chunk that holds a link to the first chunk of the document that is linked, or the one below the anchor.
+    """Edges from the chunk with a link to the first chunk of the linked document, or to the one below the anchor.
 
-    Links are Markdown, HTML, wiki and reStructuredText links, files that are included, and the ``links`` metadata (ids,
-    URLs, paths or titles), which leave from the first chunk. Anchors are compared as their letters and digits, since
-    renderers make different ones of a heading; the role of a label or object leads to the one chunk that has it
-    among its ``anchors``. A document is known by its id, ``source``, ``uri``, and, for
-    wiki links and ``links``, by its title or file name where only one document has it; those of earlier
-    ingests by their id and, where the store can list them (``stores.protocols.ReadsIndex``), by their title or the
-    file name in their id. A relative link to what is not there yet is kept as an edge to the id that its first
-    chunk will have (``pending=False``: it is dropped). Links to the web that lead to no document are no
-    edges.
+    Links are Markdown, HTML, wiki and reStructuredText links, included files, and the ``links`` metadata (ids, URLs,
+    paths or titles), which start at the first chunk. Anchors are compared by their letters and digits, because
+    renderers derive different anchors from a heading; the role of a label or object leads to the only chunk with it
+    among its ``anchors``. A document is identified by its id, ``source``, ``uri``, and, for wiki links and ``links``,
+    by its title or file name if only one document has it. Documents of earlier ingests are identified by their id and,
+    if the store can list them (``stores.protocols.ReadsIndex``), by their title or the file name in their id. A
+    relative link to a missing document is stored as an edge to the future id of its first chunk (``pending=False``
+    drops it). Links to the web that lead to no document are not stored.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -272,16 +271,16 @@ class LinkEdges:
         self._earlier = None if older is None else StoredNames(older)
         self._backlinks = None if older is None else Backlinks(older, self.relations[0])
         self._names = _Names()
-        # Links can point forward, so all wait for the end; on disk, because there may be more than fit into memory.
+        # Links can point forward, so all are kept until the end; on disk, because they may not fit into memory.
         self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
     def before(self, held: Mapping[str, Set[str]]) -> None:
-        """Remember what the next documents had."""
+        """Remember the earlier chunks of the next documents."""
         if self._backlinks is not None:
             self._backlinks.before(held)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Remember the document's names and links; the edges of chunks without links are over."""
+        """Remember the document's names and links; yield the end of edges from chunks without links."""
         if not document.chunks or self._waiting is None:
             return
         self._names.add(document)
@@ -293,7 +292,7 @@ class LinkEdges:
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """The edges of all links, looked up when every document is there."""
+        """Yield the edges of all links, resolved after every document is stored."""
         waiting, store = self._waiting, self._store
         if waiting is None or store is None:
             return
@@ -325,7 +324,7 @@ class LinkEdges:
         return edges
 
     def _again(self, document: CutDocument, chunks: Sequence[str], store: Readable) -> Iterator[EdgeSet]:
-        """The edges of a document that was not handed in, with its links to those that were read again."""
+        """Yield the edges of an unchanged document, including its links that were read again."""
         links = {chunk: found for chunk, found in _links_of(document).items() if chunk in chunks}
         wanted = [link for link in _waiting(document, links).read() if self._means_one_of_these(link)]
         places = _Places(self._names, store, None)
@@ -333,9 +332,9 @@ class LinkEdges:
         edges = self._edges(wanted, places)
         sources = sorted({link.source for link in wanted})
         old = [edge for edge in store.edges(sources) if edge.relation in self.relations]
-        # Where a link may have led as long as its heading or its document was not there.
+        # Possible targets of the link before its heading or its document existed.
         led = {(link.source, to) for link in wanted for to in (places.first(link), _to_come(link)) if to}
-        # Or as long as its heading was elsewhere in the document: such an edge says what the new one says.
+        # Or while its heading was elsewhere in the document: such an edge has the description of the new one.
         said = {(edge.source, edge.description) for edge in edges.values()}
         over = {
             (edge.source, edge.target)
@@ -349,7 +348,7 @@ class LinkEdges:
             yield EdgeSet([*kept, *new], sources)
 
     def _means_one_of_these(self, link: _Wanted) -> bool:
-        """Whether a link leads to a document of this ingest, by a name that no other document of the store has."""
+        """Return whether a link leads to a document of this ingest by a name that is unique in the store."""
         if link.link.kind == ROLE and self._names.marked(link.names[0]) is not None:
             return True
         document = self._names.find(link)
@@ -360,9 +359,9 @@ class LinkEdges:
 
 
 class _Wanted(NamedTuple):
-    """A link from a chunk, with all the names that its target may have, best first.
+    """Link from a chunk, with all names that its target may have, best first.
 
-    ``document`` says where the chunk is from; ``kept`` is set when its id is the user's own.
+    ``document`` is the chunk's document; ``kept`` is set if the chunk's id is the user's own.
     """
 
     source: str
@@ -374,7 +373,7 @@ class _Wanted(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A document whose links, by chunk, wait for the others; ``bases`` are what they may be relative to."""
+    """Document whose links, by chunk, are resolved later; ``bases`` are the paths that they may be relative to."""
 
     label: str
     kept: bool
@@ -382,7 +381,7 @@ class _Waiting(NamedTuple):
     links: Mapping[str, Sequence[Sequence[str]]]
 
     def read(self) -> Iterator[_Wanted]:
-        """The links, read from where the document is."""
+        """Resolve relative links at the location of the document."""
         for chunk, links in self.links.items():
             for link in (Link(*fields) for fields in links):
                 path, fragment = split_fragment(link.target)
@@ -391,7 +390,7 @@ class _Waiting(NamedTuple):
     def _names(self, link: Link, path: str) -> list[str]:
         if link.kind in (WIKI, ROLE):
             return [path.strip() or self.bases[-1]]
-        # The name as it was written comes first: an id may look like anything.
+        # The name as written comes first: an id may look like anything.
         whole = [link.target] if link.kind == NAME or is_external(link.target) else []
         bases = (above for base in self.bases for above in _folders(base)) if link.kind == INCLUDE else self.bases
         relative = (name for base in bases for name in candidates(path, base))
@@ -399,7 +398,7 @@ class _Waiting(NamedTuple):
 
 
 def _folders(path: str) -> Iterator[str]:
-    """The path, and the same file name in each folder above it: tools differ in what an include is relative to."""
+    """Yield the path, and the same file name in each folder above it: tools resolve includes differently."""
     yield path
     while path and (above := posixpath.dirname(path)) != path:
         path = above
@@ -413,7 +412,7 @@ def _waiting(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]
 
 
 class _Names:
-    """What the documents of one ingest are called, and where each begins."""
+    """Names of the documents of one ingest, and their first chunks."""
 
     def __init__(self) -> None:
         self._documents: dict[str, str] = {}
@@ -421,7 +420,7 @@ class _Names:
         self._starts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
-        self._marked: dict[str, str | None] = {}  # by anchor, whichever document has it; None: several have it
+        self._marked: dict[str, str | None] = {}  # by anchor, in any document; None: several documents have it
 
     def add(self, document: CutDocument) -> None:
         first = document.chunks[0].id
@@ -451,33 +450,33 @@ class _Names:
             self._titles[title] = document.id if same else None
 
     def _keep(self, document: CutDocument) -> None:
-        """Chunks that came with ids of their own can be linked by them."""
+        """Add chunks with ids of their own as targets of links."""
         for chunk in document.chunks:
             if _has_own_id(document, chunk):
                 self._documents.setdefault(chunk.id, chunk.id)
                 self._starts.setdefault(chunk.id, chunk.id)
 
     def find(self, wanted: _Wanted) -> str | None:
-        """The document that a link means, None when this ingest has none."""
+        """Return the document that a link refers to, None if this ingest has none."""
         found = next((self._documents[name] for name in wanted.names if name in self._documents), None)
         if found is None and wanted.link.kind not in (PATH, INCLUDE):
             found = self._titles.get(folded(wanted.names[0]) if wanted.names else "")
         return found
 
     def documents(self) -> Set[str]:
-        """The ids of the documents, and the other names that they have."""
+        """Return the ids of the documents, and their other names."""
         return self._documents.keys()
 
     def call(self, document: str, label: str) -> None:
-        """How a document of an earlier ingest is to be called."""
+        """Return the name under which to look up a document of an earlier ingest."""
         self._labels.setdefault(document, label)
 
     def anchored(self, document: str, anchor: str) -> str | None:
-        """The chunk of a document of this ingest that has an anchor."""
+        """Return the chunk of a document of this ingest with this anchor."""
         return self._anchors.get((document, folded_anchor(anchor)))
 
     def marked(self, anchor: str) -> str | None:
-        """The chunk of this ingest that alone has an anchor, whatever its document."""
+        """Return the only chunk of this ingest with this anchor, in any document."""
         return self._marked.get(anchor)
 
     def first_chunk(self, document: str) -> str:
@@ -489,7 +488,7 @@ class _Names:
 
 
 class _Places:
-    """Finds the chunks that links lead to, asking the store once for many."""
+    """Resolve links to chunks, with one request to the store for many links."""
 
     def __init__(self, names: _Names, store: HasDocuments, earlier: StoredNames | None) -> None:
         self._names = names
@@ -525,7 +524,7 @@ class _Places:
             self._chunks.update((document, chunks) for document, chunks in found.items() if chunks)
 
     def _is_title(self, wanted: _Wanted) -> bool:
-        """Whether a link can only be known by a title or file name of an earlier ingest."""
+        """Return whether a link can only be resolved by a title or file name of an earlier ingest."""
         return (
             wanted.link.kind not in (PATH, INCLUDE)
             and bool(wanted.names)
@@ -534,12 +533,12 @@ class _Places:
         )
 
     def first(self, wanted: _Wanted) -> str | None:
-        """The first chunk of a document of this ingest that a link leads to, None where it leads elsewhere."""
+        """Return the first chunk of the linked document of this ingest, None if it is not part of it."""
         document = self._names.find(wanted)
         return None if document is None else self._names.first_chunk(document)
 
     def find(self, wanted: _Wanted, *, pending: bool) -> str | None:
-        """The chunk that a link leads to; one that is still to come when it may be pending, else None."""
+        """Return the chunk that a link leads to; a future one if the link may be pending, else None."""
         if wanted.link.kind == ROLE:
             marked = self._names.marked(wanted.names[0]) or self._marked.get(wanted.names[0])
             if marked is not None:
@@ -560,7 +559,7 @@ class _Places:
         return document if document in chunks else min(chunks)
 
     def _anchored(self, document: str, anchor: str) -> str | None:
-        """The chunk of a document that has an anchor; of one of an earlier ingest by what the store has of it."""
+        """Return the chunk of a document with this anchor; documents of earlier ingests are read from the store."""
         named = self._names.anchored(document, anchor)
         if named is not None:
             return named
@@ -575,7 +574,7 @@ class _Places:
 
 
 def _to_come(wanted: _Wanted) -> str | None:
-    """The id that the first chunk of a document will have that is not there yet, None for what is none of ours."""
+    """Return the future id of the first chunk of a missing document, None for a link to the web."""
     if not wanted.names or wanted.link.kind in (ROLE, INCLUDE) or is_external(wanted.link.target):
         return None
     name = wanted.names[0]
@@ -583,7 +582,7 @@ def _to_come(wanted: _Wanted) -> str | None:
         suffix = posixpath.splitext(name)[1].lower()
         if not name or (suffix and suffix not in _TEXT_SUFFIXES) or name.endswith(".."):
             return None
-    # %00 in a link is no name that an id could have.
+    # No id can contain a NUL, which %00 in a link stands for.
     return replace_surrogates(name if wanted.kept else first_chunk_id(name)).replace("\0", "\ufffd")
 
 
@@ -591,7 +590,7 @@ _TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt",
 
 
 def _links_of(document: CutDocument) -> dict[str, list[Link]]:
-    """The links that leave each chunk, in order and without repeats; chunks without links are left out."""
+    """Return the links of each chunk, in order and without repeats; chunks without links are left out."""
     if document.links is not None:
         found = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
     else:
@@ -606,12 +605,12 @@ def _links_of(document: CutDocument) -> dict[str, list[Link]]:
 
 
 class HierarchyEdges:
-    """From each directory to what it contains, by ``uri``: ``docs`` contains ``docs/use.md``; weight 1.
+    """Edges from each directory to its contents, by ``uri``: ``docs`` contains ``docs/use.md``; weight 1.
 
-    A directory is the first chunk of the document with that ``uri``, of this ingest or, when its id is its
-    uri, of an earlier one; directories without a document are nodes of the graph only, with their uri as id.
-    A document is represented by its first chunk. Any scheme will do; what stands before the first ``/`` below
-    ``scheme://`` is contained in nothing.
+    A directory is the first chunk of the document with that ``uri``, of this ingest or, if its id is its uri, of an
+    earlier one; directories without a document are nodes of the graph only, with their uri as id. A document is
+    represented by its first chunk. Any scheme is possible; the part before the first ``/`` after ``scheme://`` has no
+    directory.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -633,14 +632,14 @@ class HierarchyEdges:
         self._store, self._chunks = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Remember where the document stands; its directory may be a document that is still to come."""
+        """Remember the location of the document; its directory may be a document that is added later."""
         uri = _text(document.metadata.get("uri")).rstrip("/")
         if uri and document.chunks:
             self._chunks.setdefault(uri, document.chunks[0].id)
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """The edges of all documents, each with those of the directories above it."""
+        """Yield the edges of all documents, each with those of the directories above it."""
         if self._store is None:
             return
         nodes = self._nodes(self._store)
@@ -657,7 +656,7 @@ class HierarchyEdges:
             yield EdgeSet(edges)
 
     def _nodes(self, store: AcceptsChunks) -> dict[str, str]:
-        """The id of the node of every uri, and of all directories above them."""
+        """Return the id of the node of every uri, and of all directories above them."""
         above: dict[str, None] = {}
         for uri in self._chunks:
             directory = directory_of(uri)
@@ -677,7 +676,7 @@ class HierarchyEdges:
 
 
 def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:
-    """Whether the chunk came with its id, so that its document's id does not tell it."""
+    """Return whether the chunk came with its id, so that the id does not show its document."""
     return not chunk.id.startswith(f"{document.id}#")
 
 

@@ -17,18 +17,18 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 _SLICE = 1_000
 _DOI = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
-# What a reference that is an object calls the cited document by, best first.
+# Fields of a reference object that may identify the cited document, best first.
 _NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 
 
 class CitationEdges:
-    """From the first chunk of a document to the first chunk of each one that its metadata field lists; weight 1.
+    """Edges from the first chunk of a document to the first chunk of each document in a metadata field; weight 1.
 
-    An entry is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object that has one of them. A
-    title counts where only one document has it. Documents of earlier ingests are known by their id, and by the others
-    (titles letter by letter) where the store can list them (``stores.protocols.ReadsIndex``). What is not there yet is
-    kept as an edge to the id that its first chunk would have (``pending=False``: it is dropped), which becomes an
-    edge to the document when one comes with that id, title (letter by letter), DOI, source or uri.
+    An entry is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object with one of them. A title
+    counts if only one document has it. Documents of earlier ingests are found by their id, and by other names (titles
+    letter by letter) if the store can list them (``stores.protocols.ReadsIndex``). A missing document is stored as an
+    edge to the future id of its first chunk (``pending=False`` drops it); this becomes an edge to the document when one
+    arrives with that id, title (letter by letter), DOI, source or uri.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -54,7 +54,7 @@ class CitationEdges:
         self._store, self._names, self._waiting = store, _Names(), []
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Remember what the document is called and what it cites; the edges of its other chunks are over."""
+        """Remember the document's names and citations; yield the end of edges from its other chunks."""
         if not document.chunks:
             return
         first, *others = document.chunks
@@ -67,7 +67,7 @@ class CitationEdges:
             yield EdgeSet((), [chunk.id for chunk in others])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """The edges of all citations, and those of earlier ingests that waited for these documents."""
+        """Yield the edges of all citations, and pending ones of earlier ingests that refer to these documents."""
         store, waiting = self._store, {citing.chunk: citing for citing in self._waiting}
         self._store, self._waiting = None, []
         if store is None:
@@ -93,13 +93,13 @@ class CitationEdges:
                 yield Edge(citing.chunk, found.chunk, self.relations[0], 1.0, text)
 
     def _arrived(self, store: AcceptsChunks, seen: Iterable[str]) -> Iterator[EdgeSet]:
-        """The edges of documents that were not handed in, with those that waited led to where they belong."""
+        """Yield the edges of unchanged documents, with pending ones redirected to their targets."""
         awaited = self._names.awaited()
         if not isinstance(store, ReadsIndex) or not awaited:
             return
         known = set(seen)
         for chunk in store.get(list(awaited)):
-            del awaited[chunk.id]  # what is there was meant
+            del awaited[chunk.id]  # an existing document was meant
         ids = list(awaited)
         for start in range(0, len(ids), _SLICE):
             arriving = store.edges(ids[start : start + _SLICE], backwards=True)
@@ -112,7 +112,7 @@ class CitationEdges:
 
 
 class _Citing(NamedTuple):
-    """A chunk that cites; ``kept`` is set when its id is the user's own."""
+    """Chunk with citations; ``kept`` is set if its id is the user's own."""
 
     chunk: str
     label: str
@@ -126,7 +126,7 @@ class _Cited(NamedTuple):
 
 
 class _Names:
-    """What documents are called, and the first chunk of each."""
+    """Names of documents, and the first chunk of each."""
 
     def __init__(self) -> None:
         self._exact: dict[str, _Cited] = {}
@@ -148,18 +148,18 @@ class _Names:
             self._titles[title] = cited if other is None or other.chunk == first.id else None
 
     def find(self, name: str) -> _Cited | None:
-        """The document that is called so, None when none or more than one is."""
+        """Return the document with this name, None if there is none or more than one."""
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
     def awaited(self) -> dict[str, str]:
-        """The ids that edges may have been led to before the documents came, with the first chunk in their place."""
+        """Return the targets of earlier pending edges to these documents, mapped to their first chunks."""
         return {
             name: chunk for name, chunk in self._awaited.items() if replace_surrogates(name) == name and name != chunk
         }
 
 
 class _Earlier:
-    """Finds documents of earlier ingests, asking the store once for many."""
+    """Lookup of documents of earlier ingests, with one request to the store for many names."""
 
     def __init__(self, store: AcceptsChunks, names: Iterable[str]) -> None:
         self._names = _Names()
@@ -182,7 +182,7 @@ class _Earlier:
 
 
 def _called(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chunk]:
-    """The first chunk of each document that has one of these names."""
+    """Return the first chunk of each document with one of these names."""
     dois = [doi for name in names if (doi := _doi(name))]
     spelt = [form for doi in dois for form in (doi, f"https://doi.org/{doi}", f"doi:{doi}")]
     wanted = [{key: {"$in": list(names)}} for key in ("title", "source", "uri")]
@@ -191,7 +191,7 @@ def _called(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chunk]:
 
 
 def _references(value: Any) -> list[str]:
-    """The names that a metadata value lists, each once, in its order."""
+    """Return the names in a metadata value, each once, in order."""
     if isinstance(value, Mapping):
         named = next((value[key] for key in _NAMES if value.get(key)), None)
         return [] if named is None else _references(named)
@@ -202,7 +202,7 @@ def _references(value: Any) -> list[str]:
 
 
 def _doi(name: str) -> str:
-    """The DOI that a name is, in lower case and without a prefix; empty when it is none.
+    """Return the DOI in a name, in lower case and without a prefix; "" if it is not one.
 
     >>> _doi("https://doi.org/10.1112/PLMS/s2-42.1.230"), _doi("Numbers")
     ('10.1112/plms/s2-42.1.230', '')

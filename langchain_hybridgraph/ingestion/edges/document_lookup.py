@@ -15,14 +15,14 @@ _SLICE = 200
 
 
 class Named(NamedTuple):
-    """A document of the store, and what it is called."""
+    """Document of the store with its names."""
 
     document: str
     label: str
 
 
 class StoredNames:
-    """The documents of a store by the names that a reader would use; of one moment, each is looked up once."""
+    """Documents of a store by the names that a reader would use; each is looked up once, at one state of the store."""
 
     def __init__(self, store: ReadsIndex) -> None:
         self._store = store
@@ -30,10 +30,10 @@ class StoredNames:
         self._found: dict[str, Named | None] = {}
 
     def find(self, names: Iterable[str]) -> dict[str, Named]:
-        """The document of each name that exactly one document has; other names are left out.
+        """Return the document of each name that exactly one document has; other names are left out.
 
-        A title is found as it is written in the store, and with small or capital first letters, or small letters
-        only, in place of those of the name; the file name that a document's id ends in is found in any letters.
+        Titles are found as written in the store, and with lower-case or capital first letters, or in lower case. The
+        file name at the end of a document's id is found in any case.
 
         >>> from langchain_hybridgraph import HybridGraphStore, ingest
         >>> store = HybridGraphStore(None)
@@ -50,7 +50,7 @@ class StoredNames:
         return {name: named for name, named in found if named is not None}
 
     def anchored(self, anchors: Iterable[str]) -> dict[str, str]:
-        """The id of the chunk that alone has an anchor (metadata ``anchors``), by anchor; others are left out."""
+        """Return the id of the only chunk with an anchor (metadata ``anchors``), by anchor; others are left out."""
         asked = list(dict.fromkeys(anchors))
         found: dict[str, set[str]] = {}
         for start in range(0, len(asked), _SLICE):
@@ -87,7 +87,7 @@ class StoredNames:
 
 
 def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """The first of these chunks of each document, by ``chunk_index`` and id."""
+    """Return the first of these chunks of each document, by ``chunk_index`` and id."""
     found: dict[str, Chunk] = {}
     for chunk in chunks:
         best = found.setdefault(chunk.document, chunk)
@@ -97,12 +97,12 @@ def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """The chunks by ``chunk_index`` and id."""
+    """Sort the chunks by ``chunk_index`` and id."""
     return sorted(chunks, key=_order)
 
 
 def folded(name: str) -> str:
-    """A title or file name in the form in which two are compared.
+    """Normalise a title or file name for comparison.
 
     >>> folded("My_Notes "), folded("my  notes")
     ('my notes', 'my notes')
@@ -111,7 +111,7 @@ def folded(name: str) -> str:
 
 
 def file_name(path: str) -> str:
-    """The folded file name of a path or URL, without its directory and suffix; empty where there is none.
+    """Return the folded file name of a path or URL, without directory and suffix; "" if there is none.
 
     >>> file_name("p/My_Notes.md")
     'my notes'

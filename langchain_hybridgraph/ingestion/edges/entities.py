@@ -1,4 +1,4 @@
-"""Joins chunks to the entities that they mention."""
+"""Edges from chunks to the entities that they mention."""
 
 from __future__ import annotations
 
@@ -34,33 +34,34 @@ Extract = Callable[[str], Iterable[str]]
 Triple = tuple[str, str, str]
 
 OWN, FURTHER = 1.0, 0.5  # the document's own title: from its first chunk, from the others
-TITLED, WORD = 0.8, 0.4  # another document's title of several words, of one
+TITLED, WORD = 0.8, 0.4  # another document's title of several words, of one word
 GIVEN, STATED = 0.8, 0.9  # named by ``extract``, by a triple
-ABOUT, STATEMENTS = 0.8, 3  # what a document is about beside its title: the subject of so many triples
-SHORTENED = 0.6  # the whole name, where the text has only a part of it
-MOST_NAMES = 100  # of a chunk; the surest stay
-BLOCK = 1_000  # chunks whose edges are written together
+ABOUT, STATEMENTS = 0.8, 3  # subject of at least this share of triples: what a document is about
+SHORTENED = 0.6  # the full name, if the text has only a part of it
+MOST_NAMES = 100  # maximum number of entities of a chunk; the most certain are kept
+BLOCK = 1_000  # number of chunks whose edges are written together
 FEW_WORDS = 2_000  # up to this number the titles that may contain them are queried; for more, all titles are read
 
 
 class EntityEdges:
-    """From each chunk to the entities that it mentions: titles of documents, and names in the text; no model needed.
+    """Edges from each chunk to the entities that it mentions: titles of documents, and names in the text; no model
+    needed.
 
-    An entity is a node of the graph only, ``entity:`` and the normalised name (no case, accents, punctuation,
-    possessive or leading article); two chunks that mention it are one hop apart. Names are found by capitals and
-    quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`), titles by their words, in any case and script.
-    "Mercury (planet)" is also "Mercury", and "Lovelace" also "Ada Lovelace" where the document has no other. Weights
-    say how sure a mention is: 1 for the document's own title (from its first chunk; .5 from the others), .8 for names
-    and titles of several words, .4 to .6 for single words and parts. How rare an entity is, is read from its degree
-    when it is walked. A title is also the node ``title:`` and the name, by which later ingests find it.
+    An entity is a node of the graph only, with the id ``entity:`` and the normalised name (no case, accents,
+    punctuation, possessive or leading article); two chunks that mention it are one hop apart. Names are found by
+    capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`), titles by their words, in any case
+    and script. "Mercury (planet)" is also "Mercury", and "Lovelace" also "Ada Lovelace" if the document has no other.
+    The weight is the certainty of a mention: 1 for the document's own title (from its first chunk; .5 from the others),
+    .8 for names and titles of several words, .4 to .6 for single words and parts. The rarity of an entity is computed
+    from its degree during traversal. A title is also the node ``title:`` and the name, by which later ingests find it.
 
-    Documents that are added later get the same edges as in one ingest of all, where the store can be read back
-    (``ReadsIndex``); without, older and newer documents share names only. The title of a deleted document stays an
-    entity of the chunks that mention it until they are ingested again, which ``ingest`` does by itself with files.
+    Documents that are added later get the same edges as in one ingest of all, if the store can be read back
+    (``ReadsIndex``); otherwise older and newer documents share only names. The title of a deleted document stays an
+    entity of the chunks that mention it until they are ingested again, which ``ingest`` does automatically for files.
 
-    ``extract`` gives the names in a text (from GLiNER, spaCy, …) in place of the rules. ``triples`` are (subject,
-    relation, object) by chunk id or document id: both ends are mentioned, and the edges say the triple; the subject of
-    three of them or more is as good as a title (.8). Raises ConfigurationError for triples of another form, for an
+    ``extract`` returns the names in a text (from GLiNER, spaCy, …) instead of the rules. ``triples`` are (subject,
+    relation, object) by chunk id or document id: both ends are mentioned, and the triple describes the edges; the
+    subject of three or more counts like a title (.8). Raises ConfigurationError for triples of another form, for an
     ``extract`` that does not return names, and for chunks whose id begins with ``entity:`` or ``title:``.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
@@ -78,7 +79,7 @@ class EntityEdges:
         self, *, extract: Extract | None = None, triples: Mapping[str, Iterable[Sequence[str]]] | None = None
     ) -> None:
         if extract is not None and not callable(extract):
-            raise ConfigurationError(f"extract={extract!r} is no function; give one from a text to the names in it")
+            raise ConfigurationError(f"extract={extract!r} is not a function; pass one from a text to the names in it")
         self._extract = extract
         self._triples = {} if triples is None else _triples(triples)
         self._titles = _Titles()
@@ -93,13 +94,13 @@ class EntityEdges:
         self._store = store
         self._titles = _Titles()
         self._names = _Names("")
-        # Before a title can be looked for, all are needed; on disk, because there may be more than fit into memory.
+        # All titles are needed before any can be looked for; on disk, because they may not fit into memory.
         self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
         self._size = 0
         self._is_first = not implements(store, ReadsIndex) or (isinstance(store, Sized) and len(store) == 0)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Remember what the document's chunks mention; titles of documents that are still to come are added later."""
+        """Remember the mentions in the document's chunks; titles of later documents are added in the end."""
         if not document.chunks or self._waiting is None:
             return
         found = document.mentions
@@ -114,7 +115,7 @@ class EntityEdges:
 
     @property
     def reads_alone(self) -> bool:
-        """Whether what a document mentions depends on nothing but the document, so that it may be read elsewhere."""
+        """Whether the mentions depend on the document alone, so that another process can find them."""
         return self._extract is None and not self._triples
 
     def _read(self, document: CutDocument) -> DocumentMentions:
@@ -138,7 +139,7 @@ class EntityEdges:
         return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
 
     def finish(self) -> Iterator[EdgeSet]:
-        """The edges of all chunks, and those of older chunks that mention a new title."""
+        """Yield the edges of all chunks, and those of older chunks that mention a new title."""
         waiting, store = self._waiting, self._store
         if waiting is None or store is None:
             return
@@ -152,7 +153,7 @@ class EntityEdges:
                 for edge in edges:
                     if edge.source not in seen:  # else the document may have another title now
                         stored.add(edge.target.removeprefix(TITLE), edge.description.partition(_NAMES)[0])
-                # Before the titles are stored, by which the next ingest would take them for old ones.
+                # Before the titles are stored, because the next ingest would take them for old ones.
                 yield from self._older_mentions(fresh, older, seen)
             waiting.seek(0)
             while lines := list(islice(waiting, BLOCK)):
@@ -162,9 +163,10 @@ class EntityEdges:
         self._waiting = None
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
-        """The edges to the titles in the store that can be told from other words: all of them, or those in the texts.
+        """Return edges to the titles in the store that can be distinguished from other words: all, or those in the
+        texts.
 
-        Asking for what may be a title is quick for few texts only: every word may begin one.
+        Searching for possible titles is quick for few texts only, because every word may begin one.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()
@@ -174,7 +176,7 @@ class EntityEdges:
         return [edge for edge in edges if edge.weight == OWN and _NAMES in edge.description]
 
     def _older_mentions(self, names: Set[str], older: ReadsIndex, seen: Set[str]) -> Iterator[EdgeSet]:
-        """The edges from chunks of earlier ingests to new titles that they mention."""
+        """Yield the edges from chunks of earlier ingests to new titles that they mention."""
         if not names:
             return
         titles = _Titles()
@@ -203,7 +205,7 @@ class EntityEdges:
             for name in (triple[0], triple[2]):
                 words = words_of(name)
                 places = [place for place, reading in enumerate(readings) if _holds(reading.words, words)]
-                # Of a document in parts the first has what no text has.
+                # The first part of a document has text that no other part has.
                 for place in places or ([] if document.continues else [0]):
                     mentions[place].state(entity_name(name, readings[place].language), triple)
         self._add_subjects(document.id, readings[0], mentions[0])
@@ -216,7 +218,7 @@ class EntityEdges:
             self._add_subjects(found.chunk, reading, found)
 
     def _add_subjects(self, id: str, reading: Reading, found: _Mentions) -> None:
-        """What several triples are told of is what the document is about."""
+        """Add the subject of several triples as what the document is about."""
         subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
         for subject in [subject for subject, count in subjects.items() if count >= STATEMENTS]:
             name = entity_name(subject, reading.language)
@@ -226,7 +228,7 @@ class EntityEdges:
     def _add_title(
         self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
-        """Add the names in the document's title; yields those by which other texts may mean it."""
+        """Add the names in the document's title; yield those that other texts may use for it."""
         for name, written, is_certain in _title_names(document.title or "", language):
             if not is_certain and not any(ENTITY + name in found.entities for found in mentions):
                 continue
@@ -241,7 +243,7 @@ class EntityEdges:
                     mentions[0].add(TITLE + name, OWN, f"{written} is the title of {document.id}.")
 
     def _add_titles(self, block: Sequence[_Mentions], stored: _Titles) -> None:
-        """Add the titles that stand in the texts, of this ingest and of earlier ones."""
+        """Add the titles that occur in the texts, of this ingest and of earlier ones."""
         for found in block:
             words = found.words.split(" ")
             for name, written, size in (*self._titles.found(words), *stored.found(words)):
@@ -249,9 +251,9 @@ class EntityEdges:
 
 
 class DocumentMentions(NamedTuple):
-    """What the chunks of a document mention: a line of JSON for each, and the number of their words.
+    """Mentions in the chunks of a document: a line of JSON for each, and the number of their words.
 
-    ``titles`` are the names that mean the document, with how they are written.
+    ``titles`` are the names of the document, with their spelling.
     """
 
     lines: Sequence[str]
@@ -261,7 +263,7 @@ class DocumentMentions(NamedTuple):
 
 
 def find_mentions(document: CutDocument) -> DocumentMentions:
-    """What ``EntityEdges()`` finds in the chunks of a document, of which there is one at least.
+    """Return the entities that ``EntityEdges()`` finds in the chunks of a document, of which there is at least one.
 
     >>> find_mentions(CutDocument("cat", {"title": "Cat"}, (Chunk("cat#0", "Cats purr."),))).titles
     []
@@ -272,7 +274,7 @@ def find_mentions(document: CutDocument) -> DocumentMentions:
 
 
 class _Mentions:
-    """What one chunk mentions: weight and description by node."""
+    """Mentions of one chunk: weight and description by node."""
 
     def __init__(
         self, chunk: str, label: str, words: str = "", entities: dict[str, tuple[float, str]] | None = None
@@ -283,34 +285,34 @@ class _Mentions:
         self.entities = entities or {}
 
     def add(self, node: str, weight: float, description: str) -> None:
-        """Add a node, unless it is there with at least this weight."""
+        """Add a node, unless it is present with at least this weight."""
         if node not in self.entities or self.entities[node][0] < weight:
             self.entities[node] = weight, description
 
     def mention(self, name: str, weight: float, said: str) -> None:
-        """Add the entity of this name, "" for what is none."""
+        """Add the entity of this name; "" is ignored."""
         if name:
             self.add(ENTITY + name, weight, f"{self.label} mentions {said}.")
 
     def state(self, name: str, triple: Triple) -> None:
-        """Add an entity that a triple names."""
+        """Add an entity of a triple."""
         if name:
             self.add(ENTITY + name, STATED, " ".join(triple) + ".")
 
     def shorten(self) -> None:
-        """Keep the surest, of equal ones the first."""
+        """Keep the most certain; ties go to the first."""
         if len(self.entities) > MOST_NAMES:
             kept = sorted(self.entities.items(), key=lambda entry: -entry[1][0])[:MOST_NAMES]
             self.entities = dict(kept)
 
     def edges(self) -> Iterator[Edge]:
-        """The edges, as they are to be stored."""
+        """Return the edges to store."""
         for node, (weight, description) in self.entities.items():
             yield Edge(self.chunk, node, MENTIONS, weight, description)
 
 
 class _Names:
-    """The whole names of one document, to complete what stands in its texts in short."""
+    """Full names in one document, which complete short ones in its texts."""
 
     def __init__(self, document: str) -> None:
         self.document = document
@@ -318,7 +320,7 @@ class _Names:
         self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
 
     def complete(self, mentions: Sequence[_Mentions]) -> None:
-        """Add to each chunk the names that it has in short, where only one name of the document can be meant."""
+        """Add to each chunk the full names for short ones that can refer to only one name of the document."""
         for found in mentions:
             for node in found.entities:
                 self._learn(node.removeprefix(ENTITY))
@@ -341,9 +343,9 @@ class _Names:
 
 @functools.lru_cache(1 << 16)
 def entity_name(name: str, language: FunctionWords) -> str:
-    """The name of the entity that a name means: normalised and without an article; "" for what is no name.
+    """Return the name of the entity: normalised and without an article; "" if it is not a name.
 
-    Numbers, dates and words such as "the" are no names, nor is what has more than a hundred letters.
+    Numbers, dates and words such as "the" are not names, nor are texts of more than a hundred letters.
 
     >>> english = function_words(["the"])
     >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000")]
@@ -360,7 +362,7 @@ _AFTER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
 
 
 class _TitleName(NamedTuple):
-    """A name of a titled document; one that is not ``is_certain`` counts only where its text has it too."""
+    """Name of a titled document; one that is not ``is_certain`` counts only if the text contains it, too."""
 
     name: str
     written: str
@@ -368,7 +370,7 @@ class _TitleName(NamedTuple):
 
 
 def _title_names(title: str, language: FunctionWords) -> Iterator[_TitleName]:
-    """The title, and the title without what only tells it from others: "(planet)", ", Arkansas"."""
+    """Yield the title, and the title without a part that only distinguishes it: "(planet)", ", Arkansas"."""
     title = title[: 4 * MOST_LETTERS]
     short = _AFTER.sub("", title)
     before, comma, after = short.partition(",")
@@ -384,7 +386,7 @@ def _title_names(title: str, language: FunctionWords) -> Iterator[_TitleName]:
 
 
 def names_in(text: str) -> list[str]:
-    """The names that a question may mean, to be looked up as ``entity:`` and ``title:`` nodes; most are no node.
+    """Return possible names in a question, to look up as ``entity:`` and ``title:`` nodes; most do not exist.
 
     >>> names_in("Who taught Ada Lovelace?")
     ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']
@@ -398,19 +400,19 @@ def names_in(text: str) -> list[str]:
 
 _ASCII_WORD = re.compile("[a-z0-9]+")
 _INITIALS = re.compile(r"\b[A-Z]\W+[A-Z]\b")  # they are one word: J. K.
-MOST_CHARACTERS = 12  # of a title in a script without spaces
+MOST_CHARACTERS = 12  # minimum length of a title in a script without spaces
 _NAMES = " is what "
 
 
 class _Titles:
-    """Finds many titles in a text, by its words."""
+    """Search for many titles in a text, by their words."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}  # as they are written
-        self._sizes: dict[str, tuple[int, ...]] = {}  # first word → how many words titles have that begin so
+        self.names: dict[str, str] = {}  # as written
+        self._sizes: dict[str, tuple[int, ...]] = {}  # first word → lengths in words of the titles that begin with it
 
     def add(self, name: str, written: str) -> None:
-        """Find this one too."""
+        """Add a title to search for."""
         if name in self.names:
             return
         self.names[name] = written
@@ -420,7 +422,7 @@ class _Titles:
             self._sizes[words[0]] = (*sizes, len(words))
 
     def found(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-        """The titles among these words, as names and as written, with the number of their words."""
+        """Yield the titles among these words, as names and as written, with the number of their words."""
         sizes, names = self._sizes, self.names
         for place, word in enumerate(words):
             if word in sizes:
@@ -430,7 +432,7 @@ class _Titles:
                         yield name, names[name], size
 
     def mentions(self, chunk: Chunk) -> Iterator[Edge]:
-        """The edges from a chunk to the titles in its text."""
+        """Return the edges from a chunk to the titles in its text."""
         if chunk.text.isascii() and not self._may_hold(chunk.text):
             return
         label = _shown(str(chunk.metadata.get("title") or chunk.document))
@@ -439,14 +441,14 @@ class _Titles:
             yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {written}.")
 
     def _may_hold(self, text: str) -> bool:
-        """Whether a text has the first word of a title; reading it takes ten times longer."""
+        """Return whether a text has the first word of a title; reading it takes ten times longer."""
         if _INITIALS.search(text):
             return True
         return not self._sizes.keys().isdisjoint(_ASCII_WORD.findall(text.lower()))
 
 
 def _is_telling(words: Sequence[str], functions: Set[str]) -> bool:
-    """Whether a title can be told from a common word or a sentence where it has no capitals."""
+    """Return whether a title can be distinguished from a common word or a sentence without capitals."""
     if is_character(words[0]):
         return 2 <= len(words) <= MOST_CHARACTERS
     if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:
@@ -455,13 +457,13 @@ def _is_telling(words: Sequence[str], functions: Set[str]) -> bool:
 
 
 def _candidates(words: Sequence[str]) -> Iterator[str]:
-    """What in a text may be a title."""
+    """Return possible titles in a text."""
     functions = function_words(set(words)).words
     are_characters = [bool(word) and is_character(word) for word in words]
     for place, word in enumerate(words):
         if not word or word in functions:
             continue
-        name = ""  # as joined() has it, a word longer each time: joining each by itself takes seven times longer
+        name = ""  # built like joined(), one word longer each time: joining each separately takes seven times longer
         for end in range(place + 1, min(place + max(MOST_CHARACTERS, MOST_WORDS), len(words)) + 1):
             last = words[end - 1]
             if not last:
@@ -472,7 +474,7 @@ def _candidates(words: Sequence[str]) -> Iterator[str]:
 
 
 def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
-    """The edges that lead to those of the names that are titles of documents in the store."""
+    """Yield the edges to those of the names that are titles of documents in the store."""
     edges: list[Edge] = []
     asked = iter(names)
     while some := list(islice(asked, 20_000)):
@@ -481,7 +483,7 @@ def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
 
 
 def _waiting(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
-    """The ids of the chunks that wait for their titles, and their words."""
+    """Chunks whose titles are resolved later: their ids and their words."""
     lines.seek(0)
     for line in lines:
         chunk, _, words, _ = json.loads(line)
@@ -493,11 +495,12 @@ def _holds(words: Sequence[str], name: Sequence[str]) -> bool:
 
 
 def _shown(title: str) -> str:
-    """A title as descriptions have it."""
+    """Return a title for descriptions."""
     return title if len(title) <= MOST_LETTERS else f"{title[:MOST_LETTERS]}…"
 
 
-# -- what users give ---------------------------------------------------------------------------------------------------
+# -- input of users
+# ------------------------------------------------------------------------------------------------------
 
 
 def _check_id(chunk: Chunk) -> None:
@@ -513,7 +516,7 @@ def _names_from(extract: Extract, chunk: Chunk) -> list[str]:
     names = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else [None]
     if not all(isinstance(name, str) for name in names):
         raise ConfigurationError(
-            f"extract gave {found!r} for {chunk.id!r}; wanted the names in the text, such as ['Ada Lovelace']"
+            f"extract gave {found!r} for {chunk.id!r}; expected the names in the text, such as ['Ada Lovelace']"
         )
     return [name for name in names if name]
 
@@ -524,11 +527,11 @@ _TRIPLES = '{"doc": [("Ada Lovelace", "wrote to", "Charles Babbage")]}'
 def _triples(given: Any) -> dict[str, list[Triple]]:
     if not isinstance(given, Mapping):
         raise ConfigurationError(
-            f"triples is {given!r:.80}; wanted the triples of each document or chunk by its id: triples={_TRIPLES}"
+            f"triples is {given!r:.80}; expected the triples of each document or chunk by its id: triples={_TRIPLES}"
         )
     for id, some in given.items():
         if isinstance(some, str) or not isinstance(some, Iterable):
-            raise ConfigurationError(f"triples of {id!r} are {some!r:.80}; wanted a list of them: triples={_TRIPLES}")
+            raise ConfigurationError(f"triples of {id!r} are {some!r:.80}; expected a list of them: triples={_TRIPLES}")
     return {id: [_triple(id, each) for each in some] for id, some in given.items()}
 
 
@@ -536,7 +539,7 @@ def _triple(id: str, given: Any) -> Triple:
     is_sequence = isinstance(given, Sequence) and not isinstance(given, str)
     if not is_sequence or len(given) != 3 or any(not isinstance(part, str) for part in given):
         raise ConfigurationError(
-            f"triples of {id!r} have {given!r}; wanted (subject, relation, object), three strings: {_TRIPLES}"
+            f"triples of {id!r} have {given!r}; expected (subject, relation, object), three strings: {_TRIPLES}"
         )
     subject, relation, object = given
     return subject, relation, object

@@ -1,4 +1,4 @@
-"""Finds what the links of a text may mean."""
+"""Parsing of links and their possible targets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-# What a link may say in place of the name that the document has here.
+# Endings of a link that may differ from the name of the document here.
 _SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
 _INDEXES = ("index.md", "README.md", "index.rst", "index.html", "readme.md", "README.rst")
 _NO_DOCUMENTS = frozenset({"mailto", "javascript", "data", "tel", "sms", "irc", "about", "blob"})
@@ -19,11 +19,11 @@ PATH, NAME, WIKI, ROLE, INCLUDE = "path", "name", "wiki", "role", "include"
 
 
 class Link(NamedTuple):
-    """A link as it is written.
+    """Link as written.
 
     ``kind`` is ``path`` (relative to its document), ``include`` (relative to its document's folder or one above it),
-    ``wiki`` (a title), ``role`` (what a reStructuredText role names) or ``name`` (from metadata: an id, a URL, a path
-    or a title).
+    ``wiki`` (a title), ``role`` (the target of a reStructuredText role) or ``name`` (from metadata: an id, a URL, a
+    path or a title).
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Link(NamedTuple):
 
 
 def split_fragment(target: str) -> tuple[str, str]:
-    """The target without its fragment and query, and the fragment, both decoded.
+    """Return the target without its fragment and query, and the fragment, both decoded.
 
     >>> split_fragment("my%20notes.md?plain=1#first-steps")
     ('my notes.md', 'first-steps')
@@ -42,7 +42,7 @@ def split_fragment(target: str) -> tuple[str, str]:
 
 
 def folded_anchor(anchor: str) -> str:
-    """An anchor in the form in which two are compared: renderers differ in letters and hyphens.
+    """Normalise an anchor for comparison: renderers differ in letters and hyphens.
 
     >>> folded_anchor("Cats_&-Dogs"), folded_anchor("cats--dogs")
     ('cats-dogs', 'cats-dogs')
@@ -51,21 +51,21 @@ def folded_anchor(anchor: str) -> str:
 
 
 def is_external(target: str) -> bool:
-    """Whether a target is a URL on the web, which is only linked when a document has that very URL."""
+    """Return whether a target is a URL on the web, which is only linked to a document with exactly this URL."""
     return urlsplit_scheme(target) in {"http", "https", "ftp"}
 
 
 def urlsplit_scheme(target: str) -> str:
-    """The scheme of a URL in lower case, empty for a path."""
+    """Return the scheme of a URL in lower case, "" for a path."""
     try:
         scheme = urlsplit(target).scheme
-    except ValueError:  # such as "http://[": no URL
+    except ValueError:  # such as "http://[", which is not a URL
         return ""
     return scheme if len(scheme) > 1 else ""
 
 
 def candidates(path: str, base: str) -> list[str]:
-    """The names that a document may have which is linked as ``path`` from the document ``base``, best first.
+    """Return possible names of the document that is linked as ``path`` from the document ``base``, best first.
 
     >>> candidates("../install", "docs/guide/use.md")[:3]
     ['docs/install', 'docs/install.md', 'docs/install.rst']
@@ -98,7 +98,7 @@ def _variants(name: str) -> Iterator[str]:
     yield name
     stem, suffix = posixpath.splitext(name)
     if suffix.lower() in _SUFFIXES:
-        # A page is linked by the name under which it is published, too.
+        # A page may be linked by the name under which it is published.
         yield from (stem + other for other in _SUFFIXES if other != suffix)
         yield stem
         return

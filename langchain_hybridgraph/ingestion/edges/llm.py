@@ -1,4 +1,4 @@
-"""Asks a language model how chunks are related."""
+"""Edges found by a language model."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class FoundEdge(BaseModel):
     description: str = Field("", description="One sentence that says how the two are related.")
 
 
-# In the place of what is no edge, so that it is counted where the others are checked.
+# Stands for an invalid edge, so that it is counted together with edges that fail later checks.
 _BROKEN = FoundEdge(source="", target="", relation="", weight=0.0, description="")
 
 
 def _readable(items: Any) -> Any:
-    """The items as edges: one that is broken costs itself and not the whole answer, unless it is all there is."""
+    """Parse the items as edges: an invalid one is left out, unless there are no others."""
     if not isinstance(items, list):
         return items
     edges = [_edge_of(item) for item in items]
@@ -78,34 +78,35 @@ def _edge_of(item: Any) -> FoundEdge:
 
 
 class FoundEdges(BaseModel):
-    """All relations between the passages; an empty list where there is none."""
+    """Relations between the passages; an empty list if there are none."""
 
     edges: Annotated[list[FoundEdge], BeforeValidator(_readable)] = Field(description="The relations.")
 
 
 class LLMEdges:
-    """What a chat model says of chunks that it reads together: source, target, relation, weight, one sentence.
+    """Edges that a chat model finds between chunks: source, target, relation, weight, one sentence.
 
-    The chunks of a document are shown in windows of ``batch_size``, of which ``overlap`` are those of the window
-    before; ``batch_size=1`` asks about no windows. :meth:`across_documents` asks about chunks of different documents,
-    too. ``workers`` windows are asked about at once, each up to ``attempts`` times, with ``backoff`` seconds before the
-    second time and twice as many before each one after. How long one call may take is a setting of the model.
+    The chunks of a document are shown in windows of ``batch_size``, of which ``overlap`` chunks are those of the window
+    before; with ``batch_size=1`` there are no windows. :meth:`across_documents` adds pairs of chunks of different
+    documents. ``workers`` windows are sent at the same time, each up to ``attempts`` times, with ``backoff`` seconds
+    before the second attempt and twice as many before each later one. The time limit of a call is a setting of the
+    model.
 
-    ``llm`` is any LangChain chat model; one without structured output is prompted for JSON. ``method`` is
-    LangChain's word for how it is to answer (``"function_calling"``, ``"json_mode"``, …) where its default does not
-    work. ``relations`` are the names that it may use, or a mapping of names to what they mean; without them it may use
-    ``RELATIONS``, except those that another builder of the ingest writes; in an answer they count in any letters, and
-    ids with or without quotation marks. An edge with an id that is not in the window, to itself, of another relation or
-    with a weight outside (0, 1] is dropped. A window without a usable answer is dropped. The ``warnings`` of the report
-    say how many of each.
+    ``llm`` is any LangChain chat model; one without structured output is prompted for JSON. ``method`` is LangChain's
+    name for the way to answer (``"function_calling"``, ``"json_mode"``, …), if its default does not work. ``relations``
+    are the names that it may use, or a mapping of names to their meanings; by default it may use ``RELATIONS``, except
+    those that another builder of the ingest writes. In answers they match in any case, and ids with or without
+    quotation marks. An edge with an id that is not in the window, to itself, of another relation or with a weight
+    outside (0, 1] is dropped. A window without a usable answer is dropped. The ``warnings`` of the report give the
+    numbers.
 
-    No window is asked about twice as long as its texts are the same and the edges found are in the store: what was
-    answered stands in the file ``progress``, by default ``llm_edges.jsonl`` in the folder of the store (with a store
-    in memory, in this object), as hashes. So an ingest that broke off goes on where it was, and one without changes
-    asks nothing. A window whose edges were deleted is asked about again. (To keep the answers themselves, beyond a
-    deletion or for another index, set LangChain's cache for the model.)
+    A window is sent only once, as long as its texts are the same and its edges are in the store: the answers are
+    recorded as hashes in the file ``progress``, by default ``llm_edges.jsonl`` in the folder of the store (in this
+    object for a store in memory). An interrupted ingest therefore continues where it stopped, and one without changes
+    sends nothing. A window whose edges were deleted is sent again. (To keep the answers themselves, beyond a deletion
+    or for another index, set LangChain's cache for the model.)
 
-    Raises ConfigurationError for numbers that cannot be used and for what is not a model.
+    Raises ConfigurationError for invalid numbers and for an object that is not a model.
 
     >>> from langchain_core.runnables import RunnableLambda
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
@@ -151,27 +152,28 @@ class LLMEdges:
 
     @property
     def relations(self) -> Sequence[str]:
-        """The relations that the model may use."""
+        """Relations that the model may use."""
         return tuple(self._meanings)
 
     def across_documents(self, similarity_threshold: float = 0.5, max_pairs_per_chunk: int = 3) -> LLMEdges:
-        """The same builder, which also shows the model pairs of chunks of different documents, each pair together.
+        """Return a builder that also sends pairs of chunks of different documents, each pair together.
 
-        Pairs are those of largest cosine, from ``similarity_threshold`` on; in one ingest no chunk is in more than
-        ``max_pairs_per_chunk``, and one of each pair was handed in. Raises ConfigurationError for a threshold outside
-        (0, 1] and less than one pair; ``ingest`` does for a store that does not give vectors.
+        Pairs are those with the largest cosines, from ``similarity_threshold`` on. In one ingest no chunk is in more
+        than ``max_pairs_per_chunk`` pairs, and one chunk of each pair belongs to an ingested document. Raises
+        ConfigurationError for a threshold outside (0, 1] and for less than one pair; ``ingest`` raises it for a store
+        without vectors.
         """
         if not 0 < similarity_threshold <= 1 or max_pairs_per_chunk < 1:
             raise ConfigurationError(
                 f"across_documents(similarity_threshold={similarity_threshold!r}, "
-                f"max_pairs_per_chunk={max_pairs_per_chunk!r}): the threshold lies in (0, 1], the pairs are at least 1"
+                f"max_pairs_per_chunk={max_pairs_per_chunk!r}): the threshold must be in (0, 1], the pairs at least 1"
             )
         wider = copy(self)
         wider._across = (similarity_threshold, max_pairs_per_chunk)
         return wider
 
     def without(self, relations: Iterable[str]) -> LLMEdges:
-        """The same builder without these relations, unless they were asked for by name."""
+        """Return a builder without these relations, unless they were requested by name."""
         taken = set(relations)
         if not self._may_give_up or taken.isdisjoint(self._meanings):
             return self
@@ -180,7 +182,7 @@ class LLMEdges:
         return narrower
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the last ingest's documents, and read what was answered before."""
+        """Forget the last ingest's documents, and read earlier answers."""
         if self._across is not None and not isinstance(store, HasNeighbours):
             raise ConfigurationError(
                 f"across_documents() needs a store that gives its vectors, which {type(store).__name__} does not; "
@@ -215,7 +217,7 @@ class LLMEdges:
         known = {question.key for question in answered}
         yield from self._asked([question for question in questions if question.key not in known])
 
-    # -- what is asked ------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------
 
     def _questions(
         self, store: AcceptsChunks, documents: Iterable[Mapping[str, Chunk]], seen: Mapping[str, Chunk]
@@ -294,7 +296,7 @@ class LLMEdges:
                 continue
             edges = list(self._checked(question, answer, dropped))
             yield EdgeSet(edges)
-            # Whoever asked for the next set has written this one.
+            # The previous set is written when the next one is requested.
             self._ledger.note(question.key, edges)
         if failed:
             question, error = failed[0]
@@ -309,7 +311,7 @@ class LLMEdges:
         for attempt in range(self._attempts - 1):
             try:
                 return self._attempt(question)
-            except Exception as error:  # noqa: BLE001 - a model may raise anything, and the last attempt's is told
+            except Exception as error:  # noqa: BLE001 - a model may raise anything, and the last error is reported
                 logger.debug("attempt %d on %s: %r", attempt + 1, question, error)
             time.sleep(self._backoff * 2**attempt)
         return self._attempt(question)
@@ -327,7 +329,7 @@ class LLMEdges:
             source, target = (ids.get(id) or ids.get(_unquoted(id)) for id in (edge.source, edge.target))
             relation = edge.relation if edge.relation in self._meanings else names.get(_name(edge.relation))
             if edge == _BROKEN:
-                wrong.append(("another form than was asked for", None))
+                wrong.append(("another form than requested", None))
             elif source is None or target is None:
                 wrong.append(("an id that was not shown", edge.target if source else edge.source))
             elif source == target:
@@ -343,7 +345,7 @@ class LLMEdges:
 
 
 class _Dropped:
-    """How many edges of how many answers were left out, and why."""
+    """Numbers of edges and answers that were left out, with the reasons."""
 
     def __init__(self) -> None:
         self._answers = 0

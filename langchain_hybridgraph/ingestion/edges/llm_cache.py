@@ -13,7 +13,7 @@ from langchain_hybridgraph.records import Edge
 
 
 class Answer(NamedTuple):
-    """What became of one question: the edges that were found, by their hashes."""
+    """Recorded result of one request: the hashes of the edges."""
 
     question: str
     edges: tuple[str, ...]

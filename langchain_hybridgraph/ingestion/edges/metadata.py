@@ -16,23 +16,23 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 SHARES = "shares"
 
-# So many values are asked for one by one; for more, everything that has the key is read.
+# Up to this number values are looked up one by one; for more, all chunks with the key are read.
 _FEW_VALUES = 32
 _SLICE = 2_000
 
 
 class MetadataEdges:
-    """Between chunks of different documents with a value in common: equal, or an element of both lists.
+    """Edges between chunks of different documents with a common value: equal, or an element of both lists.
 
-    ``keys`` are metadata keys; dots walk into objects, and values are equal as filters say. A chunk leads to the
-    first chunk that has the value in each of the ``per_value`` documents nearest to its own in the circle of all that
-    have it, ordered by id: up to ``per_value`` + 1 documents are all joined to each other, and a value of n chunks
-    makes at most n · ``per_value`` edges instead of n². Edges lead both ways. One common value weighs ``weight``,
-    several 1 − (1 − ``weight``)ⁿ.
+    ``keys`` are metadata keys; dots address values in objects, and equality is that of filters. All documents with a
+    value form a circle, ordered by id. A chunk is connected to the first chunk with the value in each of the
+    ``per_value`` nearest documents in the circle. Up to ``per_value`` + 1 documents are therefore all connected to each
+    other, and a value of n chunks makes at most n · ``per_value`` edges instead of n². Edges lead both ways. One common
+    value has the weight ``weight``, several have 1 − (1 − ``weight``)ⁿ.
 
-    A chunk that is handed in is joined to those of earlier ingests where the store can be asked for them
-    (``stores.protocols.ReadsIndex``): adding documents one by one gives the edges of adding them at once. Where one was
-    deleted, its neighbours are joined to the next ones when one of them is ingested again.
+    A new chunk is connected to those of earlier ingests if the store can be queried for them
+    (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. The
+    neighbours of a deleted chunk are connected to the next ones when they are ingested again.
 
     Raises ConfigurationError for no keys, ``per_value`` below 1 and a weight outside (0, 1].
 
@@ -50,8 +50,8 @@ class MetadataEdges:
             raise ConfigurationError(f'MetadataEdges({keys!r}): name at least one metadata key, such as ["author"]')
         if per_value < 1 or not 0 < weight <= 1:
             raise ConfigurationError(
-                f"MetadataEdges(per_value={per_value!r}, weight={weight!r}): per_value is at least 1 and the weight "
-                "lies in (0, 1]"
+                f"MetadataEdges(per_value={per_value!r}, weight={weight!r}): per_value must be at least 1, "
+                "the weight in (0, 1]"
             )
         self.relations = (relation,)
         self._readers = {key: value_getter(split_key(key)) for key in named}
@@ -133,7 +133,7 @@ _Value = tuple[str, Any]  # the key, and the value as filters compare it
 
 
 class _Holder(NamedTuple):
-    """A chunk, where it stands in its document, and its values as they were written."""
+    """Chunk with its position in its document, and its values as written."""
 
     id: str
     document: str

@@ -20,15 +20,15 @@ _CHANGED = 1e-4
 
 
 class SimilarityEdges:
-    """From each chunk to the ``k`` nearest chunks of other documents, by the store's vectors.
+    """Edges from each chunk to the ``k`` nearest chunks of other documents, by the store's vectors.
 
-    Only cosines from ``threshold`` on count, and are the weights. Exact; ties go by id. The chunks that are handed in
-    get their edges, and an older one to which one of them is nearer than its neighbours so far, or was until it
-    changed, gets its own anew: adding documents one by one gives the edges of adding them at once. When the vectors of
-    older chunks have changed, as those of a model that was fitted again have, all chunks get theirs. Where a
-    neighbour was deleted there is one less, until one of the two is ingested again.
+    Only cosines from ``threshold`` on count; they are the weights. Exact; ties go by id. New chunks get their edges,
+    and so do older chunks for which a new one is nearer than their neighbours so far, or was until it changed: adding
+    documents one by one gives the same edges as adding them together. If the vectors of older chunks have changed, as
+    after fitting a model again, all chunks get new edges. A deleted neighbour is replaced when one of the two chunks is
+    ingested again.
 
-    Raises ConfigurationError for ``k`` below 1, a threshold outside (0, 1], and a store that does not give vectors.
+    Raises ConfigurationError for ``k`` below 1, a threshold outside (0, 1], and a store without vectors.
 
     >>> from langchain_core.embeddings import DeterministicFakeEmbedding
     >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
@@ -44,7 +44,7 @@ class SimilarityEdges:
     def __init__(self, k: int = 5, threshold: float = 0.7) -> None:
         if k < 1 or not 0 < threshold <= 1:
             raise ConfigurationError(
-                f"SimilarityEdges(k={k!r}, threshold={threshold!r}): k is at least 1 and the threshold lies in (0, 1]"
+                f"SimilarityEdges(k={k!r}, threshold={threshold!r}): k must be at least 1 and the threshold in (0, 1]"
             )
         self._k = k
         self._threshold = threshold

@@ -1,5 +1,5 @@
 """Readers of files and folders.
 
-Each module reads one kind and gives its parts. They run in a process of their own, which has little memory and little
-time: what is in such a file may be broken, or made to break whoever reads it.
+Each module reads one kind and returns its parts. They run in another process with limited memory and time, because such
+a file may be damaged, or crafted to attack its reader.
 """

@@ -1,4 +1,4 @@
-"""Reads EPUB books."""
+"""Reader of EPUB books."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from typing import Any
 from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError
 
 SECONDS, PART_SECONDS = 600.0, 60.0
-"""The most time for a file, and for one of its pages or other parts."""
+"""Maximum time for a file, and for one of its pages or other parts."""
 BYTES, CHARACTERS = 512 << 20, 64 << 20
-"""The most bytes of a file, and characters of its text."""
+"""Maximum number of bytes of a file, and of characters of its text."""
 
 
 class BoundedReader:
@@ -29,7 +29,7 @@ class BoundedReader:
         self._worker: _Worker | None = None
 
     def read(self, path: Path, note: Callable[[str], None]) -> list[Part]:
-        """The parts of a file. Raises UnreadableError, which says why there are none."""
+        """Return the parts of a file. Raises UnreadableError with the reason if there are none."""
         if path.stat().st_size > BYTES:
             raise UnreadableError(f"it has {path.stat().st_size >> 20:,} MB; at most {BYTES >> 20} MB are read")
         if self._worker is None or self._worker.is_over:
@@ -67,7 +67,7 @@ class _Worker:
             encoding="utf-8",
             errors="surrogatepass",
             env={**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:surrogatepass"},
-            start_new_session=True,  # Ctrl-C is for whoever started it
+            start_new_session=True,  # Ctrl-C is for the process that started it
         )
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=_take, args=(self._process.stdout, self._answers), daemon=True).start()
@@ -85,7 +85,7 @@ class _Worker:
         self._process.stdin.flush()
 
     def answer(self, seconds: float) -> Any:
-        """The next answer. Raises UnreadableError where there is none in time."""
+        """Return the next answer. Raises UnreadableError if there is none in time."""
         try:
             line = self._answers.get(timeout=max(seconds, 0.0))
         except queue.Empty:

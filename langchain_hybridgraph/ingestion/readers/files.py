@@ -1,4 +1,4 @@
-"""Reads files and folders as documents."""
+"""Readers of files and folders as documents."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FileError(HybridGraphError, ValueError):
 
 
 class _Read(NamedTuple):
-    """What a reader got out of a file's text."""
+    """Result of reading a file's text."""
 
     text: str
     title: str
@@ -51,7 +51,7 @@ class _Read(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file that is to be read. One that was named must be readable, others may be skipped."""
+    """File to read. One that was named must be readable, others may be skipped."""
 
     path: Path
     source: str
@@ -81,7 +81,7 @@ class FileDocuments(Iterator["Document"]):
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """How many files have each suffix that is not read, by suffix ("" for none)."""
+        """Return the number of files with each suffix that is not read, by suffix ("" for none)."""
         return dict(sorted(self._walk.passed_over.items()))
 
     @cached_property
@@ -246,7 +246,7 @@ def _decoded(file: Path, raw: bytes) -> str:
                 return _decode_as(file, raw, declared[1].decode("ascii"))
             if sum(byte < 0x80 for byte in raw[: 1 << 16]) >= 0.7 * len(raw[: 1 << 16]):
                 return raw.decode("cp1252", "replace")
-    raise _NotText(f"{file}: this is no text; convert it to UTF-8 text, Markdown, HTML or JSON Lines first")
+    raise _NotText(f"{file}: this is not text; convert it to UTF-8 text, Markdown, HTML or JSON Lines first")
 
 
 def _decode_as(file: Path, raw: bytes, encoding: str) -> str:
@@ -290,12 +290,12 @@ def _row(line: str, place: str, source: str, number: int) -> Document:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{place}: this line is no JSON ({error}); each line must be one JSON object") from error
+        raise FileError(f"{place}: this line is not JSON ({error}); each line must be one JSON object") from error
     if not isinstance(row, dict):
-        raise FileError(f'{place}: this line is no JSON object; write it as {{"text": "…"}}')
+        raise FileError(f'{place}: this line is not a JSON object; write it as {{"text": "…"}}')
     metadata = row.pop("metadata", None)
     if metadata is not None and not isinstance(metadata, dict):
-        raise FileError(f"{place}: metadata is {type(metadata).__name__}, an object is wanted")
+        raise FileError(f"{place}: metadata is {type(metadata).__name__}, expected an object")
     key = next((key for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
     if key is None:
         raise FileError(f'{place}: there is no text; give it as "text" (found: {", ".join(row) or "nothing"})')

@@ -1,4 +1,4 @@
-"""Turns HTML into the Markdown that is indexed."""
+"""Conversion of HTML to the Markdown that is indexed."""
 
 from __future__ import annotations
 

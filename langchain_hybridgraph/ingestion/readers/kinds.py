@@ -1,4 +1,4 @@
-"""Names the kinds of files that have a reader."""
+"""Kinds of files that have a reader."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Part(NamedTuple):
 
 
 class UnreadableError(Exception):
-    """A file that cannot be read; the message says why and what to do."""
+    """Error for a file that cannot be read; the message has the reason and a solution."""
 
 
 class Kind(NamedTuple):
-    """Who reads files of a suffix, and the library that it needs, "" for none."""
+    """Reader of files with a suffix, and the library that it needs, "" for none."""
 
     module: str
     library: str = ""
 
     @property
     def is_installed(self) -> bool:
-        """Whether its library is there."""
+        """Return whether its library is installed."""
         return not self.library or find_spec(self.library) is not None
 
 
@@ -48,11 +48,11 @@ KINDS: Mapping[str, Kind] = {
     ".eml": Kind("mail"),
     ".mbox": Kind("mail"),
 }
-"""The kinds by suffix."""
+"""Return the kinds by suffix."""
 
 
 def table(rows: list[list[str]]) -> str:
-    """Rows as a Markdown table, the first as its head; "" for none with a text.
+    """Return rows as a Markdown table, the first as its head; "" without any text.
 
     >>> print(table([["a", "b"], ["1", "2|3"]]))
     | a | b |
@@ -68,7 +68,7 @@ def table(rows: list[list[str]]) -> str:
 
 
 def flat(text: str) -> str:
-    """The text on one line.
+    """Return the text on one line.
 
     >>> flat(" a\\n b ")
     'a b'
@@ -77,7 +77,7 @@ def flat(text: str) -> str:
 
 
 def joined(blocks: Iterator[str]) -> str:
-    """Blocks of Markdown with blank lines between them; empty ones are left out."""
+    """Join blocks of Markdown with blank lines between them; empty ones are left out."""
     return "\n\n".join(block for block in blocks if block.strip())
 
 

@@ -1,4 +1,4 @@
-"""Reads e-mail: single messages and mailboxes."""
+"""Reader of e-mail: single messages and mailboxes."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _Module:
-    """What one source file tells, whether its items are public or not."""
+    """Documentation found in one source file, whether its items are public or not."""
 
     name: str
     source: str
@@ -122,7 +122,7 @@ class _Library:
         return f"{published}{dot}{rest}"
 
     def references(self, item: _Item) -> list[_Item]:
-        """What an item refers to, in the order of mention, without itself and what it contains or is contained in."""
+        """Return the references of an item, in the order of mention, without itself."""
         module = self._modules[item.module]
         found: dict[str, None] = {}
         if item.kind == "module":
@@ -153,7 +153,7 @@ class _Library:
         return next((path for path in paths if path in self._items), None)
 
     def _home(self, path: str) -> str:
-        """Where an item is defined that is published under this path."""
+        """Return where an item is defined that is published under this path."""
         if path in self._items:
             return path
         above, _, name = path.rpartition(".")
@@ -258,7 +258,7 @@ def _read_module(file: Path, name: str, source: str) -> _Module | None:
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return None  # a library that was tampered with is no reason to fail
+        return None  # a modified library must not cause a failure
     module = _Module(name, source)
     doc = ast.get_docstring(tree)
     if doc:

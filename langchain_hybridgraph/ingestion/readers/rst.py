@@ -54,7 +54,7 @@ class Text(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A directive, or what stands indented after ``::``."""
+    """Directive, or indented block after ``::``."""
 
     name: str
     argument: str

@@ -297,7 +297,7 @@ def test_triples_that_are_none(triple):
 @pytest.mark.parametrize("triples", [[("a", "r", "b")], "abc", 7, {"d": None}, {"d": "abc"}], ids=repr)
 def test_triples_without_their_document(triples):
     """A list of triples does not say whose they are; the error shows what does."""
-    with pytest.raises(ConfigurationError, match=r'wanted .*: triples=\{"doc": \[\("Ada Lovelace"'):
+    with pytest.raises(ConfigurationError, match=r'expected .*: triples=\{"doc": \[\("Ada Lovelace"'):
         EntityEdges(triples=triples)
 
 

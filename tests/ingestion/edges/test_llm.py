@@ -171,7 +171,7 @@ def test_why_edges_were_dropped(store):
         (
             "dropped 4 edges in 2 answers of the language model: 2 with a weight that is not above 0 "
             "and at most 1 (such as 2.0); 1 with a relation that was not listed (such as 'adores'); 1 with another "
-            "form than was asked for",
+            "form than requested",
         ),
     )
 

@@ -259,12 +259,12 @@ def test_rows_of_json_lines(folder):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{broken", r"a\.jsonl:2: this line is no JSON"),
-        ("[1]", r"a\.jsonl:2: this line is no JSON object"),
+        ("{broken", r"a\.jsonl:2: this line is not JSON"),
+        ("[1]", r"a\.jsonl:2: this line is not a JSON object"),
         ('{"title": "x"}', r'a\.jsonl:2: there is no text; give it as "text" \(found: title\)'),
         ('{"text": 3}', r"a\.jsonl:2: there is no text"),
         ('{"text": "x", "metadata": 1}', r"a\.jsonl:2: metadata is int"),
-        ("[" * 100_000, r"a\.jsonl:2: this line is no JSON"),
+        ("[" * 100_000, r"a\.jsonl:2: this line is not JSON"),
     ],
 )
 def test_a_bad_line_is_named(folder, line, message):
@@ -303,7 +303,7 @@ def test_html_says_its_encoding(folder):
 def test_what_is_no_text(folder):
     """A binary file is an error when it is named, and told and passed over in a folder."""
     folder(docs__a_DOT_txt=b"\x00\x01\x02", docs__b_DOT_txt=b"\xff\xd8\xff\xe0 abc \xfe\xfa", docs__c_DOT_txt="text")
-    with pytest.raises(FileError, match=r"a\.txt: this is no text; convert it"):
+    with pytest.raises(FileError, match=r"a\.txt: this is not text; convert it"):
         sources("docs/a.txt")
     told = []
     assert sources("docs", skipped=told.append) == ["docs/c.txt"]
