@@ -53,7 +53,6 @@ DATA = ("langchain_hybridgraph/text/function_words.py", "tests/test_language.py"
 UNFINISHED = (
     "ARCHITECTURE.md",
     *("langchain_hybridgraph/config/",),
-    *("langchain_hybridgraph/ingestion/", "tests/ingestion/"),
     "tests/query/",
     *("langchain_hybridgraph/retrievers/", "tests/retrievers/"),
     *("langchain_hybridgraph/stores/", "tests/stores/", "tests/faults/"),

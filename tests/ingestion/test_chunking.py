@@ -117,7 +117,7 @@ def test_children_point_to_parents():
 
 
 def test_parts_of_one_document_are_numbered_through():
-    """Documents of one source are one document: the index goes on, and no part takes another's ids."""
+    """Documents of one source are one document: the index continues, and no part takes another's ids."""
     cutter = Cutter(RecursiveSplitter(), print)
     pages = [cutter.cut(document(f"## Page\n\ntext {n % 2}", source="a.pdf", page=n)) for n in range(3)]
     chunks = [chunk for page in pages for chunk in page.chunks]
@@ -127,7 +127,7 @@ def test_parts_of_one_document_are_numbered_through():
 
 
 def test_the_last_of_an_id_counts():
-    """A second Document with the same id begins the document anew, and that is said."""
+    """A second Document with the same id replaces the first, with a warning."""
     notes = []
     cutter = Cutter(RecursiveSplitter(), notes.append)
     first, second = (cutter.cut(document(text, "x")) for text in ("old", "new"))
@@ -155,8 +155,8 @@ def test_chunks_are_taken_as_they_are():
     assert (found.chunks, found.id) == ((chunk,), "d")
 
 
-def test_what_is_no_document():
-    """Anything else is an error that says what is wanted."""
+def test_other_objects_are_errors():
+    """Anything else is an error that names what is expected."""
     with pytest.raises(ConfigurationError, match=r"not dict.*page_content"):
         Cutter(RecursiveSplitter(), print).cut({"text": "x"})
 

@@ -45,7 +45,7 @@ def ingested(folder, **options):
 
 @pytest.mark.parametrize("split", ["flat", "parent_child", RecursiveSplitter(20, 5), None])
 def test_workers_change_nothing(folder, monkeypatch, split):
-    """The same chunks, the same edges and the same counts, whichever process reads a file."""
+    """Chunks, edges and counts do not depend on the process that reads a file."""
     monkeypatch.setattr(cutting_ahead, "_BATCH", 1)
     by_count = []
     for count in (0, 1):

@@ -62,7 +62,7 @@ def test_one_is_singular(counts, said):
 
 
 def test_again_is_free():
-    """The same documents again: nothing is added, changed, removed or embedded, and the store is as it was."""
+    """Ingesting unchanged documents again adds, changes, removes and embeds nothing."""
     store = MemoryStore()
     ingest([page(GUIDE, "a.md", uri="x/a.md")], store)
     before = [dict(part) for part in content(store)]
@@ -135,7 +135,7 @@ def test_parts_of_a_document_may_be_scattered():
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
 def test_the_last_of_an_id_counts(batch_size):
-    """Of two documents with one id the second is what is stored, and the report says so."""
+    """The second of two documents with one id is stored, and the report has a warning."""
     store = MemoryStore()
     report = ingest([page(GUIDE, "a", id="x"), page("second", "b", id="x")], store, batch_size=batch_size)
     assert [chunk.text for chunk in store.chunks.values()] == ["second"]
@@ -279,7 +279,7 @@ def settings_of(size):
 
 @given(corpus, corpus, st.integers(3, 9))
 @settings(max_examples=60)
-def test_what_counts_is_the_last_ingest(before, after, size):
+def test_the_last_ingest_of_a_document_counts(before, after, size):
     """Whatever was ingested before, after pruning the store holds what a fresh ingest would."""
     grown, fresh = MemoryStore(), MemoryStore()
     ingest(documents_of(before), grown, **settings_of(size))

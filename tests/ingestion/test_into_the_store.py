@@ -19,7 +19,7 @@ GUIDE = "# Guide\n\nhello\n\n## Install\n\nrun the [setup](setup.md)\n\n## Use\n
 
 
 class Counting(Embeddings):
-    """A vector per first letter; notes what it was asked for."""
+    """Embedding with one vector per first letter; it records the texts."""
 
     def __init__(self):
         self.texts = []
@@ -93,7 +93,7 @@ def test_parents_come_and_go_with_their_children(store):
 
 
 def test_pruning_removes_whole_documents(store):
-    """What is not handed in any more goes, with its words and its edges."""
+    """Removed chunks are deleted, with their words and their edges."""
     ingest([page(GUIDE, "a.md"), page("# Setup\n\nsteps", "setup.md")], store)
     report = ingest([page("# Setup\n\nsteps", "setup.md")], store, prune_documents=True)
     assert (report.removed, report.unchanged) == (3, 1)

@@ -94,7 +94,7 @@ def test_links_are_found_where_they_are_written():
 
 
 def test_markup_of_headings_is_left_out():
-    """Backticks, bold, links, closing # and attributes are no part of a heading."""
+    """Backticks, bold, links, closing # and attributes are not part of a heading."""
     assert outline("# The `x` of [y](z.md) **w** ##  \na").title == "The x of y w"
     assert outline("# Install {#setup}\na").title == "Install"
     assert outline("# Install { #setup }\na").title == "Install"

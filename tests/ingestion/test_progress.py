@@ -51,7 +51,7 @@ def test_the_bar_goes_to_stderr(monkeypatch, capsys):
 
 
 def lines_of(monkeypatch, stream, seconds=0.05):
-    """What is written about one step that lasts longer than two lines are apart."""
+    """Lines about a single long step are written at intervals."""
     monkeypatch.setattr(progress_module, "INTERVAL", seconds)
     monkeypatch.setattr(sys, "stderr", stream)
     with showing(True):
@@ -71,7 +71,7 @@ def test_lines_where_no_terminal_is(monkeypatch):
         assert line.isprintable()
 
 
-def test_what_is_left_is_estimated():
+def test_the_remaining_time_is_estimated():
     """Three of seven in six seconds leave eight; a total that is not known leaves nothing to say."""
     assert _left(Step("reading", 3, 7, "files"), 6.0) == ", about 8 s left"
     assert _left(Step("reading", 3, None, "files"), 6.0) == ""
@@ -79,7 +79,7 @@ def test_what_is_left_is_estimated():
 
 
 def test_a_short_task_prints_no_line(capsys):
-    """What is over before the first line is due leaves a log as it is."""
+    """A task that ends before the first line is due prints nothing."""
     with showing(True):
         report("reading", 1, 2, "files")
     assert capsys.readouterr() == ("", "")

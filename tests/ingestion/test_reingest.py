@@ -82,7 +82,7 @@ def test_any_changes_give_what_a_first_ingest_gives(changes):
 
 @pytest.fixture
 def docs(tmp_path, monkeypatch):
-    """Three files that count as written long ago, so that what the file system says of them is trusted."""
+    """Three files with an old modification time, so that their status is trusted."""
     monkeypatch.setattr("langchain_hybridgraph.ingestion.known_files._TICK", 0)
     for place, name in enumerate(("cats.md", "dogs.md", "lines.jsonl")):
         write(tmp_path / "docs", name, place, [place])
@@ -103,7 +103,7 @@ def counts(report):
 
 
 def test_unchanged_files_are_not_opened(docs, opened):
-    """What looks as it did is not read, and the report counts it as before."""
+    """A file with an unchanged status is not read, and the report counts it as before."""
     one = store()
     first = ingest(read_files(docs), one)
     before = content(one)
@@ -125,7 +125,7 @@ def test_only_a_changed_file_is_opened(docs, opened):
 
 
 def test_a_touched_file_is_compared_and_not_cut(docs, opened, monkeypatch):
-    """Another time with the same bytes is no change; afterwards the new time is known."""
+    """Another time with the same bytes is not a change; afterwards the new time is recorded."""
     one = store()
     ingest(read_files(docs), one)
     os.utime(docs / "cats.md", ns=(1, 1))
@@ -137,7 +137,7 @@ def test_a_touched_file_is_compared_and_not_cut(docs, opened, monkeypatch):
 
 
 def test_a_file_of_just_now_is_read_again(docs, opened, monkeypatch):
-    """What was written at about the time it was read may have been written again since, at the same time."""
+    """A file written at about the time it was read may have been written again since, with the same time."""
     monkeypatch.setattr("langchain_hybridgraph.ingestion.known_files._TICK", 10**15)
     one = store()
     ingest(read_files(docs), one)
@@ -160,7 +160,7 @@ def test_other_options_read_everything(docs, opened, options):
 
 
 def test_another_version_reads_everything(docs, opened, monkeypatch):
-    """So does another version of the code."""
+    """Another version of the code has the same effect."""
     one = store()
     ingest(read_files(docs), one)
     opened.clear()
@@ -179,7 +179,7 @@ def test_another_version_reads_everything(docs, opened, monkeypatch):
     ],
     ids=["document", "chunk", "replaced", "edges"],
 )
-def test_what_others_changed_is_made_good(docs, change):
+def test_changes_through_the_store_are_repaired(docs, change):
     """A document that was changed in the store since is read again, as if the file had changed."""
     one = store()
     ingest(read_files(docs), one)
@@ -190,7 +190,7 @@ def test_what_others_changed_is_made_good(docs, change):
     assert content(one) == before
 
 
-def test_what_broke_off_goes_on(docs):
+def test_an_interrupted_ingest_continues(docs):
     """Files whose edges were not written when an ingest was interrupted are read again by the next one."""
     one, whole = store(), store()
     ingest(read_files(docs), whole)
@@ -205,7 +205,7 @@ def test_what_broke_off_goes_on(docs):
     assert content(one) == content(whole)
 
 
-def test_of_two_files_with_one_document_the_last_counts(docs):
+def test_the_last_of_two_files_with_one_document_counts(docs):
     """A document that two files have is that of the last one, however often only the first one changes."""
     one = store()
     for text in ("one", "two", "three"):

@@ -67,7 +67,7 @@ def test_paragraphs_are_kept_whole_while_they_fit():
 
 
 def test_a_long_paragraph_is_cut_at_sentences():
-    """What does not fit is cut at the next finer place."""
+    """A part that does not fit is split at the next finer level."""
     text = " ".join(sentence(n) for n in range(6))  # 11.7 tokens each
     assert texts(RecursiveSplitter(24, 0), text) == [
         f"{sentence(0)} {sentence(1)}",
@@ -155,7 +155,7 @@ def test_any_counter():
 
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, 10), (10, -1)])
 def test_impossible_sizes(size, overlap):
-    """A size that leaves no room beside the overlap is refused at construction."""
+    """A size that leaves no room for more than the overlap is an error on construction."""
     with pytest.raises(ConfigurationError, match="cannot cut anything"):
         RecursiveSplitter(size, overlap)
 
@@ -178,7 +178,7 @@ def test_pieces_are_slices_that_cover_every_word(text, size, overlap):
 
 @given(prose, prose, st.integers(4, 40))
 def test_a_section_does_not_feel_what_stands_before_it(before, text, size):
-    """What is written above a heading changes nothing in how the section below is cut."""
+    """Text above a heading does not affect how the section below is split."""
     section = f"## Here\n\n{text}".replace("```", "")
     splitter = RecursiveSplitter(size, 2, join_sections=False)
     alone = texts(splitter, section)
@@ -245,7 +245,7 @@ def test_parents_and_children_by_any_splitters():
 
 
 def test_children_know_what_their_parents_know():
-    """What a foreign splitter says of a parent holds for its children, unless they know better."""
+    """Metadata that a foreign splitter gives to a parent apply to its children, unless they have their own."""
 
     class Chapters:
         def split(self, document, note):
@@ -256,7 +256,7 @@ def test_children_know_what_their_parents_know():
 
 
 def test_parents_need_a_splitter():
-    """None is no way to cut parents."""
+    """None is not a splitter for parents."""
     with pytest.raises(ConfigurationError, match="need a splitter each"):
         ParentChildSplitter(parents=None)
 
@@ -289,7 +289,7 @@ def test_semantic_breaks_where_the_topic_changes():
 
 
 def test_semantic_pieces_have_a_largest_size():
-    """What stays together but is too large is cut as usual."""
+    """Blocks that should stay together but are too large are split as usual."""
     text = " ".join(f"The cat {n} sat on the mat." for n in range(20))
     weights = [token_weight(piece) for piece in texts(SemanticSplitter(Topics(), size=30), text)]
     assert max(weights) <= 30
@@ -331,7 +331,7 @@ def test_langchain_splitters_cut_as_they_do_alone():
 
 
 def test_langchain_header_splitters_keep_their_metadata():
-    """What a splitter knows about a piece stays with it."""
+    """Metadata of a piece from its splitter are kept."""
     splitters = pytest.importorskip("langchain_text_splitters")
     theirs = splitters.MarkdownHeaderTextSplitter([("#", "chapter")])
     found = split(as_splitter(theirs), "# One\na\n# Two\nb")
@@ -339,7 +339,7 @@ def test_langchain_header_splitters_keep_their_metadata():
 
 
 def test_a_function_is_a_splitter():
-    """A function from a text to texts will do; blank texts are no pieces."""
+    """A function from a text to texts is a splitter; blank texts are dropped."""
     assert texts(as_splitter(lambda text: text.split(",")), "a,b, ,a") == ["a", "b", "a"]
     assert [p.start for p in split(as_splitter(lambda text: text.split(",")), "a,b, ,a")] == [0, 2, 6]
 
@@ -361,7 +361,7 @@ def test_names_of_strategies():
 
 
 @pytest.mark.parametrize("wrong", ["sentences", 512, RecursiveSplitter])
-def test_what_is_no_splitter(wrong):
+def test_other_objects_are_not_splitters(wrong):
     """A misspelt strategy, a number or a class is an error that names what can be given."""
     with pytest.raises(ConfigurationError, match="parent_child"):
         as_splitter(wrong)

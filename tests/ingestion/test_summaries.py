@@ -138,7 +138,7 @@ def test_a_change_goes_up_as_far_as_it_shows():
     assert layer(store, "docs").text != before["docs"]
 
 
-def test_what_breaks_off_goes_on_where_it_was(tmp_path):
+def test_an_interrupted_run_continues(tmp_path):
     """An answer that was given is kept, even when the process dies with the next one."""
     store = filled(tmp_path)
 
@@ -157,7 +157,7 @@ def test_what_breaks_off_goes_on_where_it_was(tmp_path):
     store.close()
 
 
-def test_what_is_gone_is_removed():
+def test_summaries_of_deleted_directories_are_removed():
     """A directory without documents has no summary, and the one above does not name it."""
     store = filled()
     build_layers(store)
@@ -206,7 +206,7 @@ def test_a_model_writes_them():
     assert layer(store, "docs/api").text.splitlines()[:2] == ["All about things.", "Things are got and put."]
 
 
-def test_what_a_model_wrote_is_kept():
+def test_summaries_of_a_model_are_kept():
     """Without a model only what has changed is summarised; with one again, only what was made without."""
     store = filled()
     build_layers(store, Noted())
@@ -254,8 +254,8 @@ def test_a_store_without_a_tree():
         build_layers(InMemoryVectorStore(DeterministicFakeEmbedding(size=8)))
 
 
-def test_what_cannot_summarise():
-    """A text is no model."""
+def test_other_objects_cannot_summarise():
+    """A text is not a model."""
     with pytest.raises(ConfigurationError, match="summarise='gpt'"):
         build_layers(filled(), "gpt")
 
@@ -269,7 +269,7 @@ def test_a_thousand_children():
 
 
 def test_expired_texts_are_not_summarised():
-    """What is not valid now is not there."""
+    """Chunks that are not valid now are not summarised."""
     store = filled()
     old = {"uri": "notes/old.md", "valid_until": 100.0}
     ingest([Document("An old secret.", metadata=old, id="old")], store)

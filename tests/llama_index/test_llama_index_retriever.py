@@ -610,6 +610,7 @@ def test_only_this_part_needs_llama_index():
         "sys.modules['llama_index'] = None\n"
         "import langchain_hybridgraph, langchain_hybridgraph.llama_index as part\n"
         "from langchain_hybridgraph import GraphRetriever\n"
+        "assert part.__all__\n"
         "for name in part.__all__:\n"
         "    try:\n"
         "        getattr(part, name)\n"

@@ -131,6 +131,7 @@ def test_an_end_that_was_learned_later_costs_nothing():
 def test_the_type_of_a_memory_decides_how_it_fades(kind, decay):
     """The decay of a type replaces the mode's decay."""
     known = MemoryState(memory_type=kind, created_at=NOW - 10 * HOUR)
+    assert MODES
     for mode in MODES.values():
         recency = mode.composite.parts(0, known, NOW)["recency"]
         assert recency == pytest.approx(mode.composite.recency * math.exp(-decay * 10))

@@ -54,7 +54,7 @@ def test_a_link_comes_back_with_the_document(linked):
 
 
 def test_a_wiki_link_comes_back_with_the_document():
-    """So it is for links by title and by file name, in any letters."""
+    """Links by title and by file name are updated, too, in any case."""
     store = HybridGraphStore(None)
     again(store, page("[[cee]] [[My notes]]", "a.md"), page("# Cee\n\nx", "p/c.md"), page("x", "p/My_Notes.md"))
     for name, text in (("p/c.md", "# Cee\n\nnew"), ("p/My_Notes.md", "new")):
@@ -63,7 +63,7 @@ def test_a_wiki_link_comes_back_with_the_document():
 
 
 def test_a_link_that_waits_goes_to_its_section_or_its_title():
-    """What was not there when it was linked is found when it comes, alone, by its section and by its title."""
+    """A missing target is found when it is added, by its id, by its section and by its title."""
     store = HybridGraphStore(None)
     assert again(store, page("[b](b.md#two) [[Cee]]", "a.md")) == ["Cee#0", "b.md#0"]
     assert again(store, page(B, "b.md")) == ["Cee#0", "b.md#two"]
@@ -103,7 +103,7 @@ def test_edges_that_are_no_links_stay_when_a_document_is_read_again(linked):
     assert own in linked.edges(["a.md#0"])
 
 
-def test_what_links_wrongly_is_not_joined(linked):
+def test_links_to_other_documents_are_not_changed(linked):
     """A text that has the name of a new document and links elsewhere gets no edge, nor does an ambiguous title."""
     again(linked, page("c.md and [[Same]], [b](b.md)", "a.md"), page("# Same\n\nx", "p/1.md"))
     assert again(linked, page("x", "c.md")) == ["b.md#0", "p/1.md#0"]
@@ -111,7 +111,7 @@ def test_what_links_wrongly_is_not_joined(linked):
 
 
 def test_chunks_with_their_own_ids_are_linked_again():
-    """What came as chunks is read again chunk by chunk, with the links of each one's metadata."""
+    """Documents that were added as chunks are read again chunk by chunk, with the links in their metadata."""
     store, edges = HybridGraphStore(None), [LinkEdges()]
     linking = [Chunk(id, "text", {"links": [to]}, "paper") for id, to in (("p1", "x"), ("p2", "Wheels"))]
     ingest(linking, store, split=None, edges=edges)
@@ -121,7 +121,7 @@ def test_chunks_with_their_own_ids_are_linked_again():
 
 
 def test_unchanged_documents_are_not_looked_up(linked):
-    """What is ingested again without a change writes nothing."""
+    """Documents that are ingested again without a change write nothing."""
     before = changes(linked)
     again(linked, page(B, "b.md"))
     assert changes(linked) == before

@@ -36,7 +36,7 @@ def test_the_same_from_earlier_ingests():
 
 
 @pytest.mark.parametrize("name", ["two", "The Second Paper", f"https://doi.org/{DOI.upper()}", "two.pdf"])
-def test_what_is_to_come(name):
+def test_citations_of_later_documents(name):
     """A citation of what is not there yet leads to the document when it comes, and the old end is gone."""
     store = memory()
     cited(store, paper("one", name))
@@ -56,7 +56,7 @@ def test_to_come_in_split_documents():
     assert pairs(store) == {("a#0", "b#0"), ("a#0", "c#0")}
 
 
-def test_what_is_there_keeps_its_citations():
+def test_existing_documents_keep_their_citations():
     """A document whose title is the id of another one does not take the other's citations."""
     store = memory()
     cited(store, paper("one", "two"), paper("two"))
@@ -64,7 +64,7 @@ def test_what_is_there_keeps_its_citations():
 
 
 def test_without_pending():
-    """What is not there is dropped when that is wanted."""
+    """Citations of missing documents can be dropped."""
     assert cited(memory(), paper("one", "two"), pending=False) == set()
 
 
@@ -85,7 +85,7 @@ def test_forms_of_the_field(value):
 
 @pytest.mark.parametrize("value", [None, [], "", " ", [None], {}, {"pages": 3}, "\ud800\0"])
 def test_odd_values_do_no_harm(value):
-    """What names nothing makes no edge, and what cannot be an id none that breaks the ingest."""
+    """Empty names make no edge, and names that cannot be ids do not break the ingest."""
     assert len(cited(memory(), Chunk("a", "1 0 | a", {"citations": value}, "a"))) <= 1
 
 
@@ -97,7 +97,7 @@ def test_a_dropped_citation_goes():
 
 
 def test_again_writes_nothing():
-    """The same documents again change no row of the catalogue."""
+    """Ingesting unchanged documents again changes no row of the catalogue."""
     store, papers = memory(), [paper("a", "b", "soon"), paper("b", "a")]
     cited(store, *papers)
     before = changes(store)
@@ -115,7 +115,7 @@ def test_deletion_leaves_nothing():
 
 
 def test_a_store_that_cannot_be_asked():
-    """Over a store with nothing but AcceptsChunks ids are found, also of earlier ingests."""
+    """Over a store with AcceptsChunks only, ids are found, also those of earlier ingests."""
     store = MemoryStore()
     ingest([paper("b")], store, split=None, edges=None)
     ingest([paper("a", "b", "C paper"), paper("c", title="C paper")], store, split=None, edges=[CitationEdges()])

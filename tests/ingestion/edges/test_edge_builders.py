@@ -246,7 +246,7 @@ def test_an_include_leads_to_the_file():
 
 
 def test_an_unknown_anchor_leads_to_the_document():
-    """A link to an anchor that is no heading leads to the first chunk."""
+    """A link to an unknown anchor leads to the first chunk."""
     assert references(page("[b](b.md#nowhere)", "a.md"), page("text", "b.md")) == {("a.md#0", "b.md#0")}
 
 
@@ -308,7 +308,7 @@ def test_links_metadata_names_ids_urls_and_titles():
 
 
 def test_a_document_is_known_by_its_file_and_by_its_uri():
-    """Where the id is another, source and uri are names of the document too."""
+    """Source and uri are names of the document, too, if the id is another one."""
     two = page("x", "s.md", id="one", uri="docs/u.md")
     assert references(two, page("[s](s.md)", "a.md")) == {("a.md#0", "one#0")}
     assert references(two, page("[u](docs/u.md)", "b.md")) == {("b.md#0", "one#0")}
@@ -322,7 +322,7 @@ def test_kept_ids_can_be_linked():
 
 
 def test_references_defined_in_another_chunk():
-    """The definition of a reference link may stand in another section."""
+    """The definition of a reference link may be in another section."""
     text = "[the b][b]\n\n## Links\n\nend\n\n[b]: b.md"
     assert references(page(text, "a.md"), page("x", "b.md")) == {("a.md#0", "b.md#0")}
 
@@ -342,7 +342,7 @@ def test_a_link_to_what_is_not_there_yet_waits():
     assert store.links("references") == {("a.md#0", "b.md#0")}
 
 
-def test_what_does_not_wait():
+def test_links_without_pending_edges():
     """The web, images, folders above and, when told so, everything that is not there."""
     text = "[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`"
     assert references(page(text, "a.md")) == set()
@@ -432,7 +432,7 @@ def test_directories_of_earlier_ingests():
 
 
 def test_the_first_page_stands_for_the_file():
-    """Of several Documents of one uri the first one's first chunk is in the directory."""
+    """The first chunk of the first of several Documents with one uri is in the directory."""
     assert contains(page("one", "d/a.pdf"), page("two", "d/a.pdf")) == {("d", "d/a.pdf#0")}
 
 
@@ -495,7 +495,7 @@ def test_every_name_leads_to_a_class(name):
 
 
 @pytest.mark.parametrize("wrong", ["all", [SequenceEdges], [1], 3])
-def test_what_are_no_builders(wrong):
+def test_invalid_builders(wrong):
     """A misspelt name, a class or a number is an error."""
     with pytest.raises(ConfigurationError, match=r"SequenceEdges\("):
         as_builders(wrong)
@@ -509,7 +509,7 @@ def test_two_builders_of_one_relation():
 
 
 def test_a_builder_can_be_used_again():
-    """What a builder remembers of one ingest does not reach the next."""
+    """A builder's data of one ingest do not reach the next."""
     links, tree, sequence = LinkEdges(), HierarchyEdges(), SequenceEdges()
     stored([page("# T\n\nx", "d/a.md")], [links, tree, sequence])
     other = stored([page("[[T]] [a](a.md)", "e/b.md")], [links, tree, sequence])

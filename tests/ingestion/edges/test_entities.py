@@ -101,7 +101,7 @@ def test_a_title_is_found_in_other_texts(title, text, entity):
 
 
 def test_a_common_word_as_title_weighs_little():
-    """A title of one word that stands in lower case is hardly a mention, one of several words is."""
+    """A title of one word in lower case is unlikely to be a mention, one of several words is one."""
     store = stored(chunk("Engine", "…"), chunk("Steam engine", "…"), chunk("", "the steam engine is loud", "other"))
     assert mentions(store, "other") == {"entity:engine": 0.4, "entity:steam engine": 0.8}
 
@@ -124,7 +124,7 @@ def test_a_document_without_a_title():
 
 
 def test_a_title_with_a_nul_and_half_a_character():
-    """What cannot be stored does not get into a node's id."""
+    """Characters that cannot be stored are removed from a node's id."""
     store = embedded()
     stored(chunk("Ada\0Love\ud800lace", "Nobody \0 met her.", "a"), store=store)
     assert [edge.target for edge in store.edges(["a"])] == ["entity:ada love lace", "title:ada love lace"]
@@ -136,7 +136,7 @@ def test_the_name_behind_a_comma_comes_first_where_the_text_says_so():
     assert "entity:arkansas woodson" not in entities(chunk("Woodson, Arkansas", "There is Woodson in Arkansas."))
 
 
-# -- what stands for a name --------------------------------------------------------------------------------------------
+# -- short names ------------------------------------------------------------------------------------------------
 
 
 def pages(*texts):
@@ -162,7 +162,7 @@ def test_initials_stand_for_the_name():
 
 
 def test_names_of_one_document_complete_nothing_in_another():
-    """What is short for a name in one document may be another's in the next."""
+    """A short name in one document may belong to another full name in the next."""
     first, second = pages("We met Ada Lovelace.", "It was Lovelace who said so.")
     assert entities(first, Chunk("x", second.text)) == {"entity:lovelace"}
 
@@ -219,7 +219,7 @@ def test_a_changed_text_mentions_what_it_says_now():
 
 
 def test_deleting_leaves_nothing_behind():
-    """With the chunks their mentions are gone, and a deleted title is no title for later ingests."""
+    """Deleting chunks deletes their mentions, and a deleted title does not count for later ingests."""
     store = embedded()
     stored(chunk("Photosynthesis", "…"), store=store)
     store.delete(["Photosynthesis"])
@@ -249,8 +249,8 @@ def test_names_from_a_model():
 
 
 @pytest.mark.parametrize("names", ["Ada", None, [1], 7])
-def test_what_is_no_list_of_names(names):
-    """A model's answer that is no list of strings is refused, naming the chunk."""
+def test_the_extractor_must_return_names(names):
+    """An extractor's answer other than a list of strings is an error that names the chunk."""
     with pytest.raises(ConfigurationError, match="'B'"):
         stored(chunk("B", "text"), extract=lambda text: names)
 
@@ -279,7 +279,7 @@ def test_triples_of_a_document():
 
 
 def test_the_subject_of_three_triples_names_the_document():
-    """Who is told three things of is what the document is about; two are too few."""
+    """The subject of three triples is what the document is about; two are too few."""
     told = [("Ada", "wrote to", "Charles"), ("Ada", "was a", "countess"), ("Ada", "lived in", "London")]
     store = stored(chunk("Letter", "a letter", "B"), triples={"B": [*told, *[("Charles", "built", "engines")] * 2]})
     assert [
@@ -304,7 +304,7 @@ def test_triples_without_their_document(triples):
 # -- questions ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_question_may_mean():
+def test_possible_names_in_a_question():
     """The nodes of a question's names are found by its words, in any case and script."""
     store = embedded()
     stored(chunk("Water cycle", "We met Ada Lovelace."), chunk("北京大学", "…"), store=store)

@@ -94,7 +94,7 @@ def test_pin_windows():
     [(6, 5, 0, [(0, 5)]), (7, 5, 0, [(0, 5), (5, 7)]), (1, 5, 0, []), (0, 5, 0, []), (3, 2, 1, [(0, 2), (1, 3)])],
 )
 def test_windows_of_one_are_skipped(n, size, overlap, ranges):
-    """A rest of one is no window, a rest of two is; nothing is asked about one chunk."""
+    """One remaining chunk does not make a window, two do; single chunks are not sent."""
     assert windows(n, size, overlap) == [range(*r) for r in ranges]
 
 
@@ -126,7 +126,7 @@ def test_a_right_answer(store):
 
 
 def test_no_relations_is_an_answer(store):
-    """An empty list makes no edge, and is not asked for again."""
+    """An empty list makes no edge, and the window is not sent again."""
     llm = reader(lambda ids: {"edges": []})
     assert asked(llm, store, document("a", 2)).warnings == ()
     asked(llm, store, document("a", 2))
@@ -153,7 +153,7 @@ def test_no_relations_is_an_answer(store):
     ],
 )
 def test_a_wrong_edge_is_dropped_alone(store, wrong):
-    """An edge that cannot be used is dropped, those beside it stay, and the report says so."""
+    """An invalid edge is dropped, the others are kept, and the report mentions it."""
     report = asked(reader(lambda ids: {"edges": [wrong, edge("a1", "a2")]}), store, document("a", 3))
     assert found(store) == {("a1", "a2")}
     (warning,) = report.warnings
@@ -161,7 +161,7 @@ def test_a_wrong_edge_is_dropped_alone(store, wrong):
 
 
 def test_why_edges_were_dropped(store):
-    """How many edges of how many answers, and why: the most common reason first, each with what was given."""
+    """The warning has the numbers of edges and answers, and the reasons, the most common first, with an example."""
     wrong = {"a0": [edge("a0", "a1", weight=2), edge("a0", "a1", "adores")], "b0": [edge("b0", "b1", weight=3), None]}
     report = asked(
         reader(lambda ids: {"edges": wrong[ids[0]]}), store, [*document("a", 2), *document("b", 2)], workers=1
@@ -186,7 +186,7 @@ def test_why_edges_were_dropped(store):
         edge("‘a0’", "“a1”"),
     ],
 )
-def test_what_is_nearly_right_counts(store, nearly):
+def test_nearly_correct_answers_count(store, nearly):
     """The case of a relation does not matter, nor do quotation marks and blanks around it or an id."""
     report = asked(reader(lambda ids: {"edges": [nearly]}), store, document("a", 2))
     assert list(all_edges(store).values()) == [Edge("a0", "a1", "supports", 0.8, "One backs the other.")]
@@ -211,7 +211,7 @@ def test_a_sentence_is_made_where_there_is_none(store):
 
 
 def test_the_heavier_of_two_windows_wins(store):
-    """What two windows say of one pair stands there once, with the larger weight."""
+    """An edge found in two windows is stored once, with the larger weight."""
 
     def answer(ids):
         return {"edges": [edge("a1", "a2", weight=0.9 if ids[0] == "a0" else 0.4, description=f"Seen from {ids[0]}.")]}
@@ -253,7 +253,7 @@ def test_a_call_that_succeeds_in_the_end(store):
 
 
 def test_attempts_and_workers(store):
-    """As many attempts as asked for, and as many windows at once, not one more."""
+    """The numbers of attempts and of concurrent windows are exactly those requested."""
     together, most = threading.Barrier(2), []
     running = []
 
@@ -298,7 +298,7 @@ def test_a_model_that_gives_dicts(store):
     assert found(store) == {("a0", "a1")}
 
 
-def test_what_the_model_is_told(store):
+def test_the_prompt(store):
     """The relations with their meanings, ids and texts; braces in a text are text."""
     told = []
 
@@ -317,7 +317,7 @@ def test_what_the_model_is_told(store):
     assert human.content == "Passage a0:\n{not a template} a0\n\nPassage a1:\n{not a template} a1"
 
 
-def test_what_the_model_says_is_shown_to_nobody(store):
+def test_answers_are_not_streamed(store):
     """LangGraph streams no answer that bears this tag to the user of a chain that ingests."""
     tags = []
 
@@ -334,7 +334,7 @@ def test_what_the_model_says_is_shown_to_nobody(store):
 
 
 def test_a_second_ingest_asks_nothing(store, tmp_path):
-    """The same documents again: no call and no row written, also with the index opened anew and another object."""
+    """Ingesting unchanged documents again calls no model and writes no row, also after opening the index again."""
     asked(reader(), store, document("a", 8))
     store.close()
     with HybridGraphStore(tmp_path / "index", EMBEDDING) as again:
@@ -354,7 +354,7 @@ def test_only_changed_windows_are_asked_about(store):
 
 
 def test_edges_of_vanished_windows_go(store):
-    """What was said of texts that have changed is forgotten, also when the model now says nothing."""
+    """Edges of changed texts are deleted, also if the model finds none now."""
     asked(reader(), store, document("a", 3))
     asked(reader(lambda ids: {"edges": []}), store, document("a", 3, text="other"))
     assert found(store) == set()
@@ -415,7 +415,7 @@ def test_an_interrupted_ingest_goes_on(store):
     assert len(found(store)) == 32
 
 
-def test_what_was_deleted_and_came_back_is_read_again(store):
+def test_deleted_and_restored_documents_are_sent_again(store):
     """A document that comes back after its deletion gets its edges back."""
     asked(reader(), store, document("a", 2))
     store.delete(document="a")
@@ -451,7 +451,7 @@ def test_in_memory_the_builder_remembers():
 
 
 def test_a_store_that_cannot_be_asked():
-    """Over a store with nothing but AcceptsChunks the edges are there; it is asked about them each time."""
+    """Over a store with AcceptsChunks only, the edges are stored; the model is called each time."""
     llm, store = reader(), MemoryStore()
     builder = LLMEdges(llm)
     for _ in range(2):
@@ -538,11 +538,11 @@ def test_pairs_need_vectors():
     assert store.chunks == {}
 
 
-# -- beside other builders ---------------------------------------------------------------------------------------------
+# -- with other builders ----------------------------------------------------------------------------------------
 
 
 def test_relations_of_other_builders_are_left_to_them(store):
-    """Beside LinkEdges the model may not say ``references``; alone it may; what was asked for by name clashes."""
+    """With LinkEdges the model may not use ``references``, alone it may; relations requested by name clash."""
     from langchain_hybridgraph.ingestion.edges.base import LinkEdges, as_builders
 
     alone, llm = LLMEdges(reader()), LLMEdges(reader())

@@ -5,7 +5,7 @@ EDGE = Edge("a", "b", "supports", 0.5, "A backs B.")
 
 
 def test_an_answer_outlives_the_process(tmp_path):
-    """What was noted is known to the next ledger over the same file."""
+    """Recorded answers are known to the next cache over the same file."""
     LLMCache(tmp_path / "asked").note("q", [EDGE])
     assert LLMCache(tmp_path / "asked").is_answered("q", {edge_hash(EDGE)})
     assert not LLMCache(tmp_path / "asked").is_answered("other", {edge_hash(EDGE)})
@@ -27,7 +27,7 @@ def test_the_hash_is_of_the_ends_and_the_relation():
 
 
 def test_a_line_that_was_cut_off(tmp_path):
-    """Half a line, and what is no answer at all, is passed over; what is noted after it is read."""
+    """Half a line and other invalid lines are skipped; later lines are read."""
     path = tmp_path / "asked"
     LLMCache(path).note("one", [EDGE])
     with path.open("a") as file:

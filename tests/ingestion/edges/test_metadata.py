@@ -77,7 +77,7 @@ def test_a_common_value_stays_linear():
 
 
 def test_the_nearest_in_the_circle_of_ids():
-    """Of eight documents each is joined to two on either side."""
+    """Each of eight documents is connected to two on either side."""
     store = joined(memory(), [chunk(str(n), author="Ada") for n in range(8)])
     assert {target for source, target in pairs(store) if source == "0"} == {"6", "7", "1", "2"}
 
@@ -100,14 +100,14 @@ def test_one_by_one_is_at_once(batches, n):
 
 
 def test_many_values_are_looked_up_at_once():
-    """More values than are asked for one by one find the documents of earlier ingests, too."""
+    """Documents of earlier ingests are found for any number of values."""
     store = joined(memory(), [chunk(f"a{n}", v=f"v{n}") for n in range(50)], ["v"])
     joined(store, [chunk(f"b{n}", v=f"v{n}") for n in range(50)], ["v"])
     assert pairs(store) == {pair for n in range(50) for pair in ((f"a{n}", f"b{n}"), (f"b{n}", f"a{n}"))}
 
 
 def test_again_writes_nothing():
-    """The same documents again change no row of the catalogue."""
+    """Ingesting unchanged documents again changes no row of the catalogue."""
     chunks = [chunk(f"{n}", author="Ada", year=n // 3) for n in range(12)]
     store = joined(memory(), chunks, ["author", "year"])
     before = changes(store)
@@ -124,12 +124,12 @@ def test_deletion_leaves_nothing():
 
 
 def test_a_store_that_cannot_be_asked_joins_within_an_ingest():
-    """Over a store with nothing but AcceptsChunks the documents of one ingest are joined."""
+    """Over a store with AcceptsChunks only, the documents of one ingest are connected."""
     assert joined(MemoryStore(), [chunk(id, author="Ada") for id in "ab"]).links("shares") == {("a", "b"), ("b", "a")}
 
 
 def test_a_version_that_was_replaced_is_not_joined():
-    """Of two Documents with one id only the last one's chunks have edges."""
+    """Only the chunks of the last of two Documents with one id have edges."""
     from langchain_core.documents import Document
 
     versions = [Document(f"1 0 | {n}", id="x", metadata={"author": "Ada"}) for n in range(2)]

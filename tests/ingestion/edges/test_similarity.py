@@ -82,7 +82,7 @@ def test_against_brute_force(k, threshold):
 
 
 def test_equal_texts_go_by_id():
-    """Of two hundred equal texts everybody's neighbours are the first two by id."""
+    """The neighbours of each of two hundred equal texts are the first two by id."""
     chunks = [at(f"c{n:03}", 30) for n in reversed(range(200))]
     found = alike(memory(), chunks, k=2)
     assert {target for source, target in found if source == "c150"} == {"c000", "c001"}
@@ -96,9 +96,9 @@ grid = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 17).map(lambd
 @settings(max_examples=40)
 @given(st.lists(grid, min_size=1, max_size=4), st.integers(1, 3))
 def test_one_by_one_is_at_once(batches, k):
-    """Documents added, and changed to something nearer or further, have the edges of one ingest of all.
+    """Adding and changing documents one by one gives the edges of one ingest of all.
 
-    What was pushed out by a neighbour that has moved away since comes back, because its edges are made anew.
+    A neighbour that was displaced by another one returns when that one moves away.
     """
     store, whole, last = memory(), memory(), {}
     for batch in batches:
@@ -126,7 +126,7 @@ def test_a_deleted_neighbour_leaves_nothing():
 
 
 def test_again_writes_nothing():
-    """The same documents again change no row of the catalogue, nor does a part of them."""
+    """Ingesting unchanged documents again, or a part of them, changes no row of the catalogue."""
     vectors = np.random.default_rng(1).normal(size=(60, 3))
     chunks = [Chunk(f"c{n}", written(vector), {}, f"d{n % 30}") for n, vector in enumerate(vectors)]
     store = memory()
@@ -138,7 +138,7 @@ def test_again_writes_nothing():
 
 
 def test_a_model_fitted_again_moves_all():
-    """When LSA is fitted anew, the edges of documents that were not handed in follow its vectors."""
+    """After fitting LSA again, the edges of all documents follow its vectors."""
     words = ["cat purr sofa", "cat purr milk", "dog bark yard", "dog bark bone", "rust code test", "rust code lint"]
     more = [
         "sofa yard code",
@@ -159,7 +159,7 @@ def test_a_model_fitted_again_moves_all():
 
 
 def test_empty_and_lonely():
-    """Nothing to join is no error."""
+    """A store without chunks is accepted."""
     assert alike(memory(), []) == set()
     assert alike(memory(), [at("a", 0)]) == set()
 

@@ -121,7 +121,7 @@ def message(subject, body):
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """The Documents of one folder by file name, and what was said of files that were left out."""
+    """Return the Documents of one folder by file name, and the messages about files that were left out."""
     folder = tmp_path_factory.mktemp("files") / "docs"
     folder.mkdir()
     write_pdf(folder / "report.pdf", ["One.", "", "Three."], bookmarks=[("Intro", 0), ("Figures", 2)])
@@ -244,7 +244,7 @@ def test_mail(read):
         ("bomb.docx", "more than is read"),
     ],
 )
-def test_what_cannot_be_read_is_named(read, name, reason):
+def test_unreadable_files_are_named(read, name, reason):
     """A file that cannot be read is left out with the reason, and the others are read."""
     found, said = read
     assert name not in found
@@ -323,7 +323,7 @@ def test_a_langchain_loader():
 
 
 def test_a_llama_index_reader(tmp_path):
-    """So is a LlamaIndex reader, whose Documents are named by their file and not by an id of the moment."""
+    """A LlamaIndex reader is accepted, and its Documents are named by their files, not by random ids."""
     readers = pytest.importorskip("llama_index.core")
     (tmp_path / "a.txt").write_text("Cats purr.", encoding="utf-8")
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))

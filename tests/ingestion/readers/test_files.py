@@ -52,7 +52,7 @@ def test_folders_are_walked_by_name(folder):
 
 
 def test_hidden_files_are_passed_over(folder):
-    """What starts with a dot is not read in folders, but may be named."""
+    """Hidden files are not read in folders, but may be named."""
     folder(docs__a_DOT_md="a", docs___DOT_git__b_DOT_md="b", docs___DOT_c_DOT_md="c")
     assert sources("docs") == ["docs/a.md"]
     assert sources("docs/.c.md") == ["docs/.c.md"]
@@ -300,7 +300,7 @@ def test_html_says_its_encoding(folder):
         one("b.html")
 
 
-def test_what_is_no_text(folder):
+def test_binary_files_are_errors(folder):
     """A binary file is an error when it is named, and told and passed over in a folder."""
     folder(docs__a_DOT_txt=b"\x00\x01\x02", docs__b_DOT_txt=b"\xff\xd8\xff\xe0 abc \xfe\xfa", docs__c_DOT_txt="text")
     with pytest.raises(FileError, match=r"a\.txt: this is not text; convert it"):
@@ -311,7 +311,7 @@ def test_what_is_no_text(folder):
 
 
 def test_without_a_listener_a_warning_is_given(folder):
-    """What is passed over is never silent."""
+    """Skipped files are always reported."""
     folder(docs__a_DOT_txt=b"\x00", docs__b_DOT_txt="x")
     with pytest.warns(UserWarning, match=r"skipped docs/a\.txt"):
         sources("docs")
@@ -320,7 +320,7 @@ def test_without_a_listener_a_warning_is_given(folder):
         sources("docs/b.txt")
 
 
-def test_what_is_not_there(folder):
+def test_missing_files_are_errors(folder):
     """A path that does not exist is an error; a broken link in a folder is passed over."""
     root = folder(docs__a_DOT_md="a")
     with pytest.raises(FileError, match="gone: there is no such file or folder"):
@@ -331,7 +331,7 @@ def test_what_is_not_there(folder):
     assert "cannot be read" in told[0]
 
 
-def test_what_may_not_be_read(folder, monkeypatch):
+def test_files_without_permission(folder, monkeypatch):
     """A file that the system refuses is an error when it is named, and told and passed over in a folder."""
     folder(docs__a_DOT_md="a", docs__b_DOT_jsonl="{}")
 
@@ -348,7 +348,7 @@ def test_what_may_not_be_read(folder, monkeypatch):
 
 
 def test_a_named_file_of_any_suffix_is_text(folder):
-    """Who names a file wants it read."""
+    """A file that is named must be read."""
     folder(Makefile="all: it", a_DOT_py="# no heading\nx = 1")
     assert [d.page_content for d in read_files(["Makefile", "a.py"])] == ["all: it", "# no heading\nx = 1"]
 

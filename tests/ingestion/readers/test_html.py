@@ -26,7 +26,7 @@ def text(html):
         ("<em>a</em> <b>b</b>c", "a bc"),
     ],
 )
-def test_what_a_reader_sees(html, expected):
+def test_the_visible_text(html, expected):
     """Headings, lists, tables, code and entities are as a reader sees them; the machinery is left out."""
     assert text(html) == expected
 
@@ -79,6 +79,6 @@ def test_any_text_is_read(html):
         ("a <p <p>b</p>", "a <p\n\nb"),
     ],
 )
-def test_what_is_never_closed(html, expected):
+def test_unclosed_elements(html, expected):
     """Tags, comments and declarations without an end cost no error, and no text before them."""
     assert text(html) == expected

@@ -26,7 +26,7 @@ def test_there_are_thousands(docs):
 
 
 def test_titles_are_the_names_that_are_used(docs):
-    """What a package publishes is called by the shorter name; built-in types need no module."""
+    """Published items have the shorter name; built-in types need no module."""
     titles = {
         path: doc(docs, path).metadata["title"] for path in ("asyncio/queues/Queue/put", "builtins/str/join", "json")
     }
@@ -43,7 +43,7 @@ def test_signature_and_docstring_are_the_text(docs):
 
 
 def test_docstrings_are_those_of_the_modules(docs):
-    """What is read from the sources is what importing would show."""
+    """The documentation read from the sources is the one that importing would show."""
     import collections
     import os
     import shutil
@@ -70,6 +70,7 @@ def test_sources_are_files_of_the_library(docs):
 
 def test_nothing_private_or_undocumented(docs):
     """No name starts with an underscore, and every text says more than the name."""
+    assert len(docs) > 2_000
     for id, document in docs.items():
         parts = id.removeprefix("python://").split("/")
         assert not any(part.startswith("_") and part != "__future__" for part in parts), id
@@ -109,14 +110,14 @@ def test_the_same_every_time_and_nothing_runs(docs):
     assert again == docs
 
 
-def test_what_ran_before_does_not_show(monkeypatch):
-    """A class that the interpreter remembers in sys is no part of sys."""
+def test_earlier_imports_have_no_effect(monkeypatch):
+    """A class that the interpreter stores in sys is not documented as a part of sys."""
     monkeypatch.setattr(sys, "last_type", ValueError, raising=False)
     assert "last_type" not in python_docs._built_in("sys").items
 
 
 def test_a_library_without_sources(monkeypatch, tmp_path):
-    """Where the sources are missing, the built-in modules are still documented."""
+    """Built-in modules are documented even without the sources."""
     monkeypatch.setattr(python_docs.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path / "gone")})
     found = {document.id for document in read_python_docs()}
     assert "python://builtins/len" in found

@@ -49,7 +49,7 @@ def text(source):
         ),
     ],
 )
-def test_what_a_reader_sees(source, expected):
+def test_the_visible_text(source, expected):
     """Titles, code, notes, roles and links become Markdown; comments, targets, images and options go."""
     assert text(source) == expected
 
