@@ -427,7 +427,7 @@ class HybridResult(NamedTuple):
 class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
     """A store that makes both searches in one call, such as a server on which every call costs a round trip.
 
-    It is not asked for the BM25 of chunks that its keyword search did not return.
+    The BM25 scores of chunks that its keyword search did not return are not requested.
     """
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
@@ -533,7 +533,7 @@ class MemoryColumns(NamedTuple):
 
 
 class Memory(Protocol):
-    """What a store has learned about its chunks: confidence, utility, use, validity."""
+    """Data that a store has learned about its chunks: confidence, utility, use, validity."""
 
     @property
     def mode(self) -> Any:
@@ -541,7 +541,7 @@ class Memory(Protocol):
         ...
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return what was known of each of these chunks at the scope's ``known_at``; missing chunks are left out."""
+        """Return the state of each of these chunks at the scope's ``known_at``; missing chunks are left out."""
         ...
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
@@ -555,7 +555,7 @@ class HasMemory(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """What was learned."""
+        """Data learned about the chunks."""
         ...
 
 

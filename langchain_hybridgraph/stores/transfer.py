@@ -15,7 +15,7 @@ KINDS: tuple[Kind, ...] = ("parents", "chunks", "edges", "files", "settings")
 
 
 class MemoryRecord(NamedTuple):
-    """What a store has learned about a chunk or parent.
+    """Data that a store has learned about a chunk or parent.
 
     ``values`` maps the names of the catalogue's columns to their present values. A change in the past is the time until
     which a pair of values was known, and the pair: valid from and until, or confidence and utility.
@@ -78,7 +78,7 @@ class Source(Protocol):
     """A store that can be copied."""
 
     name: str
-    """What the store is called in messages and in the record of an unfinished copy."""
+    """Name of the store in messages and in the record of an unfinished copy."""
     kinds: Sequence[Kind]
     """Kinds of records that the store has."""
 

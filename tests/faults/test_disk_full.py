@@ -63,7 +63,7 @@ def test_files_that_must_not_grow(tmp_path, megabytes):
 @pytest.mark.faults
 @pytest.mark.parametrize("megabytes", ["0.5", "0.7", "1", "1.2", "2", "3", "4"])
 def test_files_that_must_not_grow_further(tmp_path, megabytes):
-    """The same where other files meet the limit first."""
+    """Accepted texts survive if other files reach the limit first."""
     judge(told(tmp_path / "index", tmp_path / "ballast", megabytes))
 
 

@@ -52,5 +52,5 @@ def test_a_reader_follows_over_kills(tmp_path):
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(100, 105))
 def test_a_reader_follows_over_many_kills(tmp_path, seed):
-    """The same, many times."""
+    """A reader stays correct over many deaths of the writer."""
     killed_rounds(tmp_path / "index", 15, seed=seed * 100)

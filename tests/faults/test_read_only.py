@@ -102,7 +102,7 @@ def test_a_read_only_file_system(folder, locked, kind, read_only):
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_folder_without_the_right_to_write(folder, forbidden, read_only):
-    """The same with permissions instead of a mount."""
+    """A folder without write permission gives the same results."""
     fill(folder, "words")
     judge(forbidden(), "words", read_only)
 

@@ -93,7 +93,7 @@ def test_threads_beside_a_writer(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_beside_a_writer_in_memory(kind):
-    """The same without a folder."""
+    """Eight threads search a store in memory while another rewrites everything."""
     threads(None, kind, 11)
 
 

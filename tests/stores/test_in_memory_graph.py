@@ -110,7 +110,7 @@ def test_a_chunk_is_asked_for_once():
     assert sorted(asked) == ["a", "b", "c"]
 
 
-def test_of_two_equal_edges_the_heavier_stays():
+def test_the_heavier_of_two_equal_edges_is_kept():
     """With its description, whichever came first."""
     light, heavy = Edge("a", "b", "cites", 0.3, "light"), Edge("a", "b", "cites", 0.7, "heavy")
     for edges in ([light, heavy], [heavy, light]):
@@ -123,7 +123,7 @@ def test_several_ways_between_two_chunks_are_one_hop():
     assert neighbours(opened(edges, direction="both"), "a") == [("b", 0.6, None)]
 
 
-def test_of_equally_heavy_entities_the_rarest_counts():
+def test_the_rarest_of_equally_heavy_entities_counts():
     """entity:y is mentioned by more."""
     edges = [Edge(chunk, entity, MENTIONS) for chunk in "ab" for entity in ("entity:x", "entity:y")]
     edges.append(Edge("c", "entity:y", MENTIONS))
@@ -157,7 +157,7 @@ def test_how_many_chunks():
     assert len(opened(MENTIONED)) == 3
 
 
-def test_what_each_step_was():
+def test_the_steps_of_paths():
     """The heaviest edge as it is stored, or both mentions, or nothing."""
     graph = opened([*MENTIONED, Edge("a", "c", "supports", 0.2)], direction="both")
     assert graph.edges([("a", "c"), ("c", "a"), ("b", "a"), ("b", "c"), ("a", "nowhere")]) == [
@@ -252,7 +252,7 @@ def test_it_equals_a_loop_over_the_edges(drawn, removed, direction):
     assert all(edge is not None for edge in graph.edges(list(expected)))
 
 
-def test_what_has_no_edge_left_is_no_chunk_any_more():
+def test_chunks_without_edges_are_forgotten():
     """The number of chunks, against which an entity is rare: a and b, when c is gone."""
     store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "entity:x", "mentions")])
     store.remove(["c"])

@@ -219,11 +219,11 @@ class Changes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """One state of a tenant's edges; a change makes a new one and leaves this one as it was.
+    """State of a tenant's edges; a change creates a new state and leaves this one unchanged.
 
     Most edges are stored twice, sorted by source and by target. Edges that changed since are marked ``gone`` there, and
-    their present state is in two small halves, ``beside``. ``version`` and ``position`` are the catalogue's. ``counts``
-    holds the number of edges for each relation's code.
+    their current state is in two small halves, ``beside``. ``version`` and ``position`` are the catalogue's. ``counts``
+    contains the number of edges for each relation's code.
     """
 
     version: int

@@ -39,7 +39,7 @@ class Embedding(Protocol):
 
 
 class NoEmbedding:
-    """Stands in for the embedding of an index whose texts are not embedded; its name identifies the model."""
+    """Placeholder for the embedding of an index whose texts are not embedded; its name identifies the model."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Raise StoreError; an index whose embedding cannot embed is recognised by its name."""

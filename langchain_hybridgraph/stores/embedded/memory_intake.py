@@ -67,7 +67,7 @@ class MemoryIntake:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep other threads and processes from writing inside; reading goes on."""
+        """Keep other threads and processes from writing inside; they may still read."""
         with self._index.writer():
             yield
 

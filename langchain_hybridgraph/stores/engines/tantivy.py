@@ -444,7 +444,7 @@ def _schema() -> tantivy.Schema:
 
 
 class _Fields(NamedTuple):
-    """What is indexed of a text."""
+    """Return the indexed form of a text."""
 
     text: str
     written: str

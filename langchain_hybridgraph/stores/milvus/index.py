@@ -71,7 +71,7 @@ class RecentRows:
 
 @dataclass
 class MilvusIndex:
-    """What the parts of a store share."""
+    """Data shared by the parts of a store."""
 
     connection: MilvusConnection
     names: Collections

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MilvusMemory:
-    """What the metadata of chunks say about them as memories; nothing is learned about them later."""
+    """Memory state from the metadata of chunks; later changes are not recorded."""
 
     mode = None
 

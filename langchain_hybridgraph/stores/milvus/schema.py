@@ -28,7 +28,7 @@ K1, B = 1.2, 0.75
 
 
 class Facts(NamedTuple):
-    """What a store was created with, as the description of its collections says in JSON."""
+    """Settings that a store was created with, stored as JSON in the description of its collections."""
 
     embedding: str
     dimension: int
@@ -65,7 +65,7 @@ class Facts(NamedTuple):
             raise NotAnIndexError(f"{where} has an incomplete description: {description[:200]!r}") from None
 
     def check(self, wanted: Facts, where: str, *, language_given: bool) -> None:
-        """Raise the error that says how an existing store differs from the one that is wanted."""
+        """Raise an error that describes how an existing store differs from the requested one."""
         if self.dimension != wanted.dimension:
             raise EmbeddingMismatchError(
                 f"{where} has vectors of {self.dimension} dimensions, the embedding gives {wanted.dimension}; pass the "

@@ -228,7 +228,7 @@ class MilvusDestination(MilvusSource):
 
 
 class _NoEmbedding:
-    """Stands in for the embedding of collections whose texts are not embedded."""
+    """Placeholder for the embedding of collections whose texts are not embedded."""
 
 
 def _is_retracted(memory: MemoryRecord | None) -> bool:

@@ -1,8 +1,8 @@
 """Writing to Milvus.
 
-A write is no transaction over the three collections, so the order is that of the references: parents, then chunks, then
-edges; deletions go the other way round. Every write can be repeated. What a failure leaves behind is completed by the
-repetition, which neither embeds nor counts as changed what is there already.
+Milvus has no transactions over several collections, so the order of writes follows the references: parents, then
+chunks, then edges; deletions use the reverse order. Every write can be repeated. Repeating a failed write completes it,
+and neither embeds nor counts as changed anything that was written before.
 """
 
 from __future__ import annotations

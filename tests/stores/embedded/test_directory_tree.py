@@ -231,7 +231,7 @@ def test_an_empty_store():
     st.data(),
 )
 def test_it_is_the_tree_of_what_is_alive(uris, data):
-    """After any deletions, each place that a living uri lies at or below is there, and nothing else."""
+    """After any deletions, the tree contains each place with a living uri at or below it, and nothing else."""
     store = stored(*uris)
     gone = data.draw(st.sets(st.sampled_from(uris)))
     store.remove(sorted(gone))

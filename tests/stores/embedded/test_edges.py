@@ -48,7 +48,7 @@ def graph_nodes(store):
 
 
 def test_existing_edges_are_not_written_again(memory):
-    """The same edges in another order, one of them twice: no row changes, no transaction begins."""
+    """Writing equal edges in another order, one of them twice, changes no row and begins no transaction."""
     edges = [Edge("a", "b", "r", 0.5, "said", 1.0, 2.0), Edge("a", "c", "r")]
     memory.replace_edges(["a"], ["r"], edges)
     before, statements = changes(memory), []
@@ -60,7 +60,7 @@ def test_existing_edges_are_not_written_again(memory):
 
 
 def test_only_the_difference_is_written(memory):
-    """Of a hundred edges one goes and one comes: two rows, the new end's, and the graph's log of both."""
+    """Replacing one of a hundred edges writes two rows, the new end's, and the graph's log of both."""
     edges = [Edge("a", f"t{number}", "r") for number in range(100)]
     memory.replace_edges(["a"], ["r"], edges)
     before = changes(memory)
@@ -86,7 +86,7 @@ def test_an_edge_with_other_values_replaces_the_stored_one(store, changed):
     assert store.edges(["a"]) == [changed]
 
 
-def test_of_two_equal_edges_the_heavier_replaces(store):
+def test_the_heavier_of_two_equal_edges_is_kept(store):
     """Whichever comes first."""
     for edges in ([0.3, 0.7], [0.7, 0.3]):
         store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", weight) for weight in edges])

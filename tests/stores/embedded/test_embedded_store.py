@@ -150,7 +150,7 @@ def test_unchanged_chunks_are_neither_embedded_nor_written(store):
 
 
 def test_only_changed_texts_are_embedded(store):
-    """Of three chunks one changes its text and one its metadata: one text is embedded, two rows are written."""
+    """Changing the text of one of three chunks and the metadata of another embeds one text and writes two rows."""
     fill(store, chunk("a"), chunk("b"), chunk("c"))
     store.embedding.texts.clear()
     counts = fill(store, chunk("a"), chunk("b", "new text"), chunk("c", page=3))
@@ -159,7 +159,7 @@ def test_only_changed_texts_are_embedded(store):
 
 
 def test_changed_metadata_keeps_the_vector(store):
-    """The same text has the same vector at its new row, and the new metadata counts."""
+    """An unchanged text has the same vector at its new row, and the new metadata count."""
     fill(store, chunk("a", page=1))
     before = store.vectors(["a"])
     fill(store, chunk("a", page=2))
@@ -654,7 +654,7 @@ def test_leftovers_of_an_interrupted_creation_are_ignored(opened, folder):
 
 
 def test_several_stores_may_create_the_index_at_once(opened, folder):
-    """Of several stores that open a new folder at once one makes the index, and all can use it."""
+    """One of several stores that open a new folder at once creates the index, and all can use it."""
     start, errors = threading.Barrier(6), []
 
     def found():

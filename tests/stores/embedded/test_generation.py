@@ -78,7 +78,7 @@ def test_leftovers_of_other_generations_go(generation, tmp_path):
     assert files(tmp_path) == ["model-3.npz", "vectors-3.crc", "vectors-3.f32", "vectors-3.own", "vectors-of-mine"]
 
 
-def test_what_is_missing_is_lost(tmp_path, caplog):
+def test_missing_and_unreadable_files_are_reported(tmp_path, caplog):
     """A missing matrix and an unreadable model are reported; the given embedding is kept."""
     assert Generation(tmp_path, 1, None, MODEL).lost == ()
     generation = Generation(tmp_path, 1, 4, MODEL)

@@ -69,14 +69,14 @@ def test_columns_of_records():
     ]
 
 
-def test_of_nothing():
+def test_no_ids():
     """Without ids there are no rows; in an empty store all values are unset."""
     with closing(opened()) as store:
         assert rows(store.memory.columns([], Scope())) == []
         assert rows(store.memory.columns(["a"], Scope())) == rows(MemoryColumns.of([MemoryState()]))
 
 
-def test_what_the_metadata_give_and_what_is_learned():
+def test_values_from_metadata_and_feedback():
     """First values, then each verb; another text under the same id."""
     with closing(opened()) as store:
         put(store, a=GIVEN, b={})

@@ -20,7 +20,7 @@ def stored(folder, ids):
 
 
 def test_a_relative_path_outlives_a_change_of_the_working_directory(tmp_path, monkeypatch):
-    """The store goes on with the folder that it opened."""
+    """The store keeps using the folder that it opened."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     with closing(stored("index", ["a"])) as store:
@@ -32,7 +32,7 @@ def test_a_relative_path_outlives_a_change_of_the_working_directory(tmp_path, mo
 
 
 def test_a_link_that_is_switched_to_another_index(tmp_path):
-    """The store goes on with the folder that the link led to, and writes nothing into the other one."""
+    """The store keeps using the folder that the link led to, and writes nothing into the other one."""
     for name in ("first", "second"):
         stored(tmp_path / name, [name]).close()
     link = tmp_path / "current"

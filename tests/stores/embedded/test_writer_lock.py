@@ -68,7 +68,7 @@ def test_one_turn_at_a_time(path):
 
 
 def test_a_turn_may_be_taken_again_inside(path):
-    """The same thread goes on at once; the turn ends with the outermost block."""
+    """A thread that has the turn continues at once; the turn ends with the outermost block."""
     lock = WriterLock(path)
     with lock.turn(timeout=1):
         with lock.turn(timeout=0):

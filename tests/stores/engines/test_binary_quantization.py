@@ -39,7 +39,7 @@ def test_a_vector_is_nearest_to_itself(row):
 
 
 def test_most_of_the_nearest_are_found():
-    """Of 10,000 vectors in clusters, the 300 with fewest differing signs hold nine tenths of the nearest 20."""
+    """The 300 of 10,000 clustered vectors with fewest differing signs contain nine tenths of the nearest 20."""
     dice = np.random.default_rng(0)
     matrix = unit(dice.normal(size=(200, 128))[dice.integers(200, size=10_000)] + dice.normal(size=(10_000, 128)))
     signs, found = taken_in(matrix), []

@@ -21,7 +21,7 @@ VECTORS = unit(np.random.default_rng(0).normal(size=(50, 8)))
 
 
 def test_the_nearest_rows_come_first(rows):
-    """Of a few rows the approximate answer is the exact one."""
+    """The approximate answer is exact for a few rows."""
     rows.upsert(range(50), VECTORS)
     found = rows.search(VECTORS[7], 5)
     assert found.tolist() == np.argsort(-(VECTORS @ VECTORS[7]))[:5].tolist()
@@ -96,7 +96,7 @@ def test_a_closed_collection_is_a_store_error(tmp_path):
 
 
 def test_the_collection_of_another_owner_stays(tmp_path):
-    """A collection that its owner may have open is not deleted by others; the owner deletes it when it goes on."""
+    """A collection that its owner may have open is deleted by the owner only, when it is next used."""
     owner, other = OwnedChroma(tmp_path), OwnedChroma(tmp_path)
     assert owner.own()
     owner.open(1).upsert(range(50), VECTORS)

@@ -154,10 +154,7 @@ def test_ties_at_the_cut_are_settled_by_row(make):
 
 
 def test_equal_texts_have_exactly_equal_scores(make):
-    """Wherever a text is stored and whatever is next to it, to the last digit: otherwise it would not tie.
-
-    Some of the question's words stand in early texts only, and the sum must not change when they have run out.
-    """
+    """Scores do not depend on where a text is stored and on its neighbours, to the last digit, so ties are exact."""
     numbers = np.random.default_rng(5)
     vocabulary = [f"b{i}" for i in range(24)]
     twice = [" ".join(numbers.choice(vocabulary, 6, replace=False)) for _ in range(50)]
@@ -226,7 +223,7 @@ def test_rows_are_added_and_removed(make):
 
 
 def test_the_last_of_a_row_counts(make):
-    """The same row twice in one call is one row."""
+    """A row that occurs twice in one call counts once."""
     index = make()
     index.apply(1, [(4, "ada"), (4, "charles")], [])
     assert (index.rows(), found(index, "ada"), found(index, "charles")) == ({4}, [], [4])
@@ -288,7 +285,7 @@ def test_answers_agree_with_each_other(engine, batches, question, mask, n):
 
 @given(batches=BATCHES, question=TEXTS)
 @settings(max_examples=60)
-def test_what_shares_a_word_is_found(engine, batches, question):
+def test_texts_with_a_common_word_are_found(engine, batches, question):
     """Exactly the rows that contain one of the question's words."""
     index, analyzer = engine(), Analyzer("english")
     for version, batch in enumerate(batches, 1):

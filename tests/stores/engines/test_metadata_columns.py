@@ -130,7 +130,7 @@ def test_orders_and_equality_of_numbers_are_exact(values, operand):
 
 
 def test_many_values_and_long_lists_of_operands():
-    """A thousand different texts and numbers, asked for by lists of hundreds, are found exactly."""
+    """A thousand different texts and numbers, searched for by lists of hundreds, are found exactly."""
     rows = Rows([{"id": f"doc-{row}", "n": row / 3} for row in range(1000)])
     wanted = set(range(0, 1000, 3))
     by_id = masked(rows, {"id": {"$in": [f"doc-{row}" for row in wanted]}})

@@ -92,7 +92,7 @@ def test_the_bound_holds_while_removed_texts_still_count():
 
 
 def test_an_index_outlives_its_process(folder):
-    """Version, rows and words are there after a reopening, and writing goes on."""
+    """Version, rows and words are there after a reopening, and writing is possible."""
     index = TantivyIndex(folder, writable=True)
     assert (index.applied_version, index.rows(), found(index, "ada")) == (1, {0, 1}, [0])
     index.apply(2, [(2, "ada")], [0])
@@ -118,7 +118,7 @@ def test_a_missing_index_is_an_error_for_a_reader(tmp_path):
 
 @pytest.mark.parametrize("writable", [True, False])
 def test_a_damaged_index_is_a_store_error(folder, writable):
-    """So that the store can fall back to another engine."""
+    """The store can fall back to another engine."""
     (folder / "meta.json").write_text("{")
     with pytest.raises(StoreError, match="cannot open the keyword index"):
         TantivyIndex(folder, writable=writable)
@@ -369,7 +369,7 @@ except StoreError as error:
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit on the size of files")
 def test_a_full_disk_loses_nothing(folder):
-    """The write that finds no room is an error of ours; what was there stays, and writing goes on with room."""
+    """A write to a full disk is an error of this package; existing data stay, and writing works again with free space."""
     filling = child(FILL_UP, folder)
     said, _ = filling.communicate(timeout=60)
     applied, rows, error = json.loads(said)
@@ -413,7 +413,7 @@ def killed_before_the_commit(path):
     assert list(path.glob("*.del"))
 
 
-def test_what_a_kill_left_behind_does_not_stop_the_next_commit(tmp_path):
+def test_remains_of_a_killed_process_do_not_stop_the_next_commit(tmp_path):
     """The next commit deletes what was never committed; its file of deletions would have the same name."""
     killed_before_the_commit(tmp_path / "words")
     with closing(TantivyIndex(tmp_path / "words", writable=True)) as index:

@@ -61,7 +61,7 @@ def lets_through(condition, metadata):
 @settings(max_examples=100, deadline=None)
 @given(filters, st.lists(metadatas, min_size=1, max_size=5))
 def test_an_expression_lets_every_match_through(condition, rows):
-    """What a filter matches, its expression lets through, for any metadata."""
+    """The expression of a filter matches everything that the filter matches, for any metadata."""
     for metadata in map(stored, rows):
         assert not condition.matches(metadata) or lets_through(condition, metadata)
 

@@ -38,7 +38,7 @@ RETRIEVERS = {
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    """The same documents in an embedded store and in milvus-lite."""
+    """Equal documents in an embedded store and in milvus-lite."""
     pytest.importorskip("pymilvus")
     milvus = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings())
     embedded = HybridGraphStore(None, WordEmbeddings())

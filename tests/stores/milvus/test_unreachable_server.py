@@ -96,7 +96,7 @@ def test_a_deadline_holds_for_a_slow_server(proxy, store):
     assert {"deadline-exceeded:vector", "deadline-exceeded:keyword"} <= set(result.degraded)
 
 
-def test_what_was_found_before_the_server_was_lost_is_returned(proxy, store):
+def test_hits_found_before_the_server_was_lost_are_returned(proxy, store):
     """A walk that fails leaves the hits of the search, and the result says so."""
     retriever = GraphRetriever(store, k=2, graph={"traversal": "bfs"})
     retriever.invoke("a river")
@@ -115,7 +115,7 @@ def test_what_was_found_before_the_server_was_lost_is_returned(proxy, store):
 
 
 def test_an_upsert_that_failed_can_be_repeated(server, proxy, store):
-    """What a lost server did not take is written by the same call later, and counted then."""
+    """Writes rejected by a lost server are completed by the same call later, and counted then."""
     proxy.drop()
     with pytest.raises(StoreUnavailableError):
         store.add_documents([Document("a mill", id="mill")])
