@@ -8,10 +8,10 @@ USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint docs notebooks outputs packaging bench faults clean
 
-help: ## say what there is
+help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.runs ## index the documentation of Python's standard library and ask it questions
+demo: $(VENV)/.runs ## index the documentation of Python's standard library and search it
 	@$(RUN)/hybridgraph demo
 
 test: $(VENV)/.develops ## run the tests and the examples in the docstrings (ARGS= go to pytest)
@@ -31,10 +31,10 @@ docs: $(VENV)/.develops ## write the generated tables and lists, and check the d
 notebooks: $(VENV)/.develops ## run the notebooks without a network
 	$(RUN)/python -m pytest -m notebooks tests/test_notebooks.py $(ARGS)
 
-outputs: $(VENV)/.develops ## run the notebooks and store what they show
+outputs: $(VENV)/.develops ## run the notebooks and store their outputs
 	$(RUN)/python notebooks/store_outputs.py $(ARGS)
 
-packaging: $(VENV)/.develops ## build the package and run it without its extras
+packaging: $(VENV)/.develops ## build the package and test it without its extras
 	$(RUN)/python -m pytest -m packaging tests/test_packaging.py $(ARGS)
 
 bench: $(VENV)/.develops ## run the benchmarks
@@ -42,10 +42,10 @@ bench: $(VENV)/.develops ## run the benchmarks
 		echo "== $$file"; $(RUN)/python $$file || exit; \
 	done
 
-faults: $(VENV)/.develops ## kill processes and fill disks while they write
+faults: $(VENV)/.develops ## test with killed processes and full disks
 	$(RUN)/python -m pytest -m faults tests $(ARGS)
 
-clean: ## remove what make has made
+clean: ## remove everything that make created
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The stamps are renewed when pyproject.toml changes; the package itself is installed editable.
@@ -55,7 +55,7 @@ $(VENV)/.runs: pyproject.toml | $(RUN)/pip
 	@touch $@
 
 $(VENV)/.develops: pyproject.toml | $(RUN)/pip
-	@echo "installing langchain-hybridgraph and what its tests need into $(VENV), once; this takes a minute or two"
+	@echo "installing langchain-hybridgraph and the requirements of its tests into $(VENV), once; this takes a minute or two"
 	@$(RUN)/python -m pip install --quiet --disable-pip-version-check -e ".[cli,dev]"
 	@touch $(VENV)/.runs $@
 
@@ -64,5 +64,5 @@ $(RUN)/pip:
 		if $$python -c '$(USABLE)' 2>/dev/null; then exec $$python -m venv $(VENV); fi; \
 	done; \
 	echo "Python 3.11 or newer with its venv module is needed (on Debian and Ubuntu: apt install python3-venv)." >&2; \
-	echo "Tried: $(PYTHONS). Another one is named by: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; \
+	echo "Tried: $(PYTHONS). To use another one: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; \
 	exit 1

@@ -369,7 +369,7 @@ except StoreError as error:
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit on the size of files")
 def test_a_full_disk_loses_nothing(folder):
-    """A write to a full disk is an error of this package; existing data stay, and writing works again with free space."""
+    """A write to a full disk is a StoreError; existing data stay, and writing works again with free space."""
     filling = child(FILL_UP, folder)
     said, _ = filling.communicate(timeout=60)
     applied, rows, error = json.loads(said)
