@@ -1,4 +1,4 @@
-"""A vector store whose server is down when the retriever is made."""
+"""Vector stores whose server is down when the retriever is created."""
 
 import socket
 import subprocess
@@ -71,7 +71,7 @@ def ids(found):
 
 
 async def test_chroma_is_down_and_comes_back(server, chroma):
-    """The words answer meanwhile; when the server is back, its texts have the ids of the Documents."""
+    """Keyword search answers meanwhile; when the server is back, its texts have the ids of the Documents."""
     server.stop()
     retriever = HybridRetriever(chroma, documents())
     result = retriever.retrieve(QUESTION)
@@ -87,7 +87,7 @@ async def test_chroma_is_down_and_comes_back(server, chroma):
 
 
 def test_chroma_goes_down_later(server, chroma):
-    """The index over its own texts answers."""
+    """The keyword index over the store's texts still answers."""
     retriever = HybridRetriever(chroma)
     before = ids(retriever.invoke(QUESTION, keyword_weight=1.0))
     server.stop()
@@ -97,7 +97,7 @@ def test_chroma_goes_down_later(server, chroma):
 
 
 def test_chroma_is_down_and_there_are_no_documents(server, chroma):
-    """Nothing can answer, and the error says what failed."""
+    """The search raises an error that names the failures."""
     server.stop()
     with pytest.raises(Exception, match=r"(?i)connect|refused"):
         HybridRetriever(chroma)
@@ -105,7 +105,7 @@ def test_chroma_is_down_and_there_are_no_documents(server, chroma):
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever])
 async def test_qdrant_is_down(kind):
-    """In bounded time, as at a search."""
+    """Creating the retriever takes a bounded time, like a search."""
     from langchain_qdrant import QdrantVectorStore
     from qdrant_client import QdrantClient
 
@@ -121,7 +121,7 @@ async def test_qdrant_is_down(kind):
 
 
 def test_parents_without_the_server(server, chroma):
-    """Parents come from the given Documents."""
+    """Parents are read from the given Documents."""
     server.stop()
     child = Document(id="ada", page_content=TEXTS["ada"], metadata={"parent_id": "zebra"})
     result = HybridRetriever(chroma, [child, *documents()[1:]]).retrieve(QUESTION)

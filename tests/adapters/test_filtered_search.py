@@ -1,4 +1,4 @@
-"""Filters over vector stores that are not ours: the same answer as judging every text, at a bounded cost."""
+"""Filtered searches of other vector stores: the results of checking every text, at a bounded cost."""
 
 import warnings
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ VECTORS = np.random.default_rng(5).normal(size=(SIZE, WIDTH)).astype(np.float32)
 
 
 class Numbered(Embeddings):
-    """The vector of "text 17" is the seventeenth."""
+    """Embedding in which "text 17" has the seventeenth unit vector."""
 
     def embed_documents(self, texts):
         return [self.embed_query(text) for text in texts]
@@ -47,7 +47,7 @@ class Numbered(Embeddings):
 
 
 def metadata(n):
-    """Metadata of every kind, none of which all texts have."""
+    """Return metadata of every kind; no key is in all texts."""
     made = BEGIN + timedelta(hours=n)
     found = {"percent": n % 100, "near": bool(VECTORS[n, 0] > 0)}
     if n % 2:
@@ -102,7 +102,7 @@ FILTERS = {
 
 
 def exact(filter, question, n):
-    """The ids of the n nearest among all that match, by the cosines of all."""
+    """Return the ids of the n nearest of all matching texts, by all cosines."""
     unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
     cosines = unit @ unit[question]
     matching = [m for m in range(SIZE) if filter is None or filter.matches(filterable(m))]
@@ -141,12 +141,12 @@ def nearest(retriever, filter, question, n, tenant=None):
 
 
 def is_exact(store):
-    """Whether the store finds the nearest by cosine: Chroma approximates, and l2 and ip have another order."""
+    """Return whether the store orders by cosine: Chroma approximates, and l2 and ip have another order."""
     return isinstance(store, InMemoryVectorStore)
 
 
 @pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
-def test_the_answer_is_that_of_judging_every_text(store, retriever, filter):
+def test_results_equal_those_of_checking_every_text(store, retriever, filter):
     """Exactly the matching texts are found, the nearest first, for any share of matches."""
     for question in (0, 1234):
         expected = exact(filter, question, 20)
@@ -170,7 +170,7 @@ def test_a_filter_that_only_far_texts_pass_is_answered_in_full(store, retriever)
 
 
 def test_a_tenant_is_a_filter(store, retriever):
-    """Texts without a tenant are refused."""
+    """Texts without a tenant are left out."""
     found = nearest(retriever, None, 5, 500, tenant="t1")
     assert sorted(found) == sorted(f"t{n}" for n in range(0, SIZE, 11))
 
@@ -201,7 +201,7 @@ any_filter = st.recursive(
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filter=any_filter, question=st.integers(0, SIZE - 1))
 def test_any_filter_finds_as_many_as_match(retriever, filter, question):
-    """Every hit matches, and none is missing while there are more."""
+    """Every hit matches, and none is missing if there are more."""
     matching = {f"t{n}" for n in range(SIZE) if filter.matches(filterable(n))}
     found = nearest(retriever, filter, question, 30)
     assert set(found) <= matching
@@ -210,7 +210,7 @@ def test_any_filter_finds_as_many_as_match(retriever, filter, question):
 
 @pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
 def test_known_stores_evaluate_every_filter_themselves(retriever, filter):
-    """None of them is queried again and again until enough texts pass."""
+    """No store is queried again and again until enough texts pass."""
     assert "filter-post-applied" not in retriever.retrieve("text 3", filter=filter).degraded
 
 
@@ -225,7 +225,7 @@ def over_chroma(tmp_path_factory):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Numbers of texts requested from Chroma, by kind of request."""
+    """Count texts requested from Chroma, by kind of request."""
     from chromadb.api.models.Collection import Collection
 
     calls = []
@@ -261,7 +261,7 @@ def test_chroma_reads_no_more_texts_than_it_returns(over_chroma, asked, filter):
 
 
 class Nothing(BaseRetriever):
-    """A keyword side that finds nothing, so that no text is read when the retriever is made."""
+    """Keyword retriever that finds nothing, so that no text is read when the retriever is created."""
 
     def _get_relevant_documents(self, query, *, run_manager):
         return []
@@ -277,14 +277,14 @@ def changing(request, tmp_path):
 
 
 def test_an_added_text_is_found_by_a_filter(changing):
-    """The number of texts shows it."""
+    """A different number of texts shows it."""
     store, retriever = changing
     store.add_documents([Document("text 41", id="new", metadata={"made": "2030-01-01"})])
     assert nearest(retriever, parse_filter({"made": {"$gt": "2029-01-01"}}), 3, 5) == ["new"]
 
 
 def test_a_deleted_text_is_not_found(changing):
-    """Neither alone nor where another came for it, so that the number of texts is the same."""
+    """A deleted text is not found, even if another was added, so that the number of texts is the same."""
     store, retriever = changing
     rare = parse_filter({"rare": {"$exists": True}})
     assert nearest(retriever, rare, 3, 5) == ["t0"]
@@ -293,7 +293,7 @@ def test_a_deleted_text_is_not_found(changing):
     assert nearest(retriever, rare, 3, 5) == ["other"]
 
 
-def test_changed_metadata_are_judged_as_they_are(changing):
+def test_changed_metadata_count(changing):
     """A text that no longer matches is not found; one that matches a value from now on is."""
     store, retriever = changing
     store.update_document("t5", Document("text 5", metadata={"percent": 777}))
@@ -301,8 +301,8 @@ def test_changed_metadata_are_judged_as_they_are(changing):
     assert nearest(retriever, parse_filter({"percent": 777}), 3, 5) == ["t5"]
 
 
-def test_refresh_takes_in_all_changed_metadata(tmp_path):
-    """Also what no filter has come across."""
+def test_refresh_reads_all_changed_metadata(tmp_path):
+    """Changes that no filter has noticed are found, too."""
     store = Chroma.from_documents(documents()[:40], Numbered(), persist_directory=str(tmp_path))
     retriever = HybridRetriever(store)
     store.update_document("t5", Document("text 5", metadata={"percent": 777}))

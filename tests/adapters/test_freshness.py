@@ -1,4 +1,4 @@
-"""A keyword index over another vector store takes in what the store receives later."""
+"""Updates of the keyword index over another vector store."""
 
 import asyncio
 import os
@@ -68,7 +68,7 @@ def by_words(retriever, question="quokkas"):
 
 @pytest.mark.parametrize("given", [None, documents()], ids=["store alone", "documents given"])
 def test_later_texts_are_found_by_their_words(store, given):
-    """The next search takes it in; what is deleted after that is gone."""
+    """The next search adds a new text; a text deleted after that is gone."""
     retriever = HybridRetriever(store, given)
     assert texts(by_words(retriever)) == []
     id = add(store, LATER)
@@ -80,8 +80,8 @@ def test_later_texts_are_found_by_their_words(store, given):
     assert LATER not in texts(retriever.invoke(QUESTION))
 
 
-def test_never_says_that_it_is_stale(store):
-    """Until the user refreshes."""
+def test_never_reports_that_it_is_stale(store):
+    """With refresh="never" the index changes only when the user refreshes it."""
     retriever = HybridRetriever(store, documents(), index={"refresh": "never"})
     assert by_words(retriever).degraded == ()
     add(store, LATER)
@@ -101,8 +101,8 @@ def plain():
     return InMemoryVectorStore.from_documents(documents(), Fixed())
 
 
-def test_seconds_are_waited_between_two_looks(plain):
-    """Within an hour of the first look nothing new is seen; refresh() looks at once."""
+def test_the_interval_between_two_checks(plain):
+    """Within an hour of the first check no new texts are found; refresh() checks at once."""
     retriever = HybridRetriever(plain, index={"refresh": 3600})
     assert texts(by_words(retriever)) == []
     plain.add_texts([LATER])
@@ -112,7 +112,7 @@ def test_seconds_are_waited_between_two_looks(plain):
 
 
 def test_the_setting_may_be_changed(plain):
-    """The index is not built again."""
+    """Changing the setting does not build the index again."""
     retriever = HybridRetriever(plain, index={"refresh": "never"})
     plain.add_texts([LATER])
     assert by_words(retriever).degraded == ("keyword-stale",)
@@ -127,7 +127,7 @@ def test_an_unknown_setting_is_refused(plain, bad):
 
 
 def test_a_changed_text_needs_a_version_or_refresh(plain):
-    """The number of texts is the same, so only the user knows."""
+    """The number of texts is the same, so only the user can report the change."""
     retriever = HybridRetriever(plain)
     plain.add_documents([Document(id="zebra", page_content=LATER)])
     assert texts(by_words(retriever)) == []
@@ -138,7 +138,7 @@ def test_a_changed_text_needs_a_version_or_refresh(plain):
 
 @pytest.mark.parametrize("as_function", [True, False])
 def test_another_version_compares_every_text(plain, as_function):
-    """It is a value that the user sets, or a function that gives it."""
+    """The version is a value that the user sets, or a function that returns it."""
     versions = {"now": 1}
     retriever = HybridRetriever(plain, index={"version": (lambda: versions["now"]) if as_function else 1})
     plain.add_documents([Document(id="zebra", page_content=LATER)])
@@ -151,7 +151,7 @@ def test_another_version_compares_every_text(plain, as_function):
 
 
 async def test_async_finds_what_comes_later(store):
-    """Many searches at a time, of which one takes it in."""
+    """One of many concurrent searches updates the index."""
     retriever = HybridRetriever(store)
     await retriever.ainvoke("quokkas")
     add(store, LATER)
@@ -165,18 +165,18 @@ async def test_refresh_can_be_awaited(plain):
     assert (await retriever.arefresh()).added == 1
 
 
-# -- what is taken in --------------------------------------------------------------------------------------------
+# -- which texts are added -----------------------------------------------------------------------------------------
 
 
-def test_given_documents_stay_the_part_that_they_are(plain):
-    """Texts that the store held from the beginning are not added to them."""
+def test_given_documents_are_not_extended(plain):
+    """Texts that were in the store from the beginning are not added to the given ones."""
     retriever = HybridRetriever(plain, documents()[:1])
     plain.add_texts([LATER])
     assert texts(by_words(retriever, "stripes quokkas")) == [LATER]
 
 
-def test_only_what_is_new_is_read(plain):
-    """Not the whole collection again."""
+def test_only_new_texts_are_read(plain):
+    """The rest of the collection is not read again."""
     retriever = HybridRetriever(plain)
     before = retriever.index.adapter.texts.index
     plain.add_texts([LATER])
@@ -187,7 +187,7 @@ def test_only_what_is_new_is_read(plain):
 
 
 def test_filters_and_parents_of_what_comes_later(plain):
-    """Its metadata count as those of the others."""
+    """Later texts have filters and parents like the others."""
     retriever = HybridRetriever(plain)
     plain.add_documents([Document(id="q", page_content=LATER, metadata={"kind": "animal", "parent_id": "ada"})])
     assert texts(retriever.invoke("quokkas", keyword_weight=1.0, filter={"kind": "animal"})) == [TEXTS["ada"]]
@@ -240,7 +240,7 @@ def test_a_store_that_cannot_be_read_now_is_tried_again():
 
 
 def test_a_store_that_cannot_be_listed_takes_documents():
-    """They take the place of those that were given."""
+    """They replace the given ones."""
     store = BareStore(documents(), Fixed())
     retriever = HybridRetriever(store, documents())
     with pytest.raises(ConfigurationError, match=r"refresh\(documents\)"):

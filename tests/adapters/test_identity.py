@@ -11,7 +11,7 @@ def doc(text, id=None, **metadata):
     return Document(id=id, page_content=text, metadata=metadata)
 
 
-def test_the_order_of_what_names_a_text():
+def test_the_precedence_of_ids():
     """id_key, the given Document's id, the store's, an id in the metadata, the content."""
     stored = [doc("t", "store")]
     assert Identity([doc("t", "own", key="k")], stored, "key").ids == ["k"]
@@ -28,7 +28,7 @@ def test_ids_in_metadata_come_in_an_order():
 
 
 def test_an_id_goes_before_a_text():
-    """The store holds another text under the same id by now, and the same text under another id."""
+    """A stored text with the given id is used, even if another one has the given text."""
     stored = [doc("changed", "a"), doc("text", "b")]
     identity = Identity([doc("text", "a")], stored)
     assert [identity.of_stored(each) for each in stored] == ["a", "b"]
@@ -36,14 +36,14 @@ def test_an_id_goes_before_a_text():
 
 
 def test_metadata_decide_between_equal_texts():
-    """Each stored text is that of one Document."""
+    """Each stored text belongs to one Document."""
     stored = [doc("t", "s1", year=1), doc("t", "s2", year=2)]
     identity = Identity([doc("t", "two", year=2), doc("t", "one", year=1)], stored)
     assert {each.id: identity.of_stored(each) for each in stored} == {"s1": "one", "s2": "two"}
 
 
 def test_other_sources_are_other_texts():
-    """A source that one of them lacks is not a difference."""
+    """A missing source is not a difference."""
     identity = Identity([doc("t", "a", source="a.md")])
     assert identity.of_stored(doc("t", "s1", source="b.md")) == "s1"
     assert identity.of_stored(doc("t", "s2")) == "a"
@@ -57,7 +57,7 @@ def test_the_same_source_goes_before_an_unknown_one():
 
 
 def test_a_stored_text_that_is_recognised_later():
-    """It keeps its id, and a second one with the text is another."""
+    """A text recognised later keeps its id, and a second one with the text gets another."""
     identity = Identity([doc("t", "a")])
     assert [identity.of_stored(doc("t", id)) for id in ("s1", "s2", "s1")] == ["a", "s2", "a"]
     assert (identity.stored_id("a"), identity.stored_id("s2")) == ("s1", "s2")

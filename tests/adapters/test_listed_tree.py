@@ -1,4 +1,4 @@
-"""HierarchicalRetriever over vector stores that are not ours: the tree of the texts that can be listed."""
+"""HierarchicalRetriever over other vector stores: the tree of the texts that can be listed."""
 
 import asyncio
 import random
@@ -88,7 +88,7 @@ QUESTIONS = ["Which pets purr?", "thing3x1", "bread in the oven", "a fast engine
 @pytest.mark.parametrize(
     "options", [{}, {"target_uri": "food"}, {"filter": {"year": {"$gte": 2024}}}, {"k": 12}]
 )  # beyond, cosines differ by rounding only
-def test_the_answer_is_that_of_our_own_store(listed, own, question, options):
+def test_results_equal_those_of_the_embedded_store(listed, own, question, options):
     """Every store with these texts and this embedding gives equal documents in the same order."""
     found, expected = listed.find(question, **options), own.find(question, **options)
     assert told(found) == told(expected)
@@ -98,20 +98,20 @@ def test_the_answer_is_that_of_our_own_store(listed, own, question, options):
 
 
 def test_documents_and_the_async_twin_give_the_same(listed, own):
-    """Through ``retrieve`` and ``aretrieve``, too."""
+    """``retrieve`` and ``aretrieve`` agree, too."""
     expected = [document.id for document in own.retrieve("Which pets purr?")]
     assert [document.id for document in listed.retrieve("Which pets purr?")] == expected
     assert [document.id for document in asyncio.run(listed.aretrieve("Which pets purr?"))] == expected
 
 
 def test_texts_are_read_by_their_uri(listed, own):
-    """L0, L1 and L2 of a document."""
+    """L0, L1 and L2 of a document are available by its URI."""
     for layer in ("abstract", "overview", "read"):
         assert getattr(listed, layer)("food/soup/3.md") == getattr(own, layer)("food/soup/3.md")
 
 
 def test_a_search_limits_each_type(listed, own):
-    """k results of each type."""
+    """There are at most k results of each type."""
     found, expected = listed.search("install the oven", k=2), own.search("install the oven", k=2)
     assert (told(found.resources), told(found.skills)) == (told(expected.resources), told(expected.skills))
     assert len(found.skills) == 2
@@ -165,7 +165,7 @@ def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("on_error", ["degrade", "empty"])
 async def test_a_tree_that_is_read_too_slowly_is_named(on_error):
-    """The answer is empty and says why; sync and async."""
+    """The answer is empty and gives the reason; sync and async."""
     store, gate, is_slow = InMemoryVectorStore.from_documents(documents()[:8], embedding()), threading.Event(), []
 
     def version():
@@ -198,6 +198,6 @@ def test_given_documents_are_the_tree():
 
 
 def test_a_store_whose_texts_cannot_be_listed_is_refused():
-    """At construction, with what to do."""
+    """The error on construction describes what to do."""
     with pytest.raises(ConfigurationError, match=r"BareStore cannot be listed.*documents=\["):
         HierarchicalRetriever(BareStore(documents(), embedding()))

@@ -1,4 +1,4 @@
-"""Vector stores that are not ours: one id per text, cosines, graphs."""
+"""Other vector stores: one id per text, cosines, graphs."""
 
 import pytest
 from langchain_core.documents import Document
@@ -44,7 +44,7 @@ def bm25(given):
 
 
 def check_both_sides(result):
-    """As many hits as texts, and both scores on those that both sides found."""
+    """Check for one hit per text, and for both scores on hits of both sides."""
     assert sorted(document.page_content for document in result) == sorted(TEXTS.values())
     scores = {d.page_content: (d.metadata["vector_score"], d.metadata["bm25_score"]) for d in result}
     for id in ("ada", "engine"):
@@ -58,7 +58,7 @@ def check_both_sides(result):
 
 
 def test_documents_with_the_applications_ids(store):
-    """The store has ids of its own; the Documents' are those of the application, and its edges have them."""
+    """The Documents' ids are the application's, unlike those of the store, and edges use them."""
     result = HybridRetriever(store, documents()).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
     check_both_sides(result)
@@ -80,7 +80,7 @@ def test_documents_without_ids_take_the_stores(store, kind):
 
 
 def test_documents_whose_metadata_hold_the_store_id(store, kind):
-    """They may come from a search of the store itself, which puts its ids there."""
+    """Documents from a search of the store itself have its ids in their metadata."""
     found = store.similarity_search("any", k=3)
     result = HybridRetriever(store, found).retrieve(QUESTION)
     check_both_sides(result)
@@ -111,7 +111,7 @@ def test_pieces_that_share_an_id_in_their_metadata_stay_apart(store):
 
 
 def test_a_keyword_retriever_of_documents_with_ids(store):
-    """Its Documents' ids are the application's."""
+    """The ids are those of its Documents."""
     result = HybridRetriever(store, keyword_retriever=bm25(documents())).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
     check_both_sides(result)
@@ -133,7 +133,7 @@ def test_vector_scores_are_cosines(store, kind):
 
 
 def test_keyword_hits_have_their_cosine(store, kind):
-    """The vectors that a store gives score the other side's finds as well."""
+    """Cosines of keyword hits are computed from the vectors of stores that return them."""
     found = HybridRetriever(store, documents(), keyword_weight=0.99, k=1).retrieve(QUESTION)
     assert ids(found) == ["ada"]
     if kind not in CLOSED:
@@ -145,7 +145,7 @@ def test_keyword_hits_have_their_cosine(store, kind):
 
 @pytest.mark.parametrize("given", ["documents", "keyword_retriever"])
 def test_edges_between_the_applications_ids_are_walked(store, given):
-    """From the best hit to a text that has nothing to do with the question."""
+    """Edges lead from the best hit to a text without any word of the question."""
     side = {"documents": documents()} if given == "documents" else {"keyword_retriever": bm25(documents())}
     retriever = GraphRetriever(
         store, edges=[Edge("ada", "zebra", "references")], max_hops=1, graph={"seed_k": 1}, **side
@@ -167,11 +167,11 @@ async def test_edges_between_the_stores_ids_are_walked(store, kind):
     assert paths[target] == [source, target]
 
 
-# -- keyword retrievers that tell only what they find ------------------------------------------------------------
+# -- keyword retrievers whose Documents are not known in advance ---------------------------------------------------
 
 
 class Hidden(BaseRetriever):
-    """A keyword retriever whose Documents are not at hand, such as one of a server."""
+    """Keyword retriever whose Documents are not known in advance, such as one of a server."""
 
     inner: BaseRetriever
 
@@ -222,8 +222,8 @@ def test_equal_texts_of_different_sources_stay_two():
 
 
 @pytest.mark.parametrize("where", ["in the store", "among the documents"])
-def test_a_child_gives_way_to_its_parent(kind, folder, where):
-    """``parent_id`` in the metadata names it, whichever side has it."""
+def test_a_child_is_replaced_by_its_parent(kind, folder, where):
+    """``parent_id`` in the metadata names the parent, which either side may have."""
     if kind in CLOSED and where == "in the store":
         pytest.skip("this store does not tell its texts")
     make, options = STORES[kind]
@@ -248,7 +248,7 @@ def test_metadata_that_only_the_documents_have(store):
 
 
 def test_a_parent_that_only_the_store_has():
-    """It is read by its id."""
+    """The parent is read by its id."""
     children = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "zebra"}) for id in ("ada", "engine")]
     store = InMemoryVectorStore.from_documents(documents(), Fixed())
     store.add_documents(children)
@@ -256,8 +256,8 @@ def test_a_parent_that_only_the_store_has():
     assert (ids(result), result.degraded) == (["zebra"], ())
 
 
-def test_a_parent_that_is_nowhere():
-    """The children stay, and the answer says so."""
+def test_a_missing_parent():
+    """The children are returned, and the reason is in degraded."""
     children = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "lost"}) for id in ("ada", "engine")]
     store = InMemoryVectorStore.from_documents(children, Fixed())
     result = HybridRetriever(store, children).retrieve(QUESTION)

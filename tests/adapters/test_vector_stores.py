@@ -29,7 +29,7 @@ def adapter(request, folder):
 
 
 def test_every_known_store_is_recognised(adapter):
-    """Also in a subclass of the user's."""
+    """Subclasses of known stores are recognised, too."""
     assert type(adapter) in _KNOWN.values()
 
     class Own(InMemoryVectorStore):
@@ -79,7 +79,7 @@ def test_faiss_numbers_its_rows_again_after_a_deletion():
 
 
 def test_a_faiss_index_without_its_vectors_says_so():
-    """An index of lists keeps no map from rows to vectors."""
+    """The error is clear for an index of lists, which keeps no map from rows to vectors."""
     import faiss as library
 
     store = faiss(list(TEXTS.values()), None)
@@ -96,7 +96,7 @@ def test_a_faiss_index_without_its_vectors_says_so():
 
 
 def test_a_faiss_store_may_embed_by_a_function():
-    """As langchain-community still allows."""
+    """langchain-community still allows this."""
     store = faiss(list(TEXTS.values()), None)
     store.embedding_function = Fixed().embed_query
     found = HybridRetriever(store, documents()).retrieve(QUESTION)
@@ -107,7 +107,7 @@ def test_a_faiss_store_may_embed_by_a_function():
 
 
 def test_qdrant_points_with_numbers(folder):
-    """Ids are texts here, numbers there."""
+    """Ids are texts here and numbers in Qdrant."""
     store = qdrant([], folder)
     store.add_texts(list(TEXTS.values()), ids=[1, 2, 3])
     retriever = HybridRetriever(store)
@@ -132,7 +132,7 @@ def test_a_milvus_collection_that_is_opened_again(folder):
 
 
 def test_a_milvus_store_without_a_collection(folder):
-    """Nothing was added yet."""
+    """Nothing was added yet, so the store is empty."""
     from langchain_milvus import Milvus
 
     store = Milvus(Fixed(), collection_name="nothing_yet", connection_args={"uri": str(folder / "milvus.db")})
@@ -145,7 +145,7 @@ def test_a_milvus_store_without_a_collection(folder):
 
 
 class OfDistances(BareStore):
-    """A store that says that its scores are cosine distances."""
+    """Store that declares its scores to be cosine distances."""
 
     def similarity_search_with_score(self, query, k=4, **kwargs):
         return [(found, 1.0 - score) for found, score in super().similarity_search_with_score(query, k)]
@@ -154,8 +154,8 @@ class OfDistances(BareStore):
         return self._cosine_relevance_score_fn
 
 
-def test_a_store_that_says_that_its_scores_are_cosine_distances():
-    """As PGVector's are by default."""
+def test_a_store_with_cosine_distances():
+    """PGVector's scores are cosine distances by default."""
     store = OfDistances(documents(), Fixed(), by_id=True)
     result = HybridRetriever(store, documents(), semantic_weight=1.0).retrieve(QUESTION)
     assert {d.id: d.metadata["vector_score"] for d in result} == pytest.approx(COSINES, abs=1e-4)
@@ -170,8 +170,8 @@ def test_a_store_without_embeddings_cannot_embed():
         HybridRetriever(Mute(Fixed())).invoke(QUESTION)
 
 
-def test_a_store_whose_ids_stand_in_the_metadata():
-    """Under a key that vector stores use."""
+def test_a_store_with_ids_in_the_metadata():
+    """The id is found under a key that vector stores use."""
 
     class Named(BareStore):
         def similarity_search_with_score(self, query, k=4, **kwargs):
