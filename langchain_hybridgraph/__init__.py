@@ -1,8 +1,8 @@
 """Hybrid, graph and memory retrieval for LangChain.
 
-``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, ``retrievers/`` offers the search to LangChain:
+``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, ``retrievers/`` are the LangChain interface:
 
-    records.py     Chunk, Edge, Hit, Query, RetrievalResult: records shared by all parts
+    records.py     Chunk, Edge, Hit, Query: records shared by all parts; result.py: RetrievalResult
     filters.py     metadata filters
     times.py       times in any usual form
     text/          words, names, dates and token counts of texts
@@ -12,6 +12,7 @@
     ingestion/     reading of files, splitting, edge building
     stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
     memory/        admission, contradictions and scores of memories
+    execution/     running of searches: threads, asynchronous calls, trace
     query/         the pipeline and its stages
     adapters/      other vector stores, retrievers and compressors
     options/       options of retrievers and calls: names, defaults, validation
