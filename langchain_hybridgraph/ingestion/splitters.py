@@ -173,7 +173,12 @@ class RecursiveSplitter:
 
 @dataclass(frozen=True)
 class ParentChildSplitter:
-    """Splitter into children, which are searched, and parents of neighbouring children, which are returned for them."""
+    """Splitter into children, which are searched, and parents of neighbouring children, which are returned for them.
+
+    By default children have at most 256 tokens and never cross a heading, parents have 1024 and may contain several
+    short sections. With another splitter for either (anything that ``ingest`` accepts), parents are split first, and
+    children from them.
+    """
 
     parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
     children: Any = field(default_factory=lambda: RecursiveSplitter(256, 0, join_sections=False))
