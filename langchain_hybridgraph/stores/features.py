@@ -41,7 +41,7 @@ FEATURES = (
     Feature("vectors", "vector search, inside a filter, a tenant and a time", SearchesVectors),
     Feature("keywords", "BM25 search, inside a filter, a tenant and a time", SearchesKeywords),
     Feature("identifiers", "names and codes in a question outrank similarity"),
-    Feature("diversity", "`mmr_lambda=` and `max_marginal_relevance_search`", HasVectors),
+    Feature("diversity", "`mmr_lambda` and `max_marginal_relevance_search`", HasVectors),
     Feature("parents", "larger texts that chunks point to", HasParents),
     Feature("edges", "graph retrieval", HasGraph),
     Feature("tree", "directories and documents for `HierarchicalRetriever`", HasTree),
