@@ -32,8 +32,8 @@ def existing(
     if not facts:
         raise NotAnIndexError(f"{index} holds no index: create one with hybridgraph ingest PATHS --index {index}")
     _check(index, facts, embedding, tenant)
-    wait = configured(config).store_write_timeout
-    return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, write_timeout=wait)
+    options = _options(config)
+    return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **options)
 
 
 def existing_or_new(
@@ -52,19 +52,24 @@ def existing_or_new(
     from langchain_hybridgraph.retrievers.store import HybridGraphStore
     from langchain_hybridgraph.text.analyzer import language_name
 
-    facts, wait = _facts(index), configured(config).store_write_timeout
+    facts, options = _facts(index), _options(config)
     if not facts:
         model, why = choose_embedding(embedding)
         say(f"embedding {why}")
         words = language_name(language or "english")
-        return HybridGraphStore(index, model, tenant=tenant, language=words, write_timeout=wait)
+        return HybridGraphStore(index, model, tenant=tenant, language=words, **options)
     named = None if embedding == "auto" else embedding
     _check(index, facts, named, tenant)
     if language is not None and language_name(language) != facts["language"]:
         raise ConfigurationError(f"{index} is in {facts['language']}: leave --language out, or name a new folder")
-    store = HybridGraphStore(index, named, tenant=tenant, write_timeout=wait)
+    store = HybridGraphStore(index, named, tenant=tenant, **options)
     say(f"embedding {store.name}: the index was made with it")
     return store
+
+
+def _options(config: Path | None) -> dict[str, Any]:
+    settings = configured(config)
+    return {"write_timeout": settings.store_write_timeout, "vector_server": settings.store_vector_server}
 
 
 def _facts(index: Path) -> dict[str, Any]:

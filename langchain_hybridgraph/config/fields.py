@@ -107,6 +107,13 @@ def _filter(form: dict[str, Any]) -> dict[str, Any]:
     return form
 
 
+def _vector_server(form: str | dict[str, Any]) -> str | dict[str, Any]:
+    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+
+    ChromaServer.parse(form)
+    return form
+
+
 def _time(value: Any) -> Any:
     from langchain_hybridgraph.times import parse_time
 
@@ -272,6 +279,7 @@ SourceWeights = Annotated[
     AfterValidator(_sources),
     WithJsonSchema({"type": "object", "properties": dict.fromkeys(SOURCES, _NUMBER), "additionalProperties": False}),
 ]
+ServerForm = Annotated[str | dict[str, Any], BeforeValidator(_decode_json), AfterValidator(_vector_server)]
 Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 
 
@@ -299,6 +307,7 @@ FORMS: Mapping[str, Form] = {
         EmbeddingForm,
         "auto, lsa, minilm or package.module:factory, or a mapping of such a type and its parameters",
     ),
+    "vector_server": Form(ServerForm, "a URL, or a mapping of url, tenant, database, token, headers and timeout"),
     "language": Form(Language, "the English name of a language, such as german"),
     "filter": _FILTER,
     "seed_filter": _FILTER,
@@ -347,6 +356,7 @@ class StoreFields(BaseModel):
     write_timeout: float = Field(
         30.0, ge=0, description="Seconds that a write waits while other threads or processes write to the folder."
     )
+    vector_server: Any = Field(None, description="Chroma server that searches the vectors of a large index.")
     near_duplicate: float = Field(
         0.95, gt=0, le=1, description="Cosine similarity from which remember merges a memory with an existing one."
     )

@@ -18,6 +18,7 @@ from langchain_hybridgraph.retrievers.store_memory import DocumentMemory, Messag
 from langchain_hybridgraph.stores.embedded import tenants
 from langchain_hybridgraph.stores.embedded.index_folder import WRITE_TIMEOUT, read_facts
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
 from langchain_hybridgraph.text.analyzer import language_name
 
@@ -45,7 +46,10 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     store on disk may be pickled, copied and used in a forked process, where it opens its folder again; its embedding
     must be one that can be pickled, or be given by its name.
 
-    Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError.
+    ``vector_server`` is the URL of a Chroma server, or a ``ChromaServer``. Every process then searches the vectors of a
+    large index there; the folder stays the source of truth, and is searched whenever the server does not answer.
+
+    Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
 
     >>> store = HybridGraphStore(None)
     >>> store.add_texts(["the cat sat", "dogs bark"], ids=["cat", "dog"])
@@ -64,6 +68,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         read_only: bool = False,
         write_timeout: float = WRITE_TIMEOUT,
         near_duplicate: float = NEAREST,
+        vector_server: str | Mapping[str, Any] | ChromaServer | None = None,
     ) -> None:
         if isinstance(path, str) and is_milvus_uri(path):
             raise ConfigurationError(
@@ -87,6 +92,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
             language=language,
             read_only=read_only,
             write_timeout=write_timeout,
+            vector_server=None if vector_server is None else ChromaServer.parse(vector_server),
         )
 
     def _assemble(self, index: IndexFolder) -> None:

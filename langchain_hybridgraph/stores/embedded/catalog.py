@@ -66,6 +66,12 @@ class Catalogue(CatalogConnections):
         with self.reading() as connection:
             return dict(connection.execute("SELECT name, value FROM about"))
 
+    def fact(self, name: str) -> Any:
+        """Return one fact of the index, None if it is not set."""
+        with self.reading() as connection:
+            row = connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
     def version(self) -> int:
         """Return the number of the last commit that changed a chunk."""
         with self.reading() as connection:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError, quote_value
 from langchain_hybridgraph.stores.embedded import catalog_outbox
 from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, is_large
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
 
 logger = logging.getLogger(__name__)
 
@@ -38,13 +42,16 @@ class EngineSync:
     def step(self, *, is_complete: bool = False) -> None:
         """Bring the engines up to the catalogue's version, then shorten the outbox.
 
-        A Chroma that is far behind gets there over several steps, unless ``is_complete``.
+        A Chroma that is far behind gets there over several steps, unless ``is_complete``. One on a server that does not
+        answer is left for later.
         """
         facts = self._index.catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
         try:
             self._index.keywords.follow(version, floor)
-            if uses_chroma(self._index):
+            if (server := used_server(self._index)) is not None:
+                server.follow(self._index.generation, is_complete=is_complete)
+            elif uses_chroma(self._index):
                 self._index.shared.chroma.follow(self._index.generation, self._index.catalog, is_complete=is_complete)
         except StoreError as error:
             raise StoreError(
@@ -56,7 +63,16 @@ class EngineSync:
             with self._index.catalog.writing() as connection:
                 catalog_outbox.trim_changes(connection, version - KEPT_VERSIONS)
 
+    def complete(self) -> None:
+        """Fill the collection on a server until it is complete, in turns to write that others can have in between."""
+        server = used_server(self._index)
+        while server is not None and server.is_waiting and not server.is_failing:
+            with self._index.writer():
+                server.follow(self._index.generation)
+
     def _rebuild_collection(self) -> None:
+        if (server := used_server(self._index)) is not None:
+            server.rebuild(self._index.generation)
         if self._index.generation.matrix is None or not self._index.shared.chroma.own():
             return
         self._index.shared.chroma.drop(self._index.generation.number)
@@ -66,12 +82,21 @@ class EngineSync:
 
 def uses_chroma(index: IndexFolder) -> bool:
     """Return whether this index brings Chroma up to date: if it is large, in the process that owns Chroma."""
-    return index.path is not None and is_large(index.rows, index.generation) and index.shared.chroma.own()
+    is_own = index.path is not None and index.shared.server is None
+    return is_own and is_large(index.rows, index.generation) and index.shared.chroma.own()
+
+
+def used_server(index: IndexFolder) -> ServedChroma | None:
+    """Return the index on a Chroma server, None if there is none or too few chunks are searched."""
+    server = index.shared.server
+    return server if server is not None and server.is_worthwhile(len(index.rows)) else None
 
 
 def catch_up(index: IndexFolder) -> None:
     """Bring lagging engines up to date if no other process is writing at the moment."""
-    if index.read_only or not (index.keywords.lags(index.rows.version) or uses_chroma(index)):
+    server = used_server(index)
+    is_behind = uses_chroma(index) if server is None else server.is_waiting
+    if index.read_only or not (index.keywords.lags(index.rows.version) or is_behind):
         return
     try:
         with index.writer(timeout=0):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Mask, Scope, Vector
     from langchain_hybridgraph.stores.embedded.keyword_index import KeywordEngine
+    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
 Mirror = TypeVar("Mirror")
 
@@ -154,6 +155,7 @@ class IndexFolder:
         language: str = "english",
         read_only: bool = False,
         write_timeout: float = WRITE_TIMEOUT,
+        vector_server: ChromaServer | None = None,
         on_open: Callable[[IndexFolder], None] | None = None,
     ) -> None:
         if tenant is not None:
@@ -166,6 +168,7 @@ class IndexFolder:
         self.tenant = tenant
         self.read_only = read_only
         self.write_timeout = write_timeout
+        self.vector_server = vector_server
         self.unfitted_embedding = embedding
         self._load = load
         self._new_language = language
@@ -301,7 +304,7 @@ class IndexFolder:
             self._create(self.path)
             facts = read_facts(self.path)
         self._check_tenancy(facts)
-        return OpenFolder.of(self.path)
+        return OpenFolder.of(self.path, self.vector_server)
 
     def _create(self, path: Path) -> None:
         """Create a new index; of several processes that try at once one does, and the index appears complete."""

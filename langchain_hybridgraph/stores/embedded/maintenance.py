@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,13 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.stores.embedded import catalog_feedback, catalog_outbox, catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
-from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync
+from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync, used_server
 from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder, is_large
 from langchain_hybridgraph.stores.embedded.model_fitting import ModelFitting
 from langchain_hybridgraph.stores.embedded.writer import Writer
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
 
 # Number of texts embedded at once when vectors are repaired.
 EMBEDDED_AT_ONCE = 500
@@ -102,7 +105,7 @@ class Maintenance:
                 faults = checked(version, set(rows), is_writer)
                 problems += faults or []
                 if faults is None:
-                    unchecked.append(f"{engine}: not checked, another process may be writing")
+                    unchecked.append(f"{engine}: not checked, another process may be writing, or a server is away")
         return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows), "edges": edges})
 
     def _try_step(self) -> list[str]:
@@ -123,11 +126,20 @@ class Maintenance:
         return _difference("keyword index", rows, index.rows)
 
     def _chroma_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
+        if (server := used_server(self._index)) is not None:
+            return self._server_faults(server, rows) if is_writer else None
         if self._index.generation.matrix is None or not is_large(self._index.rows, self._index.generation):
             return []
         if not is_writer or not self._index.shared.chroma.own():
             return None
         return _difference("Chroma", self._index.generation.nonzero_rows(sorted(rows)), self._rows_in_chroma)
+
+    def _server_faults(self, server: ServedChroma, rows: set[int]) -> list[str] | None:
+        matrix = self._index.generation.matrix
+        if matrix is None or server.is_failing:
+            return None
+        collection = server.open(self._index.generation.number, matrix.dimension)
+        return _difference("Chroma server", self._index.generation.nonzero_rows(sorted(rows)), collection.rows)
 
     def _rows_in_chroma(self) -> set[int]:
         collection = self._index.shared.chroma.open(self._index.generation.number)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Chunk, Edge, Mask, Query, Scope, Vector
+    from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
     from langchain_hybridgraph.stores.protocols import KeywordIndex
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ QUICK_ROWS = 200_000
 LEFT_BEHIND = 5.0
 # From this share of allowed rows Chroma is searched for a few more and masked; below it, the matrix is scanned.
 OVERFETCH_SHARE = 0.9
+SERVER_REASON = "vector-server-unavailable"
 
 
 class Reader:
@@ -138,7 +140,8 @@ class Reader:
         """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
 
         Exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Beyond that approximate: by the vectors'
-        signs up to ``MATRIX_BYTES`` and in every process that does not own Chroma, otherwise by Chroma.
+        signs up to ``MATRIX_BYTES`` and in every process that does not own Chroma, otherwise by Chroma. With a Chroma
+        server, that is searched from ``LEAST_ROWS`` chunks on.
         """
         self._index.check_scope(query.scope)
         with self._index.guard:
@@ -151,13 +154,13 @@ class Reader:
             if not vector.any():
                 return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
             allowed = self._index.allowed(seen.rows, query.scope)
-            rows, scores = self._nearest(seen, vector, n, allowed)
+            rows, scores, reason = self._nearest(seen, vector, n, allowed)
             found = seen.rows.scored(rows.tolist(), scores.tolist())
             is_whole = query.scope.filter is None and query.scope.known_at is None
             whole = seen.rows.version if is_whole else None
             sample = seen.generation.sample(allowed, whole)
             background = None if sample is None else _background(sample, vector)
-            matrix, reason = seen.generation.matrix, None
+            matrix = seen.generation.matrix
             if matrix is not None and matrix.lacks(allowed):
                 reason = "vectors-damaged" if found else "no-vector-index"
             return SourceResult(found, vector, background=background, reason=reason)
@@ -243,15 +246,40 @@ class Reader:
 
     def _nearest(
         self, seen: Snapshot, vector: Vector, n: int, allowed: Mask
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        matrix = seen.generation.matrix
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
+        """Return the n nearest rows with their cosines, and the reason why a Chroma server was not searched."""
+        matrix, reason = seen.generation.matrix, None
         assert matrix is not None, "chunks with vectors have a matrix"
-        found = self._nearest_by_chroma(seen, vector, n, allowed)
+        if self._index.shared.server is None:
+            found = self._nearest_by_chroma(seen, vector, n, allowed)
+        else:
+            found, reason = self._nearest_on_server(self._index.shared.server, seen, vector, n, allowed)
         scores = None if found is None else matrix.scores(vector, found)
         if found is None or scores is None or matrix.lacks(allowed):
-            return matrix.approximate_search(vector, n, allowed)
+            return *matrix.approximate_search(vector, n, allowed), reason
         order = np.lexsort((found, -scores))[:n]
-        return found[order], scores[order]
+        return found[order], scores[order], reason
+
+    def _nearest_on_server(
+        self, server: ServedChroma, seen: Snapshot, vector: Vector, n: int, allowed: Mask
+    ) -> tuple[NDArray[np.int64] | None, str | None]:
+        """Return at least n allowed rows near the vector, or None and, if the server should have been searched, why."""
+        if not server.is_worthwhile(len(seen.rows)):
+            return None, None
+        total = server.searchable_rows(seen.generation.number, seen.rows.version)
+        if total is None:
+            is_behind = server.is_failing or self._index.catalog.age() > LEFT_BEHIND
+            return None, SERVER_REASON if is_behind else None
+        share = np.count_nonzero(allowed) / max(total, 1)
+        if share < OVERFETCH_SHARE:
+            return None, None
+        try:
+            found = server.search(vector, _wanted(n, share))
+        except StoreError:
+            return None, SERVER_REASON
+        if self._index.catalog.version() != seen.rows.version:
+            return None, None  # written to meanwhile
+        return _allowed_rows(found, n, allowed), None
 
     def _nearest_by_chroma(self, seen: Snapshot, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
         """Return at least n allowed rows near the vector, or None where the matrix has to be scanned."""
@@ -263,16 +291,14 @@ class Reader:
         if share < OVERFETCH_SHARE:
             return None
         try:
-            found = chroma.search(vector, int(1.1 * n / share) + 8 if share < 1 else n)
+            found = chroma.search(vector, _wanted(n, share))
         except StoreError:
             logger.warning("Chroma did not answer; the matrix is searched until the next write", exc_info=True)
             chroma.collected = None
             return None
         if chroma.collected != collected:
             return None  # written to meanwhile
-        found = found[found < len(allowed)]
-        found = found[allowed[found]]
-        return found if len(found) >= n else None
+        return _allowed_rows(found, n, allowed)
 
     def _query_vector(self, query: Query, generation: Generation) -> Vector:
         if query.vector is None and query.text is None:
@@ -281,6 +307,18 @@ class Reader:
         vector: Vector = unit(given)
         self._index.check_width(vector.shape[-1])
         return vector
+
+
+def _wanted(n: int, share: float) -> int:
+    """Return the number of rows to search for so that n of them are allowed, when this share of all rows is."""
+    return int(1.1 * n / share) + 8 if share < 1 else n
+
+
+def _allowed_rows(rows: NDArray[np.int64], n: int, allowed: Mask) -> NDArray[np.int64] | None:
+    """Return the allowed ones of these rows, None if they are fewer than n."""
+    rows = rows[rows < len(allowed)]
+    rows = rows[allowed[rows]]
+    return rows if len(rows) >= n else None
 
 
 def is_in(entry: StoredChunk, scope: Scope) -> bool:

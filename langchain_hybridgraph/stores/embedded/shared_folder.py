@@ -7,13 +7,15 @@ import threading
 import time
 from pathlib import Path
 
-from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.forking import keep_alive_forever
 from langchain_hybridgraph.stores.embedded import catalog_connections
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
 from langchain_hybridgraph.stores.engines.chroma import OwnedChroma
+from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
 
 CATALOGUE, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
 # Seconds that a fork waits for another thread's read or write to end.
@@ -29,13 +31,14 @@ class OpenFolder:
     shares none of them: its stores open the folder again.
     """
 
-    def __init__(self, path: Path | None, catalogue: Catalogue) -> None:
+    def __init__(self, path: Path | None, catalogue: Catalogue, vector_server: ChromaServer | None = None) -> None:
         self.path = path
         self.catalogue = catalogue
         self.language = str(catalogue.facts()["language"])
         self.lock = WriterLock(path and path / LOCK)
         self.keywords = KeywordEngine(path and path / KEYWORDS, self.language, catalogue)
         self.chroma = OwnedChroma(path)
+        self.server = None if path is None or vector_server is None else ServedChroma(vector_server, path, catalogue)
         self.flushed_version = -1
         """Version of the catalogue up to which engines and model were last brought up to date."""
         self.pending_rows = 0
@@ -47,8 +50,11 @@ class OpenFolder:
         self._holders = 0
 
     @classmethod
-    def of(cls, path: Path) -> OpenFolder:
-        """Return the open folder at this path, opening it if no store of the process has; :meth:`release` it once."""
+    def of(cls, path: Path, vector_server: ChromaServer | None = None) -> OpenFolder:
+        """Return the open folder at this path, opening it if no store of the process has; :meth:`release` it once.
+
+        Raises ConfigurationError if the folder is open with another vector server, StoreError after an unsafe fork.
+        """
         with _guard:
             key = _key(path)
             if key in _lost:
@@ -59,7 +65,13 @@ class OpenFolder:
                 )
             folder = _open.get(key)
             if folder is None:
-                folder = _open[key] = cls(path, Catalogue(path / CATALOGUE))
+                folder = _open[key] = cls(path, Catalogue(path / CATALOGUE), vector_server)
+            present = None if folder.server is None else folder.server.server
+            if vector_server is not None and vector_server != present:
+                raise ConfigurationError(
+                    f"{path} is open in this process with vector_server={present}, got {vector_server}: open all its "
+                    "stores with the same one"
+                )
             folder._holders += 1
             return folder
 
@@ -79,6 +91,8 @@ class OpenFolder:
             for key in [key for key, folder in _open.items() if folder is self]:
                 del _open[key]
         self.chroma.close()
+        if self.server is not None:
+            self.server.close()
         self.keywords.close()
         self.catalogue.close()
 

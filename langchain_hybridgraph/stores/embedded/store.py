@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
     from langchain_hybridgraph.stores.embedded.generation import Embedding
     from langchain_hybridgraph.stores.embedded.graph import ScopedGraph
+    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
@@ -76,6 +77,7 @@ class EmbeddedStore:
         language: str = "english",
         read_only: bool = False,
         write_timeout: float = WRITE_TIMEOUT,
+        vector_server: ChromaServer | None = None,
     ) -> None:
         self._assemble(
             IndexFolder(
@@ -87,6 +89,7 @@ class EmbeddedStore:
                 language=language,
                 read_only=read_only,
                 write_timeout=write_timeout,
+                vector_server=vector_server,
                 on_open=catch_up,
             )
         )

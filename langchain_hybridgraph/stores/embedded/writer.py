@@ -102,6 +102,7 @@ class Writer:
                         embedded = self._fitting.fit()
                     self._sync.step()
                     self._index.shared.flushed_version = self._index.catalog.version()
+        self._sync.complete()
         if self._after_flush is not None:
             self._after_flush()
         return embedded

@@ -46,6 +46,23 @@ http://HOST:PORT or https://HOST
         if not self.timeout > 0:
             raise ConfigurationError(f"timeout must be a number of seconds above 0, got {self.timeout!r}")
 
+    @classmethod
+    def parse(cls, form: str | Mapping[str, Any] | ChromaServer) -> ChromaServer:
+        """Return the server of a URL or of a mapping with the fields of this class; raise ConfigurationError.
+
+        >>> ChromaServer.parse({"url": "https://api.trychroma.com", "tenant": "ada", "database": "notes"}).database
+        'notes'
+        """
+        if isinstance(form, ChromaServer):
+            return form
+        try:
+            return cls(form) if isinstance(form, str) else cls(**form)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"vector_server must be a URL, a ChromaServer, or a mapping with url and, if needed, tenant, database, "
+                f"token, headers and timeout, got {quote_value(form)} ({error})"
+            ) from None
+
     @property
     def name(self) -> str:
         """The server, tenant and database, without anything secret."""

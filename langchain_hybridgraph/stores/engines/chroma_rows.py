@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.generation import Generation
 
 COLLECTION = "rows"
-# Largest size of the vectors in one request: a server refuses more than 40 MB, in a text form that is a third larger.
-REQUEST_BYTES = 8 << 20
+# Largest size of the vectors in one request: a server adds them to its graph before it answers, which takes a second.
+REQUEST_BYTES = 1 << 20
 # The inner product of unit vectors is the cosine and, unlike Chroma's own cosine, accepts a vector of zeros.
 SPACE = "ip"
 
@@ -169,7 +169,7 @@ class Backlog:
         part = self.missing[:most]
         for numbers, vectors in generation.vectors(part):
             rows.upsert(numbers.tolist(), vectors)
-        self.missing = self.missing[len(part) :]
+            self.missing = self.missing[len(numbers) :]
 
     def forget(self) -> None:
         """Forget what is missing; the next update finds it out."""

@@ -1,0 +1,114 @@
+"""Searches over an index whose vectors are on a Chroma server on the same machine.
+
+    HYBRIDGRAPH_SETS=… python benchmarks/chroma_server.py [--size 60000] [--queries 200]
+
+In one process and in this order: the query that the server answers to a plain HTTP client, a vector search and a hybrid
+search with the server, and the same without it. Prints one JSON object; times are medians and 95th percentiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from _corpus import Corpus, grown
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.records import Query
+
+PORT = 8765
+CANDIDATES = 100
+
+
+def main() -> None:
+    """Start a server, measure, and stop the server."""
+    parser = argparse.ArgumentParser(description="Measure searches over a Chroma server.")
+    parser.add_argument("--size", type=int, default=60_000)
+    parser.add_argument("--queries", type=int, default=200)
+    options = parser.parse_args()
+    corpus = grown(options.size)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [Path(sys.executable).with_name("chroma"), "run", "--path", f"{folder}/server", "--port", str(PORT)]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            questions = [corpus.questions[place % len(corpus.questions)] for place in range(options.queries)]
+            print(json.dumps(measure(corpus, questions, Path(folder), f"http://localhost:{PORT}"), indent=2))
+        finally:
+            server.kill()
+
+
+def measure(corpus: Corpus, questions: Sequence[str], folder: Path, url: str) -> dict[str, Any]:
+    """Return the figures by name."""
+    wait_for(url)
+    results: dict[str, Any] = {"chunks": len(corpus.texts), "dimension": corpus.vectors.shape[1]}
+    with HybridGraphStore(folder / "index", corpus.embedding, vector_server=url) as store:
+        began = time.perf_counter()
+        store.add_texts(corpus.texts, corpus.metadatas, ids=corpus.ids)
+        while store.vector_search(Query(questions[0], 10), 10).reason is not None:
+            store.flush()
+            time.sleep(0.5)  # the server still adds the vectors to its graph
+        results["searchable_s"] = round(time.perf_counter() - began, 1)
+        with httpx.Client(base_url=f"{url}/api/v2/tenants/default_tenant/databases/default_database") as client:
+            collection = client.get("/collections").json()[0]["id"]
+
+            def raw(question: str) -> int:
+                vector = np.asarray(corpus.embedding.embed_query(question), np.float32)
+                body = {"query_embeddings": [vector.tolist()], "n_results": CANDIDATES, "include": ["distances"]}
+                response = client.post(f"/collections/{collection}/query", json=body)
+                response.raise_for_status()
+                return len(response.content)
+
+            results["bytes_per_answer"] = raw(questions[0])
+            results["raw_http_query_ms"] = milliseconds(raw, questions)
+        results["vector_on_server_ms"] = milliseconds(
+            lambda q: store.vector_search(Query(q, 10), CANDIDATES), questions
+        )
+        results["hybrid_on_server_ms"] = milliseconds(HybridRetriever(store).invoke, questions)
+        found = nearest(store, questions)
+    with HybridGraphStore(folder / "index", corpus.embedding) as store:
+        results["vector_in_folder_ms"] = milliseconds(
+            lambda q: store.vector_search(Query(q, 10), CANDIDATES), questions
+        )
+        results["hybrid_in_folder_ms"] = milliseconds(HybridRetriever(store).invoke, questions)
+        same = [len(one & other) / 10 for one, other in zip(found, nearest(store, questions), strict=True)]
+    results["same_of_nearest_10"] = round(float(np.mean(same)), 3)
+    results["hybrid_to_raw"] = round(results["hybrid_on_server_ms"][0] / results["raw_http_query_ms"][0], 2)
+    return results
+
+
+def wait_for(url: str) -> None:
+    """Wait until the server answers, at most a minute."""
+    for _ in range(600):
+        with suppress(httpx.HTTPError):
+            httpx.get(f"{url}/api/v2/heartbeat")
+            return
+        time.sleep(0.1)
+
+
+def milliseconds(call: Callable[[str], Any], questions: Sequence[str]) -> list[float]:
+    """Return the median and the 95th percentile of a call, after some calls that are not counted."""
+    times = []
+    for question in [*questions[:20], *questions]:
+        began = time.perf_counter()
+        call(question)
+        times.append(1e3 * (time.perf_counter() - began))
+    return [round(float(np.percentile(times[20:], percent)), 2) for percent in (50, 95)]
+
+
+def nearest(store: HybridGraphStore, questions: Sequence[str]) -> list[set[str]]:
+    """Return the ids of the nearest 10 of each question."""
+    return [{entry.id for entry in store.vector_search(Query(q, 10), 10).entries} for q in questions]
+
+
+if __name__ == "__main__":
+    main()

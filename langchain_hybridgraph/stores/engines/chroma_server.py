@@ -1,0 +1,246 @@
+"""The approximate vector index on a Chroma server."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from langchain_hybridgraph.errors import ConfigurationError, StoreError
+from langchain_hybridgraph.stores.embedded import catalog_outbox
+from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.generation import Generation
+    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+
+logger = logging.getLogger(__name__)
+
+# Smallest number of chunks that are searched on the server: the matrix answers before a request has arrived there.
+LEAST_ROWS = 10_000
+# Largest number of rows added in one turn to write: about a second, in which other writers wait.
+FILLED_AT_ONCE = 4_096
+# Seconds that a search waits for the server; the matrix then answers.
+SEARCH_TIMEOUT = 1.0
+# Seconds after a failure in which the server is not tried, doubled by each further failure up to the largest.
+PAUSE, LONGEST_PAUSE = 2.0, 60.0
+# Facts of the catalogue: the id of the index with the place of its files, and the state of the collection.
+INDEX_ID, STATE = "vector_server_index", "vector_server"
+
+
+class CollectionState(NamedTuple):
+    """The collection that an index filled: its server, id and generation, and what it holds.
+
+    ``applied`` is the version of the catalogue that it holds completely, -1 for an unknown one, and ``rows`` the number
+    of its rows then. ``turn`` counts the changes to it, so that a process notices those of others.
+    """
+
+    server: str
+    collection: str
+    generation: int
+    applied: int
+    rows: int
+    turn: int
+
+
+class ServedChroma:
+    """The collection of one index on a Chroma server.
+
+    Its name contains the id of the index and the generation of the vectors. The process that has the turn to write
+    brings it up to date with the outbox; if the server does not answer, the outbox keeps the changes for later, and
+    searches use the vector matrix. Methods that write are called during a turn.
+    """
+
+    def __init__(self, server: ChromaServer, folder: Path, catalogue: Catalogue) -> None:
+        self.server = server
+        self._folder, self._catalogue = folder, catalogue
+        self._lock = threading.RLock()
+        self._writer: tuple[int, ChromaRows] | None = None
+        self._reader: tuple[str, ChromaRows] | None = None
+        self._backlog, self._turn = Backlog(), -1
+        self._id: str | None = None
+        self._retry_at, self._pause = 0.0, PAUSE
+        self.is_failing = False
+        """Whether the last request failed."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has a connection to the server."""
+        return self._writer is not None or self._reader is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the collection is not complete, and the server may be tried now."""
+        state = self._state()
+        is_behind = state is None or state.applied != self._catalogue.version()
+        return is_behind and time.monotonic() >= self._retry_at
+
+    def is_worthwhile(self, rows: int) -> bool:
+        """Return whether an index of this many chunks is searched on the server."""
+        return rows >= LEAST_ROWS
+
+    def searchable_rows(self, generation: int, version: int) -> int | None:
+        """Return the number of rows of the collection, None if it does not hold this state or cannot be used."""
+        state = self._state()
+        if state is None or (state.generation, state.applied) != (generation, version):
+            return None
+        return None if time.monotonic() < self._retry_at else state.rows
+
+    def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
+        """Return about the n rows of largest inner product, best first; raise StoreError if the server fails."""
+        try:
+            rows = self._searched().search(vector, n)
+        except (StoreError, ConfigurationError) as error:
+            self._note_failure(error)
+            raise StoreError(str(error)) from error
+        self._note_success()
+        return rows
+
+    def follow(self, generation: Generation, *, is_complete: bool = False) -> None:
+        """Bring the collection closer to the catalogue's state; a no-op for a while after the server failed.
+
+        A collection far behind is filled over several calls, unless ``is_complete`` requires all of it now. Raises
+        ConfigurationError if the collection is not that of this index.
+        """
+        if generation.matrix is None or (not is_complete and time.monotonic() < self._retry_at):
+            return
+        try:
+            self._bring_towards(generation, is_complete)
+        except StoreError as error:
+            self._note_failure(error)
+        else:
+            self._note_success()
+
+    def open(self, generation: int, dimension: int) -> ChromaRows:
+        """Return the collection of this generation for writing, made if it is missing; raise StoreError, too."""
+        with self._lock:
+            if self._writer is None or self._writer[0] != generation:
+                self._close_writer()
+                name = self._name(generation)
+                metadata: dict[str, str | int] = {"index": self._index_id(), "generation": generation}
+                metadata["dimension"] = dimension
+                rows = ChromaRows.on_server(self.server, name, metadata, timeout=self.server.timeout, create=True)
+                assert rows is not None, "a missing collection is made"
+                rows.delete_collections(self._name(None), keep=name)
+                self._writer = generation, rows
+            return self._writer[1]
+
+    def rebuild(self, generation: Generation) -> None:
+        """Compare the collection with the matrix row by row, and complete it; raise StoreError if that fails."""
+        self._backlog.forget()
+        self._forget_state()
+        self._bring_towards(generation, is_complete=True)
+        self._note_success()
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            self._close_writer()
+            if self._reader is not None:
+                reader, self._reader = self._reader, None
+                reader[1].close()
+
+    def _bring_towards(self, generation: Generation, is_complete: bool) -> None:
+        assert generation.matrix is not None, "rows without vectors are not collected"
+        rows = self.open(generation.number, generation.matrix.dimension)
+        facts = self._catalogue.facts()
+        version, floor = int(facts["version"]), int(facts["floor"])
+        here = self.server.name, rows.id, generation.number
+        state = self._state()
+        if state is None or state[:3] != here:
+            state = CollectionState(*here, applied=-1, rows=0, turn=0)
+            self._backlog.forget()
+        if state.applied == version:
+            return
+        if state.turn != self._turn:  # another process has changed the collection
+            self._backlog.forget()
+        self._save(state._replace(turn=state.turn + 1))
+        self._backlog.update(rows, generation, self._catalogue, applied=state.applied, version=version, floor=floor)
+        self._backlog.fill(rows, generation, None if is_complete else FILLED_AT_ONCE)
+        if not self._backlog.missing:
+            self._save(CollectionState(*here, applied=version, rows=len(rows), turn=state.turn + 1))
+
+    def _searched(self) -> ChromaRows:
+        """Return the collection for searching."""
+        state = self._state()
+        assert state is not None, "a collection that can be searched has a state"
+        with self._lock:
+            if self._reader is None or self._reader[0] != state.collection:
+                if self._reader is not None:
+                    self._reader[1].close()
+                    self._reader = None
+                name, metadata = self._name(state.generation), {"generation": state.generation}
+                rows = ChromaRows.on_server(self.server, name, metadata, timeout=SEARCH_TIMEOUT, create=False)
+                if rows is None or rows.id != state.collection:
+                    raise StoreError(f"the collection {name} was deleted or replaced on {self.server.name}")
+                self._reader = state.collection, rows
+            return self._reader[1]
+
+    def _name(self, generation: int | None) -> str:
+        return f"hybridgraph-{self._index_id()}-{'' if generation is None else generation}"
+
+    def _index_id(self) -> str:
+        """Return the id of this index, which it gets when its first collection is made."""
+        if (known := self._own_id()) is not None:
+            return known
+        id, (inode, path) = uuid.uuid4().hex[:16], self._place()
+        with self._catalogue.writing() as connection:
+            catalog_outbox.set_facts(connection, **{INDEX_ID: f"{id} {inode} {path}"})
+        return id
+
+    def _own_id(self) -> str | None:
+        """Return the id, None for a new folder and for the copy of one, which must not share its collection."""
+        if self._id is not None:
+            return self._id
+        stored = self._catalogue.fact(INDEX_ID)
+        if stored is None:
+            return None
+        id, inode, path = str(stored).split(" ", 2)
+        here = self._place()
+        self._id = id if inode == here[0] or path == here[1] else None
+        return self._id
+
+    def _place(self) -> tuple[str, str]:
+        return str(self._folder.stat().st_ino), str(self._folder)
+
+    def _state(self) -> CollectionState | None:
+        stored = self._catalogue.fact(STATE)
+        if stored is None:
+            return None
+        state = CollectionState(*json.loads(stored))
+        return state if state.server == self.server.name and self._own_id() is not None else None
+
+    def _save(self, state: CollectionState) -> None:
+        with self._catalogue.writing() as connection:
+            catalog_outbox.set_facts(connection, **{STATE: json.dumps(state)})
+        self._turn = state.turn
+
+    def _forget_state(self) -> None:
+        state = self._state()
+        if state is not None:
+            self._save(state._replace(applied=-1))
+
+    def _note_failure(self, error: Exception) -> None:
+        with self._lock:
+            self._retry_at, self._pause = time.monotonic() + self._pause, min(2 * self._pause, LONGEST_PAUSE)
+            is_new, self.is_failing = not self.is_failing, True
+        if is_new:
+            logger.warning("%s; the vectors in the folder are searched instead", error)
+
+    def _note_success(self) -> None:
+        with self._lock:
+            self._retry_at, self._pause, self.is_failing = 0.0, PAUSE, False
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer[1].close()
