@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.forking import ForkSafeLock
-from langchain_hybridgraph.stores.embedded.catalog_records import Place
+from langchain_hybridgraph.stores.embedded.catalog.records import Place
 from langchain_hybridgraph.stores.embedded.directory_tree import Places, ScopedTree, TreeState
 
 if TYPE_CHECKING:

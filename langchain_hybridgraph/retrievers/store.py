@@ -16,7 +16,7 @@ from langchain_hybridgraph.memory.contradictions import NEAREST
 from langchain_hybridgraph.retrievers.document_store import DocumentStore
 from langchain_hybridgraph.retrievers.store_memory import DocumentMemory, MessageSessions
 from langchain_hybridgraph.stores.embedded import tenants
-from langchain_hybridgraph.stores.embedded.index_folder import WRITE_TIMEOUT, read_facts
+from langchain_hybridgraph.stores.embedded.folder.index_folder import WRITE_TIMEOUT, read_facts
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
@@ -24,7 +24,7 @@ from langchain_hybridgraph.text.analyzer import language_name
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.document_store import ChunkStore
-    from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
+    from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 
 NAMED = ("lsa", "minilm")
 

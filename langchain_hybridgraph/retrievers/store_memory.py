@@ -11,7 +11,7 @@ from langchain_core.messages import convert_to_messages
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded.catalog_rows import content_id
+from langchain_hybridgraph.stores.embedded.catalog.rows import content_id
 from langchain_hybridgraph.stores.embedded.feedback import Feedback
 from langchain_hybridgraph.stores.embedded.sessions import Sessions
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-    from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
+    from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
     from langchain_hybridgraph.stores.embedded.memory_intake import MemoryIntake
     from langchain_hybridgraph.stores.embedded.writer import Writer
 

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded import engine_sync, index_folder, writer
+from langchain_hybridgraph.stores.embedded import writer
+from langchain_hybridgraph.stores.embedded.folder import engine_sync, index_folder
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 

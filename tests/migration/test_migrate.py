@@ -19,7 +19,7 @@ from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import migrate, migration
 from langchain_hybridgraph.records import Chunk, Edge, Scope
-from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
 
 MODEL = DeterministicFakeEmbedding(size=16)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask, Scope, Vector
-    from langchain_hybridgraph.stores.embedded.catalog_records import Place
-    from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, Snapshot
+    from langchain_hybridgraph.stores.embedded.catalog.records import Place
+    from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
     from langchain_hybridgraph.stores.protocols import Nodes
 
 # Directories deeper than this do not exist: their contents are attached to the last directory that does.

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
-from langchain_hybridgraph.stores.embedded import catalog_feedback, catalog_outbox, catalog_records
-from langchain_hybridgraph.stores.embedded.catalog_feedback import MemoryValues, StoredMemory
-from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
-from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
-from langchain_hybridgraph.stores.embedded.memory_columns import MemoryMirror
+from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import records as catalog_records
+from langchain_hybridgraph.stores.embedded.catalog.feedback import MemoryValues, StoredMemory
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.memory_columns import MemoryMirror
 from langchain_hybridgraph.stores.embedded.writer import Writer
 from langchain_hybridgraph.stores.protocols import MemoryColumns
 from langchain_hybridgraph.times import iso_time, parse_time

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS
-from langchain_hybridgraph.stores.embedded import catalog_files, catalog_writes
 from langchain_hybridgraph.stores.embedded.adjacency import (
     MENTIONS_CODE,
     Adjacency,
@@ -20,15 +19,17 @@ from langchain_hybridgraph.stores.embedded.adjacency import (
     IncidentEdges,
     spread,
 )
-from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, Snapshot
+from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
+from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Scope, Vector
-    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-    from langchain_hybridgraph.stores.embedded.close_guard import CloseGuard
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
 # Up to this many hops duplicates are found by sorting (2,000: 0.1 ms, 125,000: 8 ms), beyond by marking each node.

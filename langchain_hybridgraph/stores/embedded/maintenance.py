@@ -17,11 +17,13 @@ from langchain_hybridgraph.errors import (
     StoreLockedError,
 )
 from langchain_hybridgraph.serialization import Serializable
-from langchain_hybridgraph.stores.embedded import catalog_feedback, catalog_outbox, catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
-from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync, used_server
-from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder, is_large
-from langchain_hybridgraph.stores.embedded.model_fitting import ModelFitting
+from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
+from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, used_server
+from langchain_hybridgraph.stores.embedded.folder.index_folder import FittedEmbedding, IndexFolder, is_large
+from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting
 from langchain_hybridgraph.stores.embedded.writer import Writer
 
 if TYPE_CHECKING:

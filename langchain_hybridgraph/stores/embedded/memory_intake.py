@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.stores.embedded import catalog_feedback
-from langchain_hybridgraph.stores.embedded.catalog_feedback import StoredMemory
-from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog.feedback import StoredMemory
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.feedback import Feedback
-from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.index_folder import FittedEmbedding, IndexFolder
 from langchain_hybridgraph.stores.embedded.reader import Reader
 from langchain_hybridgraph.stores.embedded.writer import Writer
 from langchain_hybridgraph.text.analyzer import Analyzer

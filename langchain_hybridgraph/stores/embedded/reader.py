@@ -14,11 +14,11 @@ from langchain_hybridgraph.errors import (
     StoreError,
 )
 from langchain_hybridgraph.records import ScoredId, SourceResult
-from langchain_hybridgraph.stores.embedded.catalog_records import StoredChunk
-from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
-from langchain_hybridgraph.stores.embedded.generation import Generation
-from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, Snapshot, filterable, is_large
-from langchain_hybridgraph.stores.embedded.row_table import Rows
+from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
+from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
+from langchain_hybridgraph.stores.embedded.folder.generation import Generation
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot, filterable, is_large
+from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
 from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded import catalog_feedback
-from langchain_hybridgraph.stores.embedded.catalog_rows import check_name
-from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
+from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog.rows import check_name
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.reader import is_in
 from langchain_hybridgraph.stores.embedded.writer import Writer
 from langchain_hybridgraph.times import iso_time, parse_time

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
-from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync, catch_up
 from langchain_hybridgraph.stores.embedded.feedback import Feedback
 from langchain_hybridgraph.stores.embedded.file_records import FileRecords
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, catch_up
+from langchain_hybridgraph.stores.embedded.folder.index_folder import WRITE_TIMEOUT, IndexFolder
 from langchain_hybridgraph.stores.embedded.graph import GraphView
-from langchain_hybridgraph.stores.embedded.index_folder import WRITE_TIMEOUT, IndexFolder
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.memory_intake import MemoryIntake
 from langchain_hybridgraph.stores.embedded.reader import Reader
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope, SourceResult, Vector
     from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
-    from langchain_hybridgraph.stores.embedded.generation import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.generation import Embedding
     from langchain_hybridgraph.stores.embedded.graph import ScopedGraph
     from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
-from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync, catch_up
-from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, catch_up
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.reader import Reader
-from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.writer import Writer
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
-    from langchain_hybridgraph.stores.embedded.generation import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.generation import Embedding
     from langchain_hybridgraph.stores.protocols import Tree
 
 FOLDER = "layers"

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from langchain_hybridgraph.errors import NotAnIndexError, TenantError
-from langchain_hybridgraph.stores.embedded import catalog_outbox, catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync, catch_up
-from langchain_hybridgraph.stores.embedded.generation import BATCH, Generation, NoEmbedding
-from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, read_facts
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, catch_up
+from langchain_hybridgraph.stores.embedded.folder.generation import BATCH, Generation, NoEmbedding
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, read_facts
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
-from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.summaries import FOLDER
 from langchain_hybridgraph.stores.embedded.writer import Writer
 

@@ -14,13 +14,16 @@ import numpy as np
 
 from langchain_hybridgraph.errors import NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Chunk, Query, Scope, SourceResult
-from langchain_hybridgraph.stores.embedded import catalog_feedback, catalog_files, catalog_outbox, catalog_transfer
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.catalog_records import CHUNK, PARENT
-from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
-from langchain_hybridgraph.stores.embedded.generation import Generation, NoEmbedding
-from langchain_hybridgraph.stores.embedded.index_folder import read_facts
-from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import transfer as catalog_transfer
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, PARENT
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
+from langchain_hybridgraph.stores.embedded.folder.generation import Generation, NoEmbedding
+from langchain_hybridgraph.stores.embedded.folder.index_folder import read_facts
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.embedded.summaries import STATE
 from langchain_hybridgraph.stores.transfer import (

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.stores.embedded import catalog_outbox, catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog_feedback import insert_or_replace
-from langchain_hybridgraph.stores.embedded.catalog_records import CHUNK, GRAPH, ChunkRow, StoredHashes
-from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
-from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync
-from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder
-from langchain_hybridgraph.stores.embedded.model_fitting import ModelFitting, probe_facts
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
+from langchain_hybridgraph.stores.embedded.catalog.feedback import insert_or_replace
+from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, GRAPH, ChunkRow, StoredHashes
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
+from langchain_hybridgraph.stores.embedded.folder.index_folder import FittedEmbedding, IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting, probe_facts
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:

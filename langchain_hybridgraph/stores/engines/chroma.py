@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
-from langchain_hybridgraph.stores.embedded import catalog_outbox
-from langchain_hybridgraph.stores.embedded.writer_lock import FileLock
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import FileLock
 from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Vector
-    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-    from langchain_hybridgraph.stores.embedded.generation import Generation
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Vector
-    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-    from langchain_hybridgraph.stores.embedded.generation import Generation
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 
 COLLECTION = "rows"
 # Largest size of the vectors in one request: a server adds them to its graph before it answers, which takes a second.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
-from langchain_hybridgraph.stores.embedded import catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Vector
-    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-    from langchain_hybridgraph.stores.embedded.generation import Generation
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.folder.generation import Generation
     from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
 logger = logging.getLogger(__name__)

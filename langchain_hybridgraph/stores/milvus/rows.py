@@ -21,7 +21,7 @@ from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Scope, Vector
-    from langchain_hybridgraph.stores.embedded.catalog_records import ChunkRow
+    from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
     from langchain_hybridgraph.text.analyzer import Analyzer
 
 # Bytes of a text field, of a JSON field and of a name.

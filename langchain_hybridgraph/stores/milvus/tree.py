@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.stores.embedded.catalog_records import Place
+from langchain_hybridgraph.stores.embedded.catalog.records import Place
 from langchain_hybridgraph.stores.embedded.directory_tree import Places, ScopedTree, TreeState
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, FRESH
 from langchain_hybridgraph.stores.milvus.rows import stored_row

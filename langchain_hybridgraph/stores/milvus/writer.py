@@ -16,8 +16,8 @@ import numpy as np
 
 from langchain_hybridgraph.chunk_metadata import reference
 from langchain_hybridgraph.forking import ForkSafeLock
-from langchain_hybridgraph.stores.embedded.catalog_records import CHUNK
-from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
@@ -25,7 +25,7 @@ from langchain_hybridgraph.stores.milvus.rows import LongText, chunk_row, edge_r
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Edge
-    from langchain_hybridgraph.stores.embedded.catalog_records import ChunkRow
+    from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
 
 # Rows and bytes of one write: a gRPC message holds 64 MB, and many servers accept less.
 MOST_ROWS = 1_000

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import StoreError, TenantError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded import adjacency, catalog_outbox, graph
+from langchain_hybridgraph.stores.embedded import adjacency, graph
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.protocols import HasGraph, implements
 from langchain_hybridgraph.testing import HashedWords
@@ -487,7 +488,7 @@ def test_followed_changes_equal_a_fresh_read(monkeypatch, tasks, beside, is_log_
     """After any changes, kept next to the sorted edges or missed, all answers equal those of a fresh read."""
     monkeypatch.setattr(adjacency, "BESIDE", beside)
     monkeypatch.setattr(
-        "langchain_hybridgraph.stores.embedded.catalog_outbox._KEPT_CHANGES", 3 if is_log_short else 2_000
+        "langchain_hybridgraph.stores.embedded.catalog.outbox._KEPT_CHANGES", 3 if is_log_short else 2_000
     )
     with closing(opened(None)) as store:
         for number, task in enumerate(tasks):

@@ -27,9 +27,10 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded import engine_sync, index_folder, model_fitting, reader, writer
+from langchain_hybridgraph.stores.embedded import reader, writer
+from langchain_hybridgraph.stores.embedded.folder import engine_sync, index_folder, model_fitting
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import FileLock
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.embedded.writer_lock import FileLock
 from langchain_hybridgraph.stores.engines import chroma
 from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex

@@ -8,8 +8,9 @@ import pytest
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, FormatVersionError, NotAnIndexError, StoreLockedError
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.embedded import catalog_migrations, index_folder
-from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
+from langchain_hybridgraph.stores.embedded.catalog import migrations as catalog_migrations
+from langchain_hybridgraph.stores.embedded.folder import index_folder
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
 
 TEXTS = ["Cats purr at home.", "Dogs bark at cats.", "Trains are slow."]
 

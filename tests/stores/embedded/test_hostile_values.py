@@ -18,7 +18,7 @@ from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridG
 from langchain_hybridgraph.errors import FilterError
 from langchain_hybridgraph.records import ALL_TIME, Chunk, Edge, Scope
 from langchain_hybridgraph.retrievers.memory import MemoryRetriever
-from langchain_hybridgraph.stores.embedded.catalog_rows import MOST_NESTED
+from langchain_hybridgraph.stores.embedded.catalog.rows import MOST_NESTED
 from langchain_hybridgraph.testing import HashedWords
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
 from langchain_hybridgraph.filters import has_labels
 from langchain_hybridgraph.records import SUPERSEDES, Chunk, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded import catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.protocols import HasMemory, implements
 from langchain_hybridgraph.testing import HashedWords
@@ -475,7 +475,7 @@ def test_a_killed_process_leaves_a_verb_whole_or_undone(tmp_path):
 import os
 from pathlib import Path
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded import catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 store = EmbeddedStore(Path({str(folder)!r}), embedding=HashedWords(), name="words")

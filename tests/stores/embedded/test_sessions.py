@@ -174,7 +174,7 @@ def test_a_killed_process_has_added_all_turns_or_none(tmp_path):
     code = f"""
 import os
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded import catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 store = EmbeddedStore(Path({str(folder)!r}), embedding=HashedWords(), name="words")

@@ -26,8 +26,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
-from langchain_hybridgraph.stores.embedded import index_folder, shared_folder
-from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync
+from langchain_hybridgraph.stores.embedded.folder import index_folder, shared_folder
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
 
 TEXTS_EACH = 15
 PATIENCE = 120
@@ -154,7 +154,7 @@ def test_a_writer_that_waits_too_long_raises_an_error(folder):
     """The error names the writing process and the option; afterwards the store writes again."""
     script = """
         import sys
-        from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
+        from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
         from pathlib import Path
         with WriterLock(Path(sys.argv[1]) / "writer.lock").turn(timeout=10):
             print("held", flush=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
 from langchain_hybridgraph.stores.milvus.filters import MOST_MARKS, UNMARKED, expression, marks_of, text
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.testing import HashedWords

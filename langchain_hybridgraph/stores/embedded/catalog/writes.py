@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, Edge
-from langchain_hybridgraph.stores.embedded import catalog_files
-from langchain_hybridgraph.stores.embedded.catalog_outbox import forget_graph_changes
-from langchain_hybridgraph.stores.embedded.catalog_records import (
+from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
+from langchain_hybridgraph.stores.embedded.catalog.outbox import forget_graph_changes
+from langchain_hybridgraph.stores.embedded.catalog.records import (
     GRAPH,
     INVALID_EDGES,
     IS_MENTIONED,

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.stores.embedded.close_guard import CloseGuard
+from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
 
 
 def test_a_shut_gate_refuses_calls():

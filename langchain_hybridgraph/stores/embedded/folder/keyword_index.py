@@ -13,7 +13,7 @@ from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.steps import reporting
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
     from langchain_hybridgraph.stores.protocols import KeywordIndex
 
 logger = logging.getLogger(__name__)

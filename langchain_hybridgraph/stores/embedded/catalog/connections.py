@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, StoreError
-from langchain_hybridgraph.stores.embedded.catalog_migrations import check_format, format_version, migrate
-from langchain_hybridgraph.stores.embedded.catalog_outbox import trim_graph_changes
+from langchain_hybridgraph.stores.embedded.catalog.migrations import check_format, format_version, migrate
+from langchain_hybridgraph.stores.embedded.catalog.outbox import trim_graph_changes
 
 
 class CatalogConnections:

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any
 
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.stores.embedded import catalog_files
-from langchain_hybridgraph.stores.embedded.catalog_connections import CatalogConnections
-from langchain_hybridgraph.stores.embedded.catalog_records import (
+from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
+from langchain_hybridgraph.stores.embedded.catalog.connections import CatalogConnections
+from langchain_hybridgraph.stores.embedded.catalog.records import (
     CHUNK,
     GRAPH,
     INVALID_EDGES,
@@ -30,7 +30,7 @@ from langchain_hybridgraph.stores.embedded.catalog_records import (
     number_list,
     parse_metadata,
 )
-from langchain_hybridgraph.stores.embedded.catalog_writes import count_edges
+from langchain_hybridgraph.stores.embedded.catalog.writes import count_edges
 from langchain_hybridgraph.stores.protocols import FileRecord
 from langchain_hybridgraph.uris import TITLE
 

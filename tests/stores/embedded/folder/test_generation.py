@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fitted_words import FittedWords
 
-from langchain_hybridgraph.stores.embedded.generation import Generation, remove_leftovers
+from langchain_hybridgraph.stores.embedded.folder.generation import Generation, remove_leftovers
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 MODEL = FittedWords(["a"])

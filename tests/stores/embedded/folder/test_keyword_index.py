@@ -7,11 +7,12 @@ import pytest
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded import catalog_outbox, catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.catalog_feedback import insert_or_replace
-from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
-from langchain_hybridgraph.stores.embedded.keyword_index import KeywordEngine
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.feedback import insert_or_replace
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
+from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
 

@@ -10,9 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.stores.embedded import catalog_feedback, catalog_outbox, catalog_records, catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog_feedback import MemoryValues
-from langchain_hybridgraph.stores.embedded.catalog_records import json_list
+from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import records as catalog_records
+from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
+from langchain_hybridgraph.stores.embedded.catalog.feedback import MemoryValues
+from langchain_hybridgraph.stores.embedded.catalog.records import json_list
 from langchain_hybridgraph.stores.transfer import EdgeRecord, MemoryRecord, Setting
 
 if TYPE_CHECKING:

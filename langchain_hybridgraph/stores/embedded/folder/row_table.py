@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask
-    from langchain_hybridgraph.stores.embedded.catalog_records import StoredChunk
+    from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 
 
 class KnownRow(NamedTuple):

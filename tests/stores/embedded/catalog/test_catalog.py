@@ -8,11 +8,12 @@ import pytest
 
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.stores.embedded import catalog_outbox, catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.catalog_feedback import insert_or_replace
-from langchain_hybridgraph.stores.embedded.catalog_migrations import FORMAT_VERSION
-from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.feedback import insert_or_replace
+from langchain_hybridgraph.stores.embedded.catalog.migrations import FORMAT_VERSION
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -311,8 +312,8 @@ def test_a_killed_writer_leaves_complete_commits(path):
     code = f"""
 import os, sqlite3
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.catalog_outbox import set_facts
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.outbox import set_facts
 catalogue = Catalogue(Path({str(path)!r}))
 with catalogue.writing() as connection:
     set_facts(connection, committed=1)

@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError, quote_value
-from langchain_hybridgraph.stores.embedded import catalog_outbox
-from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, is_large
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, is_large
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma

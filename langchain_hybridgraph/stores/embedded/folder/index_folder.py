@@ -24,16 +24,16 @@ from langchain_hybridgraph.errors import (
     quote_value,
 )
 from langchain_hybridgraph.forking import keep_alive_forever
-from langchain_hybridgraph.stores.embedded import catalog_outbox
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.catalog_migrations import is_older
-from langchain_hybridgraph.stores.embedded.catalog_records import StoredChunk
-from langchain_hybridgraph.stores.embedded.catalog_rows import check_name
-from langchain_hybridgraph.stores.embedded.close_guard import CloseGuard
-from langchain_hybridgraph.stores.embedded.generation import Embedding, Generation, remove_leftovers
-from langchain_hybridgraph.stores.embedded.row_table import Rows
-from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE, FORK_PATIENCE, LOCK, OpenFolder
-from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.migrations import is_older
+from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
+from langchain_hybridgraph.stores.embedded.catalog.rows import check_name
+from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
+from langchain_hybridgraph.stores.embedded.folder.generation import Embedding, Generation, remove_leftovers
+from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE, FORK_PATIENCE, LOCK, OpenFolder
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
 from langchain_hybridgraph.stores.engines.metadata_columns import MetadataColumns
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask, Scope, Vector
-    from langchain_hybridgraph.stores.embedded.keyword_index import KeywordEngine
+    from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
     from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
 Mirror = TypeVar("Mirror")

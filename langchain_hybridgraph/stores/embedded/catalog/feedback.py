@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
 from langchain_hybridgraph.records import MemoryState
-from langchain_hybridgraph.stores.embedded.catalog_records import ChunkRow, json_list, parse_metadata
-from langchain_hybridgraph.stores.embedded.catalog_writes import put_entries
+from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow, json_list, parse_metadata
+from langchain_hybridgraph.stores.embedded.catalog.writes import put_entries
 
 if TYPE_CHECKING:
     import sqlite3

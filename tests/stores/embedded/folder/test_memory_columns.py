@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.records import Chunk, MemoryState, Scope
-from langchain_hybridgraph.stores.embedded import catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.protocols import MemoryColumns
 from langchain_hybridgraph.testing import HashedWords

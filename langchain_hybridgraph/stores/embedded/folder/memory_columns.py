@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.stores.embedded import catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
 from langchain_hybridgraph.stores.protocols import MemoryColumns
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
 
 # Confidence to provenance depth, and the index of the type among the kinds.
 _COLUMNS = len(MemoryColumns._fields) - 1

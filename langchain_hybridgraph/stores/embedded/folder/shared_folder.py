@@ -9,10 +9,10 @@ from pathlib import Path
 
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.forking import keep_alive_forever
-from langchain_hybridgraph.stores.embedded import catalog_connections
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.keyword_index import KeywordEngine
-from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
+from langchain_hybridgraph.stores.embedded.catalog import connections as catalog_connections
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
 from langchain_hybridgraph.stores.engines.chroma import OwnedChroma
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.steps import report
-from langchain_hybridgraph.stores.embedded import catalog_outbox
-from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
-from langchain_hybridgraph.stores.embedded.generation import Generation
-from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
+from langchain_hybridgraph.stores.embedded.folder.generation import Generation
+from langchain_hybridgraph.stores.embedded.folder.index_folder import FittedEmbedding, IndexFolder
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""An open index folder: its files, its engines and its turns to write."""
