@@ -1,1 +1,1 @@
-"""The SQLite database that is the source of truth of an index."""
+"""The SQLite database: source of truth of an index."""

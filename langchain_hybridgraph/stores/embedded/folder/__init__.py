@@ -1,1 +1,1 @@
-"""An open index folder: its files, its engines and its turns to write."""
+"""An open folder: files, engines, turns to write."""
