@@ -165,7 +165,9 @@ def test_ensemble_retrievers_sum():
     fused = HybridRetriever(
         page["chroma"], keyword_retriever=page["words"], semantic_weight=0.7, fusion="rrf", k=5, annotate="score"
     )
-    for document in fused.invoke(page["question"]):
+    documents = fused.invoke(page["question"])
+    assert len(documents) == 5
+    for document in documents:
         sums = [w / (61 + found.index(document.page_content)) for w, found in zip((0.7, 0.3), ranked, strict=True)]
         assert document.metadata["relevance_score"] == pytest.approx(61 * sum(sums), abs=1e-6)
 
@@ -246,7 +248,9 @@ def test_time_weighted_retrievers_recency():
     """A part of each score is half of 0.99 to the power of the hours, TimeWeighted's own formula."""
     page = old_and_new("TimeWeightedVectorStoreRetriever")
     retriever = page["MemoryRetriever"](page["memories"], k=3, mode=page["time_weighted"])
-    for hit in retriever.retrieve("What is the gate code?").hits:
+    hits = retriever.retrieve("What is the gate code?").hits
+    assert len(hits) == 3
+    for hit in hits:
         hours = page["notes"][hit.chunk.text].total_seconds() / 3600
         assert hit.parts["recency"] == pytest.approx(0.99**hours / 2, abs=1e-5)
 

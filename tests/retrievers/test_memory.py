@@ -93,10 +93,12 @@ def test_what_is_sure_comes_before_what_is_alike():
 
 
 def test_the_breakdown_sums_to_the_score():
-    """Each Document says what its score is made of."""
+    """Each Document has a breakdown of its score."""
     known = {"confidence": 0.9, "utility": 0.5, "created_at": (NOW - DAY).isoformat(), "active_count": 9}
     retriever = by_vector({"a": ("a 0.8", known), "b": ("b 0.3", {})}, memory={"hotness": 0.2})
-    for document in retriever.retrieve("?"):
+    documents = list(retriever.retrieve("?"))
+    assert [document.id for document in documents] == ["a", "b"]
+    for document in documents:
         breakdown = document.metadata["score_breakdown"]
         assert {"similarity", "confidence", "recency", "utility", "hotness"} <= breakdown.keys()
         assert math.fsum(breakdown.values()) == pytest.approx(document.metadata["score"], abs=1e-9)
