@@ -3,8 +3,8 @@
     python benchmarks/capacity.py [--chunks 1e7 1e8 1e9] [--dimension 384] [--replicas 2]
     python benchmarks/capacity.py --check
 
-Prints a table for a folder and for Milvus. ``--check`` writes an index, and prints the predicted and the actual bytes of
-each of its parts.
+Prints a table for a folder and for Milvus. ``--check`` writes an index, and prints the predicted and the actual bytes
+of each of its parts.
 """
 
 from __future__ import annotations
@@ -75,10 +75,13 @@ class Load:
 
 
 def table(loads: list[Load], replicas: int, memory: float, price: float, rate: float) -> str:
-    """Return a Markdown table; ``price`` is per node and hour, ``rate`` the queries per second of one replica."""
+    """Return a Markdown table; the cost is that of a million queries.
+
+    ``price`` is per node and hour, ``rate`` the queries per second of one replica.
+    """
     nodes_with = f"query nodes ({replicas} replicas of {memory / GB:.0f} GB nodes)"
     lines = [
-        f"| Chunks | Folder | Milvus: memory per replica | {nodes_with} | object storage | shards | per million queries |",
+        f"| Chunks | Folder | Milvus: memory per replica | {nodes_with} | object storage | shards | cost |",
         "|---|---|---|---|---|---|---|",
     ]
     for load in loads:
