@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import fields, replace
 from functools import partial, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -16,12 +16,9 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, Field, PrivateAttr
 
-from langchain_hybridgraph.adapters.scopes import in_scope
 from langchain_hybridgraph.adapters.tool import SearchArguments
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.effects import Effect
-from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.filters import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory.scoring import (
     DAY,
@@ -38,7 +35,6 @@ from langchain_hybridgraph.options.calls import (
 )
 from langchain_hybridgraph.options.memory import MemoryArguments, MemoryFields, MemoryOptions, check_labels
 from langchain_hybridgraph.options.memory_modes import Mode, mode_from
-from langchain_hybridgraph.query.conversation.history import turns
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.graph import (
     LinkEvidence,
@@ -48,19 +44,18 @@ from langchain_hybridgraph.query.graph.expansion import Expansion, RankedExpansi
 from langchain_hybridgraph.query.graph.scores import NoisyOr
 from langchain_hybridgraph.query.pipeline import Pipeline
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
-from langchain_hybridgraph.records import Chunk, MemoryState, Query, Scope, content_id
+from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.conversation_input import session_in
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
+from langchain_hybridgraph.retrievers.session_sources import Messages, Session, StoredTurns, WithMessages
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
     HasMemory,
-    HasParents,
     HasSessions,
     HasVectors,
     ReadsChunks,
     ReadsIndex,
-    Rechecks,
     implements,
 )
 from langchain_hybridgraph.text.date_mentions import named_spans
@@ -352,117 +347,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
 def _fields(record: Any) -> dict[str, Any]:
     return {each.name: getattr(record, each.name) for each in fields(record)}
-
-
-# -- sessions -------------------------------------------------------------------------------------------------
-
-
-class Session(Protocol):
-    """The turns of one call's session."""
-
-    turns: Sequence[Chunk]
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether the turns are in no store."""
-        ...
-
-    def call(self, query: Query) -> Effect:
-        """What reads the turns, the newest first, and keeps them."""
-        ...
-
-    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """The unit vectors of the turns that were read, None where nobody knows them."""
-        ...
-
-
-class StoredTurns:
-    """The last turns of a session that a store keeps."""
-
-    is_foreign = False
-
-    def __init__(self, store: HasSessions, session_id: str, n: int) -> None:
-        self.turns: Sequence[Chunk] = ()
-        self._store, self._session_id, self._n = store, session_id, n
-
-    def call(self, query: Query) -> Effect:
-        """See :class:`Session`."""
-
-        def read() -> Sequence[Chunk]:
-            self.turns = self._store.sessions.turns(self._session_id, self._n, query.scope)
-            return self.turns
-
-        return Effect("session", read, quick=True)
-
-    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """See :class:`Session`."""
-        return store.vectors([turn.id for turn in self.turns]) if implements(store, HasVectors) else None
-
-
-class Messages:
-    """The last messages of a chat history or a list."""
-
-    is_foreign = True
-
-    def __init__(self, history: Any, n: int, embed: Callable[[Sequence[str]], NDArray[np.float32] | None]) -> None:
-        self.turns: Sequence[Chunk] = ()
-        self._history, self._n, self._embed = history, n, embed
-        self._vectors: NDArray[np.float32] | None = None
-
-    def call(self, query: Query) -> Effect:
-        """See :class:`Session`."""
-
-        def read() -> Sequence[Chunk]:
-            last = turns(self._history, query.text or "")[::-1][: self._n]
-            chunks = [_turn(turn.text, turn.speaker) for turn in last]
-            self.turns = list({chunk.id: chunk for chunk in chunks}.values())
-            self._vectors = self._embed([turn.text for turn in self.turns])
-            return self.turns
-
-        return Effect("session", read, lane=lane_of("session", self._history))
-
-    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """See :class:`Session`."""
-        return self._vectors
-
-
-def _turn(text: str, speaker: str) -> Chunk:
-    metadata = {"role": speaker} if speaker else {}
-    return Chunk(content_id(text, ""), text, metadata)
-
-
-class WithMessages:
-    """A store, and the messages of a session as if they were in it; they pass a filter as anything else does."""
-
-    def __init__(self, store: ReadsChunks, session: Session) -> None:
-        self.store = store
-        self.session = session
-
-    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.ReadsChunks`."""
-        said = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
-        there = self.store.read(ids, scope, {id: chunk for id, chunk in known.items() if id not in said})
-        return {id: there.get(id) or said[id] for id in ids if id in there or id in said}
-
-    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.Rechecks`; nothing where the store keeps no copies."""
-        return self.store.current(ids) if implements(self.store, Rechecks) else {}
-
-    @property
-    def has_parents(self) -> bool:
-        """See :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
-        return implements(self.store, HasParents) and self.store.has_parents
-
-    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
-        assert implements(self.store, HasParents)
-        return self.store.read_parents(ids, scope)
-
-    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.HasVectors`; zeros for a message."""
-        if not implements(self.store, HasVectors):
-            return np.zeros((len(ids), 1), np.float32)
-        return self.store.vectors(ids)
 
 
 # -- what the stage asks --------------------------------------------------------------------------------------

@@ -1,0 +1,134 @@
+"""Turns of a session: stored ones, or messages of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from langchain_hybridgraph.adapters.scopes import in_scope
+from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.records import Chunk, Query, Scope, content_id
+from langchain_hybridgraph.stores.protocols import (
+    HasParents,
+    HasSessions,
+    HasVectors,
+    ReadsChunks,
+    Rechecks,
+    implements,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Session(Protocol):
+    """The turns of one call's session."""
+
+    turns: Sequence[Chunk]
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the turns are outside the store."""
+        ...
+
+    def call(self, query: Query) -> Effect:
+        """Return the call that reads the turns, newest first, and keeps them."""
+        ...
+
+    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
+        """Return the unit vectors of the turns that were read; None if they have none."""
+        ...
+
+
+class StoredTurns:
+    """The last turns of a session that a store keeps."""
+
+    is_foreign = False
+
+    def __init__(self, store: HasSessions, session_id: str, n: int) -> None:
+        self.turns: Sequence[Chunk] = ()
+        self._store, self._session_id, self._n = store, session_id, n
+
+    def call(self, query: Query) -> Effect:
+        """See :class:`Session`."""
+
+        def read() -> Sequence[Chunk]:
+            self.turns = self._store.sessions.turns(self._session_id, self._n, query.scope)
+            return self.turns
+
+        return Effect("session", read, quick=True)
+
+    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
+        """See :class:`Session`."""
+        return store.vectors([turn.id for turn in self.turns]) if implements(store, HasVectors) else None
+
+
+class Messages:
+    """The last messages of a chat history or a list."""
+
+    is_foreign = True
+
+    def __init__(self, history: Any, n: int, embed: Callable[[Sequence[str]], NDArray[np.float32] | None]) -> None:
+        self.turns: Sequence[Chunk] = ()
+        self._history, self._n, self._embed = history, n, embed
+        self._vectors: NDArray[np.float32] | None = None
+
+    def call(self, query: Query) -> Effect:
+        """See :class:`Session`."""
+
+        def read() -> Sequence[Chunk]:
+            last = turns(self._history, query.text or "")[::-1][: self._n]
+            chunks = [_chunk_of(turn.text, turn.speaker) for turn in last]
+            self.turns = list({chunk.id: chunk for chunk in chunks}.values())
+            self._vectors = self._embed([turn.text for turn in self.turns])
+            return self.turns
+
+        return Effect("session", read, lane=lane_of("session", self._history))
+
+    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
+        """See :class:`Session`."""
+        return self._vectors
+
+
+def _chunk_of(text: str, speaker: str) -> Chunk:
+    metadata = {"role": speaker} if speaker else {}
+    return Chunk(content_id(text, ""), text, metadata)
+
+
+class WithMessages:
+    """A store that also has the messages of a session; filters apply to them as to stored chunks."""
+
+    def __init__(self, store: ReadsChunks, session: Session) -> None:
+        self.store = store
+        self.session = session
+
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """See :class:`~langchain_hybridgraph.stores.protocols.ReadsChunks`."""
+        messages = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
+        stored = self.store.read(ids, scope, {id: chunk for id, chunk in known.items() if id not in messages})
+        return {id: stored.get(id) or messages[id] for id in ids if id in stored or id in messages}
+
+    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """See :class:`~langchain_hybridgraph.stores.protocols.Rechecks`; empty if the store keeps no copies."""
+        return self.store.current(ids) if implements(self.store, Rechecks) else {}
+
+    @property
+    def has_parents(self) -> bool:
+        """See :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
+        return implements(self.store, HasParents) and self.store.has_parents
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """See :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
+        assert implements(self.store, HasParents)
+        return self.store.read_parents(ids, scope)
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """See :class:`~langchain_hybridgraph.stores.protocols.HasVectors`; zeros for a message."""
+        if not implements(self.store, HasVectors):
+            return np.zeros((len(ids), 1), np.float32)
+        return self.store.vectors(ids)
