@@ -1,0 +1,130 @@
+"""Every retriever runs on every store, with the same hits where that is promised."""
+
+from contextlib import ExitStack
+
+import pytest
+from chroma_server import ChromaRun
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+)
+from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.stores.engines import chroma_server
+from langchain_hybridgraph.testing import HashedWords
+
+pytest.importorskip("milvus_lite")
+
+
+class Words(HashedWords, Embeddings):
+    """Hashed words as an embedding of LangChain."""
+
+
+TOPICS = {
+    "coffee": (
+        "Descale the boiler every three months.",
+        "A finer grind makes stronger espresso.",
+        "Warm the cups first.",
+    ),
+    "garden": (
+        "Roses need pruning in early spring.",
+        "Water tomatoes at the root.",
+        "Compost improves heavy clay soil.",
+    ),
+    "travel": ("The night train to Vienna leaves at nine.", "Book the ferry a week ahead.", "Visas take ten days."),
+    "music": (
+        "The drummer keeps a steady beat.",
+        "Tune the strings before the concert.",
+        "The choir rehearses on Mondays.",
+    ),
+}
+CHUNKS = [
+    Chunk(
+        f"{topic}-{n}",
+        text,
+        {"source": f"{topic}.md", "uri": f"notes/{topic}/{n}.md", "labels": [topic], "year": 2020 + n},
+    )
+    for topic, texts in TOPICS.items()
+    for n, text in enumerate(texts)
+]
+EDGES = [Edge(f"{topic}-{n}", f"{topic}-{n + 1}", "elaborates", 0.9) for topic in TOPICS for n in range(2)]
+QUESTION = "When do roses need pruning?"
+RETRIEVERS = {
+    "hybrid": lambda store: HybridRetriever(store, k=3),
+    "graph": lambda store: GraphRetriever(store, k=3, preset="hop_decay"),
+    "memory": lambda store: MemoryRetriever(store, k=3),
+    "advanced": lambda store: AdvancedRetriever(HybridRetriever(store, k=3)),
+    "hierarchical": lambda store: HierarchicalRetriever(store, k=3),
+}
+# What keeps its results in the process, on disk and on a Chroma server is the same; Milvus counts words by itself.
+SAME = ("folder", "chroma server")
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    """Return the stores by name, each with the same chunks and edges."""
+    from langchain_hybridgraph import MilvusStore
+
+    place = tmp_path_factory.mktemp("stores")
+    run, model = ChromaRun(place / "server"), Words()
+    run.start()
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        stack.callback(run.stop)
+        patch.setattr(chroma_server, "LEAST_ROWS", 5)
+        opened = {
+            "memory": HybridGraphStore(None, model),
+            "folder": HybridGraphStore(place / "index", model),
+            "chroma server": HybridGraphStore(place / "served", model, vector_server=run.url),
+            "milvus": MilvusStore(f"milvus:{place / 'lite.db'}", model),
+        }
+        for store in opened.values():
+            stack.callback(store.close)
+            store.upsert(CHUNKS, edges=EDGES)
+            store.flush()
+        yield opened
+
+
+def found(retriever, **options):
+    return [(document.id, document.metadata["year"]) for document in retriever.invoke(QUESTION, **options)]
+
+
+@pytest.mark.parametrize("name", RETRIEVERS)
+@pytest.mark.parametrize("place", SAME)
+def test_the_hits_are_those_of_the_store_in_memory(stores, name, place):
+    """A folder, with and without a Chroma server, gives the same hits in the same order."""
+    expected = found(RETRIEVERS[name](stores["memory"]))
+    assert expected[0][0].startswith("garden-0") or name == "hierarchical"
+    assert found(RETRIEVERS[name](stores[place])) == expected
+
+
+@pytest.mark.parametrize("name", RETRIEVERS)
+def test_milvus_finds_the_same_first_hit(stores, name):
+    """The first hit is that of the store in memory, and a filter holds for every hit."""
+    retriever = RETRIEVERS[name](stores["milvus"])
+    expected = found(RETRIEVERS[name](stores["memory"]))
+    assert found(retriever)[0] == expected[0]
+    filtered = found(retriever, filter={"year": {"$gte": 2021}})
+    assert filtered
+    assert all(year >= 2021 for _, year in filtered)
+
+
+def test_the_graph_leads_to_the_same_chunks(stores):
+    """A chunk that only an edge leads to is found in every store."""
+    reached = {}
+    for name, store in stores.items():
+        retriever = GraphRetriever(store, k=3, graph={"seed_k": 1, "candidates": "reached"}, preset="hop_decay")
+        reached[name] = {document.id for document in retriever.invoke(QUESTION)}
+    assert reached["memory"] == {"garden-0", "garden-1", "garden-2"}
+    assert set(map(frozenset, reached.values())) == {frozenset(reached["memory"])}
+
+
+def test_the_chroma_server_was_searched(stores):
+    """The results above came from the server: its collection holds all chunks, and no search failed."""
+    server = stores["chroma server"]._index.shared.server
+    assert (server.is_open, server.is_failing) == (True, False)
+    assert server.searchable_rows(0, stores["chroma server"]._index.rows.version) == len(CHUNKS)
