@@ -74,7 +74,13 @@ def _options(config: Path | None) -> dict[str, Any]:
 
 def _facts(index: Path) -> dict[str, Any]:
     from langchain_hybridgraph.stores.embedded.folder.index_folder import read_facts
+    from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
 
+    if is_milvus_uri(str(index)):
+        raise ConfigurationError(
+            f"--index must be a folder, got {index}; open a store in Milvus in Python, with open_store(uri, …), "
+            "or copy it to a folder with hybridgraph migrate"
+        )
     return read_facts(index)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.config.fields import ServerFields, StoreFields
 from langchain_hybridgraph.embeddings import resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
 
 # Settings of only one kind of store.
-_OF_A_SERVER = frozenset({"token", "collection", "consistency", "timeout"})
-_OF_A_FOLDER = frozenset({"path", "read_only", "write_timeout", "near_duplicate"})
+_OF_A_SERVER = ServerFields.model_fields.keys() - {"uri"}
+_OF_A_FOLDER = StoreFields.model_fields.keys() - {"embedding", "language", "tenant"}
 
 
 def open_store(
