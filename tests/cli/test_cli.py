@@ -566,7 +566,7 @@ def test_a_warning_is_one_line(index):
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.test_cli:other_model"], 2, "lsa"),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--embedding", "word2vec"], 2, "word2vec"),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--language", "klingon"], 2, "klingon"),
-        (["ingest", "FILES/image.png", "--index", "INDEX"], 1, "no text"),
+        (["ingest", "FILES/image.png", "--index", "INDEX"], 1, "not text"),
         (["ingest", "FILES/bad.jsonl", "--index", "INDEX"], 1, "bad.jsonl:2"),
         (["ingest", "FILES/empty", "--index", "INDEX"], 1, "nothing to read"),
         (["serch", "x"], 2, "serch"),
