@@ -108,7 +108,7 @@ class Engine(
 
 
 class StoreSuite:
-    """What every store promises. Subclass it and define the fixture ``store``, which returns an empty store.
+    """The promises of every store, as tests. Subclass it and define the fixture ``store``, which returns an empty store.
 
     ``embedding`` has to be the store's embedding. A store that is not filled by ``upsert`` overrides :meth:`fill`. One
     with tenants overrides the fixture ``open_tenant``, one for several processes ``open_again``.
@@ -162,12 +162,12 @@ class StoreSuite:
             assert (found.document, found.parent) == (chunk.document, chunk.parent)
 
     def test_reads_only_what_exists(self, filled: Engine) -> None:
-        """Unknown ids are absent, and nothing is asked for by an empty list."""
+        """Unknown ids are absent, and an empty list requests nothing."""
         assert self._read(filled, ["cat", "unknown", "ca", ""]).keys() == {"cat"}
         assert self._read(filled, []) == {}
 
     def test_reads_nothing_from_an_empty_store(self, store: Any) -> None:
-        """An empty store has no chunks, which is no error."""
+        """An empty store has no chunks, which is not an error."""
         assert self._read(store, ["cat"]) == {}
 
     def test_reads_within_the_filter(self, filled: Engine) -> None:
@@ -185,7 +185,7 @@ class StoreSuite:
         ):
             assert ("old" in self._read(filled, ["old"], Scope(as_of=time))) == is_valid, time
 
-    def test_what_is_done_to_read_metadata_stays_outside(self, filled: Engine) -> None:
+    def test_changes_to_read_metadata_stay_outside(self, filled: Engine) -> None:
         """Changing a copy of the metadata, also inside, changes nothing in the store."""
         taken = dict(self._read(filled, ["cat"])["cat"].metadata)
         taken["labels"].append("changed")
@@ -240,7 +240,7 @@ class StoreSuite:
         assert {entry.id for entry in store.vector_search(query, 3).entries} == {"cat", "dog", "owl"}
 
     def test_vector_search_in_an_empty_store(self, store: Any) -> None:
-        """Nothing is found, and that is no error."""
+        """Nothing is found, and that is not an error."""
         assert list(self._having("vectors", store).vector_search(Query("cat", 3), 3).entries) == []
 
     def test_vector_scores_are_cosines(self, filled: Engine) -> None:
@@ -262,14 +262,14 @@ class StoreSuite:
         assert found[0].score > 0
 
     def test_keyword_search_asks_for_any_word(self, filled: Engine) -> None:
-        """A question is no AND of its words; the chunk with more of them is better."""
+        """A question does not require all of its words; the chunk with more of them ranks higher."""
         found = self._having("keywords", filled).keyword_search(Query("does a dog chase any cat", 5), 5).entries
         assert found[0].id == "dog"
         assert {"cat", "old"} <= {entry.id for entry in found}
 
     @pytest.mark.parametrize("text", ODD_TEXTS)
     def test_keyword_search_takes_any_text(self, filled: Engine, text: str) -> None:
-        """Punctuation and operators are no syntax."""
+        """Punctuation and operators are not syntax."""
         found = self._having("keywords", filled).keyword_search(Query(text, 5), 5).entries
         assert ("cat" in {entry.id for entry in found}) == ("cat" in text)
 
@@ -287,11 +287,11 @@ class StoreSuite:
             assert [entry.id for entry in store.keyword_search(Query("the cat sat", n), n).entries] == most[:n]
 
     def test_keyword_search_in_an_empty_store(self, store: Any) -> None:
-        """Nothing is found, and that is no error."""
+        """Nothing is found, and that is not an error."""
         assert list(self._having("keywords", store).keyword_search(Query("cat", 3), 3).entries) == []
 
     def test_keyword_scores_are_those_of_the_search(self, filled: Engine) -> None:
-        """A chunk scores the same whether it was found or asked for; who shares no word is left out."""
+        """A chunk has the same score whether it was found or requested; one that shares no word is left out."""
         store = self._having("keywords", filled)
         found = {entry.id: entry.score for entry in store.keyword_search(Query("cat mat", 5), 5).entries}
         assert store.keyword_scores("cat mat", [*(chunk.id for chunk in CHUNKS), "unknown"]) == pytest.approx(found)
@@ -316,7 +316,7 @@ class StoreSuite:
         assert {id: chunk.text for id, chunk in found.items()} == {"pets": PARENTS[0].text}
 
     def test_the_filter_judges_children_only(self, filled: Engine) -> None:
-        """A parent is read whatever the filter says of its own metadata."""
+        """A parent is read whatever the filter says about its own metadata."""
         assert "pets" in self._having("parents", filled).read_parents(["pets"], Scope(ANIMALS))
 
     def test_parents_have_their_time(self, filled: Engine) -> None:
@@ -434,7 +434,7 @@ class StoreSuite:
         assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "last", "b": "other"}
 
     def test_remove_takes_all_of_a_chunk(self, filled: Engine) -> None:
-        """What was removed is read and found nowhere; the count is that of what there was."""
+        """A removed chunk is neither read nor found; the count is that of the chunks that existed."""
         store = self._having("writing", filled)
         assert store.remove(["owl", "cat", "unknown", "owl"]) == 2
         assert store.remove(["owl"]) == 0
@@ -446,7 +446,7 @@ class StoreSuite:
                 assert not {"owl", "cat"} & {entry.id for entry in found}
 
     def test_a_removed_id_may_come_again(self, filled: Engine) -> None:
-        """Removing and writing anew gives the new chunk, once."""
+        """Removing and writing again gives the new chunk, once."""
         store = self._having("writing", filled)
         store.remove(["owl"])
         self.fill(filled, [Chunk("owl", "an owl hunts at night")])
@@ -487,7 +487,7 @@ class StoreSuite:
         if isinstance(store, SearchesKeywords):
             assert [e.id for e in store.keyword_search(Query("number5999", 9), 9).entries] == ["c5999"]
 
-    def test_of_a_bad_batch_nothing_is_written(self, store: Any) -> None:
+    def test_a_bad_batch_writes_nothing(self, store: Any) -> None:
         """Metadata that JSON cannot hold raises, and the good chunks of the same batch are not there either."""
         self._having("writing", store)
         with pytest.raises(TypeError):
@@ -507,8 +507,8 @@ class StoreSuite:
         assert (found["a"].confidence, found["a"].utility, found["a"].memory_type) == (0.0, None, "semantic")
         assert (found["a"].valid_from, found["b"].valid_from, found["b"].active_count) == (BEGIN, None, 0)
 
-    def test_what_was_not_known_yet_is_not_there(self, filled: Engine) -> None:
-        """Asked for a time before anything was taken in, no path finds anything."""
+    def test_later_knowledge_is_invisible(self, filled: Engine) -> None:
+        """As of a time before the first write, no path finds anything."""
         store, before = self._having("memory", filled), Scope(known_at=BEGIN)
         assert (store.memory.states(["cat"], before), self._read(store, ["cat"], before)) == ({}, {})
         assert not store.vector_search(Query("the cat", 9, before), 9).entries
@@ -532,7 +532,7 @@ class StoreSuite:
         assert memory.states(["cat"], Scope())["cat"].confidence == pytest.approx(0.05)
 
     def test_a_retracted_memory_is_gone(self, filled: Engine) -> None:
-        """What was retracted is neither read nor found."""
+        """A retracted chunk is neither read nor found."""
         memory: Any = self._having("memory verbs", filled).memory
         memory.retract(["owl"])
         assert self._read(filled, ["owl", "cat"]).keys() == {"cat"}
@@ -562,7 +562,7 @@ class StoreSuite:
     # -- tenants ----------------------------------------------------------------------------------------------
 
     def test_tenants_do_not_see_each_other(self, open_tenant: Callable[[str], AbstractContextManager[Any]]) -> None:
-        """The same ids in two tenants are different chunks, on every path."""
+        """Equal ids in two tenants are different chunks, on every path."""
         chunks = [Chunk("a", "apple pie", {}, "doc", "p"), Chunk("b", "banana")]
         with open_tenant("one") as store:
             self.fill(store, chunks, [Chunk("p", "the whole", {}, "doc")])

@@ -54,8 +54,6 @@ UNFINISHED = (
     *("langchain_hybridgraph/config/",),
     "tests/query/",
     *("langchain_hybridgraph/retrievers/", "tests/retrievers/"),
-    *("langchain_hybridgraph/stores/", "tests/stores/", "tests/faults/"),
-    "langchain_hybridgraph/testing.py",
 )
 
 

@@ -80,7 +80,7 @@ def wrong_declarations(store: Any) -> list[str]:
 
 
 def feature_table(lacking: Mapping[str, Mapping[str, str]]) -> str:
-    """Return a Markdown table of the features of stores, from what each of them lacks; the reasons stand below it.
+    """Return a Markdown table of the features of stores, from what each of them lacks; the reasons follow it.
 
     >>> table = feature_table({"Tiny": {"edges": "It has no graph."}})
     >>> [line for line in table.splitlines() if line.startswith(("| edges", "- "))]

@@ -1,4 +1,4 @@
-"""What stores declare to lack, and the table made of it."""
+"""The features that stores declare as missing, and the table made from them."""
 
 import subprocess
 import sys

@@ -222,7 +222,7 @@ class Adjacency:
     """State of a tenant's edges; a change creates a new state and leaves this one unchanged.
 
     Most edges are stored twice, sorted by source and by target. Edges that changed since are marked ``gone`` there, and
-    their current state is in two small halves, ``beside``. ``version`` and ``position`` are the catalogue's. ``counts``
+    their current state is in two small halves, ``recent``. ``version`` and ``position`` are the catalogue's. ``counts``
     contains the number of edges for each relation's code.
     """
 
@@ -235,7 +235,7 @@ class Adjacency:
     into: SortedEdges
     out_gone: Mask | None = None
     into_gone: Mask | None = None
-    beside: tuple[SortedEdges, SortedEdges] | None = None
+    recent: tuple[SortedEdges, SortedEdges] | None = None
     changed: Columns = field(default_factory=lambda: Columns.of([], {}))
 
     @classmethod
@@ -270,9 +270,9 @@ class Adjacency:
         """Return the wanted edges that leave these nodes (``backwards``: arrive at them), in no particular order."""
         half, gone = (self.into, self.into_gone) if backwards else (self.out, self.out_gone)
         edges = half.incident(nodes, gone, wanted)
-        if self.beside is None:
+        if self.recent is None:
             return edges
-        more = self.beside[backwards].incident(nodes, None, wanted)
+        more = self.recent[backwards].incident(nodes, None, wanted)
         return IncidentEdges.together([edges, more]) if len(more.end) else edges
 
     def updated(self, changes: Changes, codes: Mapping[str, int]) -> Adjacency:
@@ -295,7 +295,7 @@ class Adjacency:
             facts=facts,
             out_gone=_marked(self.out_gone, out_at, len(self.out.ends)),
             into_gone=_marked(self.into_gone, into_at, len(self.into.ends)),
-            beside=_halves(changed) if len(changed.source) else None,
+            recent=_halves(changed) if len(changed.source) else None,
             changed=changed,
         )
         many = max(BESIDE, BESIDE_SHARE * len(self.out.ends))
@@ -319,7 +319,7 @@ class Adjacency:
         present = np.arange(len(self.out.ends)) if gone is None else np.flatnonzero(~gone)
         out, into = _halves(Columns.together([self.out.columns(present), self.changed]))
         none = Columns.of([], {})
-        return replace(self, out=out, into=into, out_gone=None, into_gone=None, beside=None, changed=none)
+        return replace(self, out=out, into=into, out_gone=None, into_gone=None, recent=None, changed=none)
 
 
 _NONE = np.zeros(0, np.int64)

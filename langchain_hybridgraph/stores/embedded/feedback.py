@@ -53,7 +53,7 @@ FEEDBACK: Mapping[str, FeedbackEffect] = {
 
 
 class Feedback:
-    """What is learned about the chunks of an index; each operation is one transaction, and earlier values are kept.
+    """Everything learned about the chunks of an index. Each operation is one transaction, and earlier values are kept.
 
     The store's ``clock`` returns the time of a change: unix seconds, by default ``time.time``. A replay of the past
     sets another clock. It stamps writes and decides what :meth:`expire` deletes; searches use real time, so a replay

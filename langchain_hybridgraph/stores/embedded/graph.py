@@ -348,7 +348,7 @@ class ScopedGraph:
         if self.ends is None:
             mentioning = self.adjacency.incident(entities, self.wanted, backwards=True)
             mentioning = mentioning.select((mentioning.relation == MENTIONS_CODE) & self._is_end(mentioning.end))
-            if self.adjacency.beside is None:
+            if self.adjacency.recent is None:
                 return mentioning
         else:
             # A few chunks have fewer mentions than a few entities.

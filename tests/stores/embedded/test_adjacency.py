@@ -115,7 +115,7 @@ def test_an_entity_is_one_hop_in_every_direction(store):
     assert near(store, "a", ways=EdgeFilter(min_weight=0.6)) == {}
 
 
-def test_of_equal_ways_the_edge_then_the_rarest_entity(store):
+def test_ties_prefer_an_edge_then_the_rarest_entity(store):
     """Ada is mentioned by three chunks, Bo by two; an edge of the same weight comes before both."""
     mentions = [mention(chunk, "Ada") for chunk in "abc"] + [mention(chunk, "Bo") for chunk in "ab"]
     put(store, "a", "b", "c", edges=mentions)
@@ -281,7 +281,7 @@ def test_expired_chunks_are_not_reached(store):
 
 
 def test_tenants_have_graphs_of_their_own(tmp_path):
-    """The same ids in two tenants: each walks its own edges, whatever the other one does; a foreign scope raises."""
+    """With equal ids in two tenants, each walks its own edges, whatever the other one does; a foreign scope raises."""
     with closing(opened(tmp_path / "index", tenant="x")) as one:
         put(one, "a", "b", "c", edges=[Edge("a", "b", "r"), mention("a", "Ada"), mention("c", "Ada")])
     with closing(opened(tmp_path / "index", tenant="y")) as two, closing(opened(tmp_path / "index", tenant="x")) as one:

@@ -128,7 +128,7 @@ def test_the_embedded_store_remembers(memory):
     [("confidence", 7), ("confidence", "high"), ("utility", -0.1), ("active_count", 1.5), ("provenance_depth", True)],
 )
 def test_unusable_metadata_is_left_uninterpreted(memory, key, value):
-    """An ingest goes on, and the value counts as unset."""
+    """An ingest continues, and the value counts as unset."""
     put(memory, chunk("a", **{key: value}))
     assert known(memory) == known(memory).__class__(learned_at=1_000.0)
     assert memory.get(["a"])[0].metadata[key] == value
@@ -245,7 +245,7 @@ def test_the_credibility_of_a_source(store):
     assert (store.memory.credibility("radio"), store.memory.credibility("unknown")) == (3 / 5, 0.5)
 
 
-def test_what_was_trusted_then(store):
+def test_confidence_at_an_earlier_time(store):
     """With known_at confidence and utility are those of that time; uses are today's."""
     put(store, chunk("a", confidence=0.5), at=10.0)
     for at, verb in ((20.0, "validate"), (30.0, "refute")):
@@ -299,7 +299,7 @@ def test_an_unchanged_edge_keeps_its_age(store):
     assert neighbours(store, "a", known_at=20.0) == {"b"}
 
 
-def test_what_led_to_a_chunk_was_known_then(memory):
+def test_paths_use_edges_known_at_the_time(memory):
     """The heaviest edge of a step is the heaviest that was known."""
     put(memory, "a", "b", edges=[Edge("a", "b", "weak", 0.2)], at=10.0)
     put(memory, edges=[Edge("a", "b", "strong", 0.9)], at=20.0)
@@ -367,14 +367,14 @@ def test_the_new_fact_begins_when_it_says(memory):
 
 
 def test_superseding_twice_is_superseding_once(memory):
-    """The same call again changes nothing; an earlier end stays."""
+    """A repeated call changes nothing; an earlier end stays."""
     put(memory, chunk("old", valid_until=500))
     for _ in range(2):
         memory.memory.replace_fact("old", chunk("new"), 900.0)
     assert (known(memory, "old").valid_until, known(memory, "new").valid_from) == (500.0, 900.0)
 
 
-def test_what_was_superseded_stays_so_when_it_is_ingested_again(memory):
+def test_a_superseded_chunk_stays_superseded_when_ingested_again(memory):
     """Ingesting the same document again does not remove the end."""
     put(memory, chunk("old", page=1))
     memory.memory.replace_fact("old", chunk("new"), None)
@@ -428,7 +428,7 @@ def test_a_retraction_is_by_all_or_none(store):
 
 
 def test_a_retracted_text_stays_so_until_it_changes(memory):
-    """The same text under other metadata is still withdrawn, another text is a new statement."""
+    """A withdrawn text stays withdrawn under other metadata; another text is a new statement."""
     put(memory, "a")
     memory.memory.retract("a")
     put(memory, chunk("a", page=2))
@@ -448,7 +448,7 @@ def test_a_graph_in_memory_is_kept_up_to_date(store):
 # -- others -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_learned_outlives_the_process(tmp_path):
+def test_feedback_outlives_the_process(tmp_path):
     """After reopening, everything is unchanged; another process that reads sees each change."""
     folder = tmp_path / "index"
     with closing(opened(folder)) as store, closing(opened(folder, read_only=True)) as reader:
@@ -506,7 +506,7 @@ def test_an_error_inside_undoes_all(memory, monkeypatch):
 
 
 def test_tenants_learn_apart(tmp_path):
-    """The same ids and sources in one folder: nothing of one is seen or changed by the other."""
+    """With equal ids and sources in one folder, neither tenant sees or changes anything of the other."""
     folder = tmp_path / "index"
     with closing(opened(folder, "one")) as store:
         put(store, chunk("a", source="s"), chunk("b", source="s"))

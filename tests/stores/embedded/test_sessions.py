@@ -150,7 +150,7 @@ def test_history_does_not_expire(memory):
 
 
 def test_sessions_of_tenants(tmp_path):
-    """The same session in two tenants: each has its own turns, numbers and end."""
+    """A session of one name in two tenants has its own turns, numbers and end in each."""
     folder = tmp_path / "index"
     with closing(opened(folder, "one")) as store:
         store.sessions.add_pairs("s", [("user", "mine"), ("ai", "too")], ttl=60)

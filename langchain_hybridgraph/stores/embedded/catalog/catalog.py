@@ -54,9 +54,9 @@ _STORED_THEN = (
 
 
 class Catalogue(CatalogConnections):
-    """What the database holds, read by statements that each see one commit.
+    """The contents of the database, read by statements that each see one commit.
 
-    Writing is done by the functions of ``catalog_writes``, inside :meth:`writing`.
+    Writing is done by the functions of ``catalog.writes``, inside :meth:`writing`.
     """
 
     # -- facts ----------------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ class CatalogConnections:
     def _check_place(self, *, may_be_gone: bool = False) -> None:
         """Raise StoreError if the file at the path, and so those next to it, are not the ones that were opened.
 
-        Connections outlive a deleted file, so that reading may go on.
+        Connections outlive a deleted file, so that reads may continue.
         """
         place = self._place()
         if self._opened is None or place == self._opened or (place is None and may_be_gone):

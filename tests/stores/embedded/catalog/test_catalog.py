@@ -147,7 +147,7 @@ def test_pages_hold_no_lock(catalogue):
 
 
 def test_an_entry_is_replaced_by_its_id(catalogue):
-    """The same id gets the new row and the new content; another tenant's stays."""
+    """An existing id gets the new row and the new content; another tenant's stays."""
     put(catalogue, Chunk("a", "old"), tenant="one")
     put(catalogue, Chunk("a", "others'"), tenant="two", first=1)
     put(catalogue, Chunk("a", "new"), tenant="one", first=2)
@@ -230,7 +230,7 @@ def test_tenants_delete_their_own(catalogue):
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_of_equal_edges_the_heaviest_stays(catalogue, at_once):
+def test_the_heaviest_of_equal_edges_stays(catalogue, at_once):
     """Unique on source, target and relation: the highest weight wins and keeps its description and times."""
     edges = [Edge("a", "b", "r", 0.5, "weak"), Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0), Edge("a", "b", "r", 0.7)]
     for batch in [edges] if at_once else [[edge] for edge in edges]:

@@ -45,7 +45,7 @@ def test_a_snapshot_stays_as_it_was():
 
 
 def test_other_tenants_count_as_dead():
-    """The same id of another tenant is not known here."""
+    """An equal id of another tenant is unknown here."""
     rows = updated(Rows("one"), entries=[stored(0, "a", "one"), stored(1, "a", "two"), stored(2, "b", "two")], end=3)
     assert (rows.rows(["a", "b"]), living(rows), rows.living, rows.full) == ([0], [0], 1, False)
 
@@ -99,7 +99,7 @@ def test_learned_and_retracted():
 
 
 def test_overlapping_periods():
-    """What is valid at some moment of a period, both ends included."""
+    """A period includes chunks that are valid at any of its moments, both ends included."""
     entries = [stored(0, "always"), stored(1, "early", "", None, 10.0), stored(2, "late", "", 20.0)]
     rows = updated(Rows(""), entries=entries, end=3)
     found = [
