@@ -52,7 +52,6 @@ DATA = ("langchain_hybridgraph/text/function_words.py", "tests/test_language.py"
 # Areas that are still being rewritten.
 UNFINISHED = (
     *("langchain_hybridgraph/config/",),
-    "tests/query/",
     *("langchain_hybridgraph/retrievers/", "tests/retrievers/"),
 )
 

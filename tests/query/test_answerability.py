@@ -23,28 +23,28 @@ def test_similarity_and_words_together():
 
 
 def test_words_alone():
-    """A store without cosines: 15 · .25 + 2 − 5.7."""
+    """A store without cosines has 15 · .25 + 2 − 5.7."""
     assert answerability(None, 0.0, 10.0, QuestionWords(10, 40.0)).value == likely(3.75 + 2 - 5.7)
 
 
 def test_similarity_alone():
-    """No keyword index, or no word in the question: 9 · .5 − 4.4."""
+    """Without a keyword index, or without words in the question, the result is 9 · .5 − 4.4."""
     assert answerability(0.6, 0.2, None, None).value == likely(4.5 - 4.4)
     assert answerability(0.6, 0.2, 0.0, QuestionWords(0, 0.0)).value == likely(4.5 - 4.4)
 
 
 def test_nothing_known():
-    """Neither cosines nor words."""
+    """Without cosines and words the result is None."""
     assert answerability(None, 0.0, None, None) is None
 
 
 def test_an_exact_match_is_an_answer():
-    """However little similar the text is."""
+    """The similarity of the text does not matter."""
     assert answerability(0.0, 0.0, 1.0, QuestionWords(9, 90.0), 0.95).value == 0.95
 
 
 def test_a_model_that_finds_everything_similar():
-    """The distance from the mean counts, and not the cosine."""
+    """The distance of the cosine from the mean counts."""
     foreign, own = (answerability(cosine, 0.75, 0.0, QuestionWords(5, 50.0)) for cosine in (0.78, 0.95))
     assert foreign.similarity == pytest.approx(0.12)
     assert own.similarity == pytest.approx(0.8)
@@ -64,7 +64,7 @@ def test_more_is_never_less(similarity, matched, further, count, exact):
 
 
 def test_the_reason_in_words():
-    """What is not known is left out."""
+    """Unknown figures are left out."""
     assert (
         Answerability(0.2, None, 0.1, 0.05).explain() == "not answerable (0.20): words matched 0.10 · exact match 0.05"
     )

@@ -29,50 +29,50 @@ sizes = st.lists(st.integers(0, 50), max_size=10)
 
 @pytest.mark.parametrize(("count", "tokens"), [(0, 0), (1, 1), (3, 3), (4, 5), (10, 13), (100, 130)])
 def test_words_and_a_third(count, tokens):
-    """Words times 1.3, rounded down, without the error of binary fractions."""
+    """Tokens are words times 1.3, rounded down, without the error of binary fractions."""
     assert approximate_tokens("word " * count) == tokens
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("你好世界", 6), ("日本語 text", 5), ("한국어", 4), ("é à", 2)])
 def test_characters_without_spaces_count_singly(text, tokens):
-    """One and a half for each Chinese, Japanese or Korean character; other letters make words."""
+    """Each Chinese, Japanese or Korean character counts as 1.5; other letters make words."""
     assert approximate_tokens(text) == tokens
 
 
-def test_smaller_ones_fill_the_rest():
-    """13 of 30 tokens are taken, 26 do not fit, 1 does."""
+def test_smaller_hits_fill_the_rest():
+    """13 of 30 tokens are used, 26 do not fit, 1 does."""
     assert TokenBudget(30).fit(words(a=10, b=20, c=1)) == (words(a=10, c=1), [])
 
 
-def test_without_filling_the_first_that_does_not_fit_ends_it():
-    """What comes after it is not looked at."""
+def test_without_filling_the_first_hit_too_large_ends_the_list():
+    """Hits after it are dropped."""
     assert ids(TokenBudget(30, fill=False).fit(words(a=10, b=20, c=1))[0]) == "a"
 
 
 def test_the_first_is_kept_whatever_its_size():
-    """And it is said, and nothing else comes along."""
+    """It is reported, and no other hit is kept."""
     kept, reasons = TokenBudget(5).fit([*words(a=10), hit("b", "")])
     assert (ids(kept), reasons) == ("a", ["single-chunk-exceeds-budget"])
 
 
 def test_an_exact_fit_fits():
-    """The budget may be used up."""
+    """The budget may be used up completely."""
     assert TokenBudget(13).fit(words(a=10)) == (words(a=10), [])
 
 
 def test_any_counter():
-    """Here characters instead of tokens."""
+    """Any function may count; this one counts characters."""
     assert ids(TokenBudget(3, counter=length).fit([hit("a", "xx"), hit("b", "yy"), hit("c", "z")])[0]) == "ac"
 
 
-def test_nothing_fits_into_anything():
-    """No hits, nothing to say."""
+def test_no_hits_fit():
+    """No hits give no reasons."""
     assert TokenBudget(1).fit([]) == ([], [])
 
 
 @given(sizes, st.integers(1, 100), st.booleans())
 def test_no_more_than_the_budget(sizes, most, fill):
-    """All together stay within it, unless the first alone exceeds it."""
+    """All hits together stay within it, unless the first alone exceeds it."""
     hits = [hit(str(i), "x" * size) for i, size in enumerate(sizes)]
     kept, reasons = TokenBudget(most, counter=length, fill=fill).fit(hits)
     total = sum(len(one.chunk.text) for one in kept)
@@ -83,7 +83,7 @@ def test_no_more_than_the_budget(sizes, most, fill):
 
 @given(sizes, st.integers(1, 100))
 def test_filling_only_adds(sizes, most):
-    """What is kept without filling is the head of what is kept with it."""
+    """The hits kept without filling are the head of those kept with it."""
     hits = [hit(str(i), "x" * size) for i, size in enumerate(sizes)]
     strict, _ = TokenBudget(most, counter=length, fill=False).fit(hits)
     filled, _ = TokenBudget(most, counter=length).fit(hits)
@@ -92,6 +92,6 @@ def test_filling_only_adds(sizes, most):
 
 @pytest.mark.parametrize("most", [0, -1])
 def test_a_budget_of_nothing_is_refused(most):
-    """At construction."""
+    """It is rejected at construction."""
     with pytest.raises(ConfigurationError, match="max_tokens"):
         TokenBudget(most)

@@ -64,7 +64,7 @@ def conversation(store):
 @pytest.mark.parametrize("kind", [hybrid, GraphRetriever, HierarchicalRetriever, MemoryRetriever, conversation])
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kind, query):
-    """Only its first 10,000 characters are searched for, and the answer says so as information."""
+    """Only its first 10,000 characters are searched, and the result reports it as information."""
     embedding.seen.clear()
     result = kind(store).retrieve(query)
     assert max(map(len, embedding.seen)) == LONGEST
@@ -74,7 +74,7 @@ def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kin
 
 
 def test_the_plan_gives_both_lengths(store):
-    """A remark tells how much was left out."""
+    """A remark reports how much was left out."""
     plan = HybridRetriever(store).retrieve("x" * 20_000).plan
     assert plan["remarks"]["query-cut"] == "the query has 20,000 characters; the first 10,000 were searched for"
 
@@ -87,7 +87,7 @@ def test_a_conversation_is_searched_for_with_a_bounded_query(store, embedding):
 
 
 def test_a_query_of_the_longest_length_is_not_cut(store):
-    """The bound itself is allowed."""
+    """A query of exactly the limit is kept."""
     assert "query-cut" not in HybridRetriever(store).retrieve("y" * LONGEST).degraded
 
 

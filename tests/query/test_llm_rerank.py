@@ -40,7 +40,7 @@ def by_text(mark):
 
 
 def test_a_mark_of_seven_is_seven_tenths():
-    """0 to 10 become 0 to 1: 7 → .7."""
+    """Marks from 0 to 10 become scores from 0 to 1."""
     assert reranked({"marks": [{"passage": 1, "mark": 7}]}, HITS[:1]) == pytest.approx([0.7], abs=1e-6)
 
 
@@ -52,7 +52,7 @@ def test_it_is_a_reranker_that_can_be_awaited():
 
 
 def test_the_marks_decide_the_order():
-    """The hits come back by their marks."""
+    """The hits are ordered by their marks."""
     reranker = LLMReranker(SayingModel(answer=MARKS))
     assert [hit.id for hit in apply_scores(HITS, reranker.rerank("What do cats eat?", HITS), reranker)] == [
         "b",
@@ -106,7 +106,7 @@ def test_wrong_forms_are_understood(answer):
         {"2": 3, "best": 2, "1": None},
     ],
 )
-def test_what_has_no_mark_follows_in_its_earlier_order(marks):
+def test_passages_without_a_mark_follow_in_their_earlier_order(marks):
     """A passage that the model left out gets None, and ranks below those with a mark."""
     reranker = LLMReranker(SayingModel(answer={"marks": marks}))
     scores = reranker.rerank("What do cats eat?", HITS)
@@ -130,19 +130,19 @@ def test_what_has_no_mark_follows_in_its_earlier_order(marks):
     ],
 )
 def test_an_unusable_answer_is_an_error(answer):
-    """Prose, no marks, too few to know whose they are, and another scale."""
+    """Prose, no marks, too few marks to assign, and another scale raise."""
     with pytest.raises(ValueError, match="model"):
         reranked(answer)
 
 
 def test_the_models_error_is_raised():
-    """The pipeline tells it."""
+    """The pipeline reports it."""
     with pytest.raises(ConnectionError, match="refused"):
         reranked(ConnectionError("refused"))
 
 
 def test_one_failing_batch_is_an_error():
-    """Hits of a batch without marks are not put below those of another batch."""
+    """Hits of a batch without marks are not ranked below those of another batch."""
     with pytest.raises(ConnectionError):
         reranked(
             lambda shown: ConnectionError("x") if len(shown["passages"]) == 1 else by_text(int)(shown),
@@ -152,22 +152,22 @@ def test_one_failing_batch_is_an_error():
 
 
 def test_batches_in_the_earlier_order():
-    """Seven hits in batches of three are three questions, each numbered from 1, and come back in their places."""
+    """Seven hits in batches of three need three calls, each numbered from 1, and return in their positions."""
     model = SayingModel(answer=by_text(int))
     assert LLMReranker(model, batch_size=3).rerank("q", hits(7)) == pytest.approx([i / 10 for i in range(7)], abs=1e-6)
     shown = sorted([one["text"] for one in json.loads(asked[-1].content)["passages"]] for asked in model.asked)
     assert shown == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
 
 
-def test_no_hits_no_question():
-    """Nothing is asked about nothing."""
+def test_without_hits_no_model_is_called():
+    """The model is not called for an empty list."""
     model = SayingModel(answer=MARKS)
     assert LLMReranker(model).rerank("q", []) == []
     assert model.asked == []
 
 
-def test_what_the_model_is_shown_is_bounded():
-    """Of a text and a query of a megabyte the beginning and the end."""
+def test_the_prompt_is_bounded():
+    """Only the beginning and the end of a text and of a query of a megabyte are sent."""
     seen = []
     model = SayingModel(answer=lambda shown: seen.append(shown) or by_text(lambda text: 1)(shown))
     LLMReranker(model, max_characters=100).rerank("q" * 10**6, [Hit(Chunk("a", "x" * 10**6), 1.0, "fused", {})])
@@ -183,8 +183,8 @@ def test_a_text_cannot_leave_its_quotation():
     assert seen == [{"query": "q", "passages": [{"passage": 1, "text": attack.replace("\ud800", "\ufffd")}]}]
 
 
-def test_a_slow_model_is_given_up():
-    """After ``timeout`` seconds it is an error, which the pipeline turns into the earlier order."""
+def test_a_slow_model_times_out():
+    """After ``timeout`` seconds it raises, and the pipeline keeps the earlier order."""
     reranker = LLMReranker(SayingModel(answer=MARKS, seconds=1.0), timeout=0.05)
     with pytest.raises(TimeoutError):
         reranker.rerank("q", HITS)
@@ -196,13 +196,13 @@ def test_a_slow_model_is_given_up():
     "wrong", [{"batch_size": 0}, {"workers": 0}, {"max_characters": 0}, {"timeout": 0}, {"timeout": float("nan")}]
 )
 def test_wrong_settings_are_refused(wrong):
-    """Numbers that cannot be used, at construction."""
+    """Unusable numbers are rejected at construction."""
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         LLMReranker(SayingModel(answer=MARKS), **wrong)
 
 
-def test_what_is_not_a_model_is_refused():
-    """At construction, with what to give."""
+def test_an_object_that_is_not_a_model_is_refused():
+    """The error at construction names what to pass."""
     with pytest.raises(ConfigurationError, match="LLMReranker needs a chat model"):
         LLMReranker("gpt")
 
@@ -231,7 +231,7 @@ def of_cats(request):
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 async def test_over_http(method, streaming):
-    """langchain-openai, whole or streamed, by schema, tool call and JSON mode, sync and async, in batches."""
+    """langchain-openai reranks, streamed or not, by schema, tool call and JSON mode, sync and async, in batches."""
     with OpenAIServer(of_cats) as server:
         reranker = LLMReranker(server.chat_model(streaming=streaming), method=method, batch_size=2)
         assert reranker.rerank("What do cats eat?", HITS) == SCORES
@@ -240,12 +240,14 @@ async def test_over_http(method, streaming):
 
 
 async def test_in_a_retriever(chroma, documents):
-    """The retriever's order is the model's, its scores the tenths of the marks, awaited or not."""
+    """The retriever's order is the model's, and its scores are the marks divided by ten, in sync and async calls."""
     with OpenAIServer(of_cats) as server:
         retriever = HybridRetriever(chroma, documents, k=3, reranker=LLMReranker(server.chat_model()))
         for result in (retriever.retrieve("What do cats eat?"), await retriever.aretrieve("What do cats eat?")):
-            assert [found.id for found in result] == ["b", "a", "c"]
-            assert [found.metadata["rerank_score"] for found in result] == pytest.approx([1.0, 0.4, 0.0], abs=1e-6)
+            assert [document.id for document in result] == ["b", "a", "c"]
+            assert [document.metadata["rerank_score"] for document in result] == pytest.approx(
+                [1.0, 0.4, 0.0], abs=1e-6
+            )
             assert result.degraded == ()
 
 
@@ -262,18 +264,19 @@ async def test_in_a_retriever(chroma, documents):
 )
 @pytest.mark.parametrize("method", METHODS)
 async def test_failures_over_http_keep_the_earlier_order(chroma, documents, method, reply):
-    """Errors, broken answers, prose and slowness: the order without a reranker, and ``rerank-failed``."""
+    """Errors, broken answers, prose and slowness give the order without a reranker, and ``rerank-failed``."""
     before = HybridRetriever(chroma, documents, k=3).retrieve("What do cats eat?")
+    assert len(before) == 3
     with OpenAIServer(reply) as server:
         reranker = LLMReranker(server.chat_model(), method=method, timeout=0.5 if reply.delay else 10)
         retriever = HybridRetriever(chroma, documents, k=3, reranker=reranker)
         for result in (retriever.retrieve("What do cats eat?"), await retriever.aretrieve("What do cats eat?")):
-            assert [found.id for found in result] == [found.id for found in before]
+            assert [document.id for document in result] == [document.id for document in before]
             assert result.degraded == ("rerank-failed",)
 
 
 def test_the_searchs_deadline_holds(chroma, documents):
-    """A search with ``deadline_ms`` leaves a slow model out and names it."""
+    """A search with ``deadline_ms`` leaves a slow model out and reports it."""
     with OpenAIServer(Reply(MARKS, delay=5)) as server:
         retriever = HybridRetriever(chroma, documents, k=3, reranker=LLMReranker(server.chat_model()), deadline_ms=500)
         result = retriever.retrieve("What do cats eat?")

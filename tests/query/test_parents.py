@@ -19,7 +19,7 @@ def test_pin():
     assert [(h.id, h.score) for h in replace_children(hits, PARENTS)] == [("p1", 0.9), ("x", 0.7), ("p2", 0.5)]
 
 
-def test_the_parent_takes_text_and_the_child_stays_known():
+def test_a_parent_hit_has_the_text_of_the_parent_and_its_child():
     """The hit's text is the parent's; its reasons, its path and the child are those of the best child."""
     child = hit("c2", 0.9, "p1", vector_score=0.8, hops=1, path=("s", "c2"))
     (resolved,) = replace_children([hit("c1", 0.6, "p1"), child], PARENTS)
@@ -34,20 +34,20 @@ def test_a_missing_parent_leaves_the_child():
     assert replace_children([orphan], PARENTS) == [orphan]
 
 
-def test_wanted_asks_for_each_parent_once():
-    """The ids to read are the parents in the hits' order, without doubles and without None."""
+def test_each_parent_is_read_once():
+    """The ids to read are the parents in the order of the hits, without duplicates and None."""
     hits = [hit("c3", 0.5, "p2"), hit("x", 0.7), hit("c1", 0.6, "p1"), hit("c2", 0.9, "p1")]
     assert parent_ids(hits) == ["p2", "p1"]
 
 
 def test_a_parent_named_in_metadata_counts():
-    """``parent_id`` in the chunk's metadata points to the parent too."""
+    """``parent_id`` in the metadata of a chunk names the parent as well."""
     found = Hit(Chunk("c", "", {"parent_id": "p1"}), 0.5, "vector", {})
     assert [h.id for h in replace_children([found], PARENTS)] == ["p1"]
 
 
 def test_children_of_equal_score():
-    """Of two best children the one of smaller id speaks for the parent, whatever came first."""
+    """If two children tie, the one with the smaller id represents the parent, whatever their order."""
     (resolved,) = replace_children([hit("c2", 0.5, "p1"), hit("c1", 0.5, "p1")], PARENTS)
     assert resolved.child.id == "c1"
 
@@ -59,15 +59,15 @@ def test_ties_by_id():
 
 
 @pytest.mark.parametrize(("own", "child"), [(0.9, None), (0.3, "c")])
-def test_a_parent_that_was_found_itself(own, child):
-    """A parent among the hits stands once, with the better of its own and its child's score."""
+def test_a_parent_that_is_a_hit_itself(own, child):
+    """A parent among the hits appears once, with the better of its own and its child's score."""
     (resolved,) = replace_children([hit("p1", own), hit("c", 0.6, "p1")], PARENTS)
     assert (resolved.id, resolved.score) == ("p1", max(own, 0.6))
     assert (resolved.child and resolved.child.id) == child
 
 
 def test_a_chunk_that_is_its_own_parent():
-    """A chunk that names itself as its parent is neither asked for nor called its own child."""
+    """A chunk that names itself as its parent is neither read again nor reported as its own child."""
     own = hit("p1", 0.5, "p1")
     assert parent_ids([own]) == []
     assert replace_children([own], PARENTS) == [own]
@@ -80,7 +80,7 @@ def test_a_chunk_that_is_its_own_parent():
     )
 )
 def test_properties(rows):
-    """Each id once, best first, no score invented, no family lost, and twice is as once."""
+    """Each id appears once, best first; no score is invented, no family lost, and a second run changes nothing."""
     hits = [hit(id, score / 4, parent) for id, score, parent in rows]
     resolved = replace_children(hits, PARENTS)
     assert len({h.id for h in resolved}) == len(resolved)

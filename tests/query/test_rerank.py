@@ -76,7 +76,7 @@ def test_reranking_twice_leaves_one_part():
 
 
 def test_unscored_hits_rank_below_in_their_earlier_order():
-    """Without a score: below the lowest one given, evenly spread, in the order they came."""
+    """Hits without a score are evenly spread below the lowest one, in their earlier order."""
     hits = [hit("z"), hit("a"), hit("m"), hit("b")]
     reranked = apply_scores(hits, [None, 0.4, None, 0.8], KEEPS)
     assert listed(reranked) == [("b", 0.8), ("a", 0.4), ("z", 0.4 * 2 / 3), ("m", 0.4 / 3)]
@@ -90,7 +90,7 @@ def test_no_scores_at_all():
 
 
 def test_only_a_reranker_that_filters_drops():
-    """The same None drops when the reranker declares that it filters."""
+    """A score of None drops the hit only if the reranker declares that it filters."""
     hits = [hit("a"), hit("b")]
     assert listed(apply_scores(hits, [None, 0.4], DROPS)) == [("b", 0.4)]
     assert apply_scores(hits, [None, None], DROPS) == []
@@ -99,7 +99,7 @@ def test_only_a_reranker_that_filters_drops():
 @pytest.mark.parametrize("reranker", [KEEPS, DROPS])
 @pytest.mark.parametrize("scores", [[0.1], [0.1, 0.2, 0.3], []])
 def test_the_number_of_scores_must_be_right(scores, reranker):
-    """Fewer or more scores than hits are an error, never a guess which is meant."""
+    """Fewer or more scores than hits raise, because assigning them would be a guess."""
     with pytest.raises(
         ValueError, match=f"TextReranker must return one score per hit, got {len(scores)} scores for 2 hits"
     ):
@@ -107,13 +107,13 @@ def test_the_number_of_scores_must_be_right(scores, reranker):
 
 
 def test_nan_is_an_error():
-    """NaN has no place in an order."""
+    """NaN cannot be ordered."""
     with pytest.raises(ValueError, match="NaN"):
         apply_scores([hit("a")], [float("nan")], KEEPS)
 
 
 def test_no_hits():
-    """Nothing in, nothing out."""
+    """An empty list stays empty."""
     assert apply_scores([], [], KEEPS) == []
 
 
@@ -125,7 +125,7 @@ def test_no_hits():
     st.booleans(),
 )
 def test_properties(scores, filters):
-    """None lost, doubled or invented; best first in [0, 1]; parts sum to the score; the input stays."""
+    """No hit is lost, duplicated or invented; best first in [0, 1]; parts sum to the score; the input stays."""
     hits = [hit(f"h{(i * 5) % 8}", 1 - i / 10) for i in range(len(scores))]
     before = [(h.score, dict(h.parts)) for h in hits]
     reranked = apply_scores(hits, scores, DROPS if filters else KEEPS)
@@ -138,7 +138,7 @@ def test_properties(scores, filters):
 
 
 def test_score_reranker_keeps_from_min_score_on():
-    """``min_score`` itself stays, below it goes, scores and order stay."""
+    """A hit with ``min_score`` itself stays, lower ones are dropped; scores and order stay."""
     reranker = ScoreReranker(0.5)
     hits = [hit("b", 0.9), hit("c", 0.5), hit("a", 0.4999)]
     assert listed(apply_scores(hits, reranker.rerank("q", hits), reranker)) == [("b", 0.9), ("c", 0.5)]
@@ -146,13 +146,13 @@ def test_score_reranker_keeps_from_min_score_on():
 
 @pytest.mark.parametrize("min_score", [-0.1, 1.1, float("nan")])
 def test_score_reranker_checks_its_bound(min_score):
-    """A bound that no score or every score passes is an error at construction."""
+    """A bound that no score or every score passes is rejected at construction."""
     with pytest.raises(ConfigurationError, match=r"scores lie in \[0, 1\]"):
         ScoreReranker(min_score)
 
 
-def test_text_reranker_asks_with_the_texts():
-    """The function gets the query and the texts in the hits' order."""
+def test_text_reranker_passes_the_texts():
+    """The function receives the query and the texts in the order of the hits."""
     asked = []
     TextReranker(lambda query, texts: asked.append((query, texts))).rerank(
         "q", [hit("b", text="two"), hit("a", text="one")]
@@ -160,8 +160,8 @@ def test_text_reranker_asks_with_the_texts():
     assert asked == [("q", ["two", "one"])]
 
 
-def test_who_is_a_reranker():
-    """The shipped ones fulfil the protocol; without ``arerank`` they are not asynchronous."""
+def test_rerankers_implement_the_protocol():
+    """The rerankers of the package implement it; without ``arerank`` they are not asynchronous."""
     for reranker in (ScoreReranker(0.1), KEEPS, CrossEncoderReranker(FakeCrossEncoder())):
         assert isinstance(reranker, Reranker)
         assert not isinstance(reranker, AsyncReranker)
@@ -189,15 +189,15 @@ def test_cross_encoder_scores_are_sigmoids():
     assert scores == pytest.approx([0.731059, 0.5, 0.268941], abs=1e-6)
 
 
-def test_cross_encoder_with_nothing_to_read():
-    """Without hits the model is not called."""
+def test_cross_encoder_without_hits():
+    """The model is not called."""
     model = FakeCrossEncoder()
     assert CrossEncoderReranker(model).rerank("q", []) == []
     assert model.batch_sizes == []
 
 
 def test_cross_encoder_is_loaded_at_construction(monkeypatch):
-    """A name is loaded by sentence-transformers with the options given, and batches are as asked."""
+    """sentence-transformers loads a name with the given options, and batches have the configured size."""
     library = ModuleType("sentence_transformers")
     library.CrossEncoder = FakeCrossEncoder
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)

@@ -43,50 +43,50 @@ def selections(draw):
 
 
 def test_the_best_k():
-    """Without anything asked for, the first k as they are."""
+    """Without settings, the first k hits are returned unchanged."""
     assert select_hits(HITS, Selection(), 2) == HITS[:2]
 
 
-def test_the_threshold_is_enough():
-    """A score equal to min_score stays, one below goes."""
+def test_a_score_equal_to_the_threshold_stays():
+    """A score below min_score is dropped."""
     assert ids(select_hits(HITS, Selection(min_score=0.85), 10)) == "ab"
 
 
 def test_diversity_before_similarity():
-    """λ .7: b is too like a, so c comes before it."""
+    """λ .7: b is too similar to a, so c comes before it."""
     assert ids(select_hits(HITS, Selection(mmr_lambda=0.7), 3, TOWARDS)) == "acb"
 
 
 def test_lambda_one_is_the_score_alone():
-    """Nothing is taken off for likeness."""
+    """Similarity to other hits costs nothing."""
     assert ids(select_hits(HITS, Selection(mmr_lambda=1), 3, TOWARDS)) == "abc"
 
 
 def test_lambda_zero_is_difference_alone():
-    """After the first comes what is least like it."""
+    """The first hit is followed by the least similar one."""
     assert ids(select_hits(HITS, Selection(mmr_lambda=0), 3, TOWARDS)) == "acb"
 
 
 def test_diversity_changes_no_score():
-    """It orders, it does not judge."""
+    """Only the order changes."""
     chosen = select_hits(HITS, Selection(mmr_lambda=0.7), 3, TOWARDS)
     assert [one.score for one in chosen] == [0.9, 0.6, 0.85]
 
 
 def test_diversity_without_vectors():
-    """Then all count as unlike each other."""
+    """All hits count as dissimilar."""
     assert select_hits(HITS, Selection(mmr_lambda=0.3), 3) == HITS
 
 
 def test_a_hit_without_a_vector_is_unlike_all():
-    """A row of zeros has cosine 0 with everything."""
+    """A row of zeros has cosine 0 with every vector."""
     vectors = TOWARDS.copy()
     vectors[1] = 0
     assert ids(select_hits(HITS, Selection(mmr_lambda=0.7), 3, vectors)) == "abc"
 
 
 def test_the_threshold_comes_before_diversity():
-    """What is too weak is not brought back by being different."""
+    """A hit below the threshold does not return because it is different."""
     assert ids(select_hits(HITS, Selection(min_score=0.7, mmr_lambda=0.1), 3, TOWARDS)) == "ab"
 
 
@@ -97,27 +97,27 @@ def test_equals_keep_their_order():
 
 
 def test_a_document_has_its_share():
-    """The third hit of a document gives way to the next document's."""
+    """The third hit of a document is dropped in favour of the next document's."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.8, "x"), hit("c", 0.7, "x"), hit("d", 0.6, "y")]
     assert ids(select_hits(hits, Selection(per_document=2), 3)) == "abd"
 
 
 def test_the_share_follows_diversity():
-    """The cap keeps what diversity put first."""
+    """The cap keeps the hits that diversity put first."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.85, "x"), hit("c", 0.6, "x")]
     assert ids(select_hits(hits, Selection(mmr_lambda=0.7, per_document=2), 3, TOWARDS)) == "ac"
 
 
 @given(candidates(), selections(), st.integers(0, 12), st.integers(0, 12))
-def test_the_answer_for_k_is_the_head_of_the_answer_for_more(found, selection, k, more):
-    """Whatever is asked for."""
+def test_a_smaller_k_gives_the_head_of_a_larger_one(found, selection, k, more):
+    """This holds for all settings."""
     hits, vectors = found
     assert select_hits(hits, selection, k + more, vectors)[:k] == select_hits(hits, selection, k, vectors)
 
 
 @given(candidates(), selections())
 def test_a_selection_invents_nothing(found, selection):
-    """Each hit at most once, none that was not there."""
+    """Each hit is an input hit and appears at most once."""
     hits, vectors = found
     chosen = [one.id for one in select_hits(hits, selection, 100, vectors)]
     assert len(chosen) == len(set(chosen))
@@ -125,8 +125,8 @@ def test_a_selection_invents_nothing(found, selection):
 
 
 @given(candidates(), st.floats(0, 1))
-def test_marginal_relevance_as_it_is_written(found, weight):
-    """The incremental form picks what the definition picks (up to rounding)."""
+def test_marginal_relevance_follows_its_definition(found, weight):
+    """The incremental form picks the same hits as the definition, up to rounding."""
     hits, vectors = found
     scores = np.array([one.score for one in hits])
     cosines = (vectors @ vectors.T).astype(np.float64)
@@ -147,6 +147,6 @@ def test_marginal_relevance_as_it_is_written(found, weight):
     [{"min_score": math.nan}, {"mmr_lambda": 1.5}, {"mmr_lambda": -0.1}, {"mmr_lambda": math.nan}, {"per_document": 0}],
 )
 def test_unusable_settings_are_refused(settings):
-    """At construction, with the setting's name."""
+    """The error at construction names the setting."""
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
         Selection(**settings)

@@ -39,7 +39,7 @@ def test_every_form_gives_the_same_turns(history):
 
 
 def test_pairs_of_question_and_answer():
-    """The oldest form of LangChain's chains."""
+    """This is the oldest form of LangChain's chains."""
     assert [turn.line for turn in turns([("Which car is red?", "A roadster"), ("human", "How fast?")])] == [
         "User: Which car is red?",
         "Assistant: A roadster",
@@ -48,26 +48,26 @@ def test_pairs_of_question_and_answer():
 
 
 def test_a_chat_history_gives_its_messages():
-    """What LangChain keeps for a session can be given as it is."""
+    """LangChain's chat histories are accepted directly."""
     history = InMemoryChatMessageHistory(messages=[HumanMessage("red car"), AIMessage("A roadster")])
     assert turns(history) == SAID
     assert turns({"summary": "Cars.", "messages": history.messages}) == SAID
 
 
 @pytest.mark.parametrize("history", [None, [], (), ["", "  "], [HumanMessage("")]])
-def test_nothing_said_is_no_turn(history):
-    """An empty history in any form."""
+def test_an_empty_history_has_no_turns(history):
+    """All forms of an empty history give an empty list."""
     assert turns(history) == []
 
 
 def test_a_line_stays_as_it_was_given():
-    """Who speaks is read from a text, and the text stays whole beside it."""
+    """The speaker is read from the line, and the original line is kept next to it."""
     assert turns(["AGENT : yes"]) == [Turn("assistant", "yes", "AGENT : yes")]
     assert turns(["Note: yes"]) == [Turn("", "Note: yes", "Note: yes")]
 
 
-def test_what_is_no_text_is_left_out():
-    """Images, tool calls, system and tool messages are not said."""
+def test_messages_without_text_are_left_out():
+    """Images, tool calls, system and tool messages are not turns."""
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     history = [
         SystemMessage("You help."),
@@ -84,7 +84,7 @@ def test_what_is_no_text_is_left_out():
 
 
 def test_an_unknown_role_is_kept():
-    """Somebody else may have said it."""
+    """A conversation may have other speakers."""
     assert turns([("moderator", "Please ask.")]) == [Turn("moderator", "Please ask.", "Moderator: Please ask.")]
 
 
@@ -97,8 +97,8 @@ def test_the_question_is_not_its_own_history():
 SAID_AS_PAIRS = [("user", "red car"), ("assistant", "A roadster")]
 
 
-def test_of_a_long_history_the_ends_are_read():
-    """Of 10,000 items the first 5 and the last 45."""
+def test_both_ends_of_a_long_history_are_read():
+    """10,000 items give the first 5 and the last 45."""
     read = turns([f"User: {n}" for n in range(10_000)])
     assert [int(turn.text) for turn in read] == [*range(5), *range(9_955, 10_000)]
 
@@ -106,15 +106,15 @@ def test_of_a_long_history_the_ends_are_read():
 @pytest.mark.parametrize(
     "history", ["User: red car", b"red car", {"role": "user", "content": "red car"}, 7, {"a", "b"}]
 )
-def test_what_is_no_list_is_an_error(history):
-    """It says what was given and what was wanted."""
+def test_a_history_that_is_not_a_list_is_an_error(history):
+    """The error names the given value and the expected type."""
     with pytest.raises(ConfigurationError, match=r"the history is .* expected a list"):
         turns(history)
 
 
 @pytest.mark.parametrize("item", [7, None, ("a", "b", "c"), (1, "b"), {"txt": "a"}, {"role": "user"}])
 def test_an_item_of_another_form_is_an_error(item):
-    """It says which."""
+    """The error names the item."""
     with pytest.raises(ConfigurationError, match="item 1 of the history is"):
         turns(["User: red car", item])
 

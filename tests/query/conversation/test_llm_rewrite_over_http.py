@@ -34,7 +34,7 @@ def cars():
 
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_over_http(streaming):
-    """The model's question, whole or streamed, sync and async; it was shown the conversation as JSON."""
+    """The model sees the conversation as JSON, and its question is returned, streamed or not, sync and async."""
     with OpenAIServer(WHOLE) as server:
         rewrite = LLMRewrite(server.chat_model(streaming=streaming))
         assert rewrite("and its price?", turns(SAID)).text == WHOLE
@@ -47,24 +47,24 @@ async def test_over_http(streaming):
 
 
 def test_a_question_in_json_and_a_fence_over_http():
-    """What servers put around a question is left out."""
+    """The JSON and the fence around a question are removed."""
     with OpenAIServer(f'```json\n{{"question": "{WHOLE}"}}\n```') as server:
         assert LLMRewrite(server.chat_model())("and its price?", turns(SAID)).text == WHOLE
 
 
 def test_a_model_that_streams_its_thoughts():
-    """What stands between think tags is no part of the question."""
+    """Text between think tags is not part of the question."""
     with OpenAIServer(f"<think>They mean the roadster.</think>\n{WHOLE}") as server:
         assert LLMRewrite(server.chat_model(streaming=True))("and its price?", turns(SAID)).text == WHOLE
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_call_of_a_tool_is_no_question(streaming):
-    """A model that has tools and calls one in place of rewriting is an error."""
+    """A model that calls a tool instead of rewriting is an error."""
 
     @tool
     def price(car: str) -> str:
-        """What a car costs."""
+        """Return the price of a car."""
         return "200"
 
     with OpenAIServer({"car": "roadster"}) as server:
@@ -83,7 +83,7 @@ def test_a_call_of_a_tool_is_no_question(streaming):
     ],
 )
 async def test_called_by_itself_it_raises(reply, error):
-    """The model's own error, a timeout, or what was wrong with the answer."""
+    """The model's own error, a timeout, or the reason why the answer is unusable is raised."""
     with OpenAIServer(reply) as server:
         rewrite = LLMRewrite(server.chat_model(), timeout=0.5 if reply.delay else 10)
         with pytest.raises(error):
@@ -93,7 +93,7 @@ async def test_called_by_itself_it_raises(reply, error):
 
 
 async def test_in_a_retriever(cars):
-    """What the model's question finds, awaited or not."""
+    """The retriever searches for the model's question, in sync and in async calls."""
     with OpenAIServer(WHOLE) as server:
         talk = AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model()), fuse_raw=False)
         for result in (
@@ -107,8 +107,9 @@ async def test_in_a_retriever(cars):
 
 @pytest.mark.parametrize("reply", FAILURES)
 async def test_failures_over_http_leave_the_raw_question(cars, reply):
-    """Errors, broken bodies, refusals, silence and slowness: what the question finds as it was put, and why."""
-    raw = [found.id for found in cars.invoke("what costs 9,000?")]
+    """Errors, broken bodies, refusals, silence and slowness give the results of the user's question, and the reason."""
+    raw = [document.id for document in cars.invoke("what costs 9,000?")]
+    assert raw
     with OpenAIServer(reply) as server:
         rewrite = LLMRewrite(server.chat_model(), timeout=0.5 if reply.delay else 10)
         talk = AdvancedRetriever(cars, expander=rewrite)
@@ -116,26 +117,26 @@ async def test_failures_over_http_leave_the_raw_question(cars, reply):
             talk.retrieve_with_context("what costs 9,000?", SAID),
             await talk.aretrieve_with_context("what costs 9,000?", SAID),
         ):
-            assert [found.id for found in result] == raw
+            assert [document.id for document in result] == raw
             assert result.degraded == ("expander-failed",)
 
 
 def test_the_client_tries_again():
-    """Attempts are the client's own: after a 429 comes the question."""
+    """Retries are left to the client: a second request follows a 429."""
     with OpenAIServer([Reply("slow down", 429), WHOLE]) as server:
         assert LLMRewrite(server.chat_model(max_retries=1))("and its price?", turns(SAID)).text == WHOLE
         assert len(server.requests) == 2
 
 
-def test_without_a_conversation_nothing_is_asked(cars):
-    """A first question is searched for as it is, and no model is waited for."""
+def test_without_a_conversation_no_model_is_called(cars):
+    """A first question is searched unchanged, without waiting for a model."""
     with OpenAIServer(WHOLE) as server:
         AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model())).invoke("What costs 9,000?")
         assert server.requests == []
 
 
 async def test_a_cancelled_caller_is_cancelled():
-    """Cancellation is no failure of the model."""
+    """Cancellation does not count as a failure of the model."""
     with OpenAIServer(Reply(WHOLE, delay=30)) as server:
         task = asyncio.create_task(LLMRewrite(server.chat_model()).acall("and its price?", turns(SAID)))
         while not server.requests:

@@ -12,23 +12,23 @@ EDGES = [Edge("A", "p", "c", 0.9), Edge("A", "q", "c", 0.6), Edge("q", "r", "c",
 
 @pytest.mark.parametrize(("width", "rings"), [(1, [{"p"}, {"s"}]), (2, [{"p", "q"}, {"r", "s"}])])
 def test_width(width, rings):
-    """A beam of 1 never sees what lies behind q."""
+    """A beam of 1 never reaches the chunk behind q."""
     found = by_id(walked(EDGES, Beam(width), HopDecay(), seeds=[("A", 0.9)]))
     assert [{id for id, a in found.items() if a.hops == hop} for hop in (1, 2)] == rings
 
 
 def test_a_wide_beam_is_breadth_first_search():
-    """Nothing is left out."""
+    """A beam wider than every ring leaves nothing out."""
     assert values(walked(EDGES, Beam(99), HopDecay())) == values(walked(EDGES, BFS(), HopDecay()))
 
 
-def test_equals_at_the_edge_of_the_beam_are_told_apart_by_id():
+def test_ties_at_the_edge_of_the_beam_are_broken_by_id():
     """The smaller ids stay, whatever the order of the edges."""
     edges = [Edge("A", id, "c") for id in "zxy"]
     assert set(by_id(walked(edges, Beam(2), HopDecay(), seeds=[("A", 0.9)]))) == {"A", "x", "y"}
 
 
-def test_what_the_beam_leaves_out_is_no_cap():
-    """capped speaks of max_nodes only."""
+def test_candidates_outside_the_beam_do_not_set_capped():
+    """``capped`` reports max_nodes only."""
     assert not walked(EDGES, Beam(1), HopDecay()).capped
     assert walked(EDGES, Beam(2, max_nodes=1), HopDecay(), seeds=[("A", 0.9)]).capped

@@ -19,7 +19,7 @@ ROOT = [("root", math.nan)]
 
 
 def test_it_ends_when_the_best_stay_the_same():
-    """Of two: seen first after A, unchanged after B, C and D; E is never looked into."""
+    """The best two are complete after A and unchanged after B, C and D, so E is never expanded."""
     walk = walked(TREE, BestFirst(k=2), Propagation(), seeds=ROOT, own=OWN)
     found = by_id(walk)
     assert walk.converged
@@ -29,25 +29,25 @@ def test_it_ends_when_the_best_stay_the_same():
 
 
 def test_more_rounds_look_further():
-    """With four, E is looked into and e1 found."""
+    """With four rounds, E is expanded and e1 is reached."""
     found = by_id(walked(TREE, BestFirst(max_rounds=4, k=2), Propagation(), seeds=ROOT, own=OWN))
     assert found["e1"].value == pytest.approx(0.695)
 
 
-def test_what_is_walked_whole_did_not_converge():
-    """The end of the graph is no early end."""
+def test_a_complete_traversal_did_not_converge():
+    """Reaching the end of the graph does not count as convergence."""
     walk = walked(TREE, BestFirst(k=99, max_rounds=99), Propagation(), seeds=ROOT, own=OWN)
     assert (len(walk.reached), walk.converged) == (12, False)
 
 
 def test_it_begins_at_the_best_seeds():
-    """Others are walked on from when something leads to them."""
+    """Other seeds are expanded when an edge leads to them."""
     edges = [Edge("a", "a1", "c"), Edge("b", "b1", "c"), Edge("a1", "c", "c"), Edge("c", "c1", "c")]
     seeds = [("a", 0.9), ("b", 0.8), ("c", 0.7)]
     assert set(by_id(walked(edges, BestFirst(start_k=1), HopDecay(), seeds=seeds))) == {"a", "a1", "b", "c", "c1"}
 
 
 def test_the_cap_takes_the_best_children():
-    """Of five children three."""
+    """Three of five children fit."""
     walk = walked(TREE, BestFirst(max_nodes=3), Propagation(), seeds=ROOT, own=OWN)
     assert ([a.id for a in walk.reached], walk.capped) == (["A", "B", "C", "root"], True)

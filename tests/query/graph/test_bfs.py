@@ -20,18 +20,18 @@ def near(expected):
 
 
 def test_hop_decay():
-    """C is worth what its best edge brings, D what the last edge and the second hop bring."""
+    """C has the value of its best edge, D that of its last edge at two hops."""
     assert values(walked(EDGES, BFS(), PLAIN)) == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135})
 
 
 def test_both_directions():
-    """Z, which leads to A, is found by walking back."""
+    """Z, which has an edge to A, is reached backwards."""
     found = values(walked(EDGES, BFS(direction="both"), PLAIN))
     assert found == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135, "Z": 0.126})
 
 
 def test_back_only():
-    """Inwards there is nothing but Z."""
+    """Only Z is reached along incoming edges."""
     assert values(walked(EDGES, BFS(direction="in"), PLAIN)) == near({"A": 0.93, "B": 0.65, "Z": 0.126})
 
 
@@ -48,7 +48,7 @@ def test_no_seed_bonus():
 
 
 def test_ring_decay():
-    """The better path to C is the one of more energy, by A."""
+    """The path to C with more energy goes through A."""
     found = by_id(walked(EDGES, BFS(), RingDecay()))
     assert (found["C"].value, found["D"].value) == near((0.36, 0.162))
     assert found["D"].path == ("A", "C", "D")
@@ -65,87 +65,87 @@ SCORES = [("s1", 1.0), ("s2", 0.491935)]
 
 
 def test_the_nearest_seed():
-    """x belongs to s2, one edge away, though s1 would be worth more."""
+    """x is assigned to s2, one edge away, although s1 would give it a higher value."""
     found = by_id(walked(TWO_SEEDS, BFS(), DistanceDecay(), seeds=SCORES))
     assert (found["x"].value, found["x"].path) == (near(0.526314), ("s2", "x"))
 
 
 def test_the_best_seed():
-    """x belongs to s1, two edges away."""
+    """x is assigned to s1, two edges away."""
     found = by_id(walked(TWO_SEEDS, BFS(), DistanceDecay(assignment="best"), seeds=SCORES))
     assert (found["x"].value, found["x"].path) == (near(0.810364), ("s1", "m", "x"))
 
 
-def test_of_seeds_as_near_the_better_counts():
-    """One edge from both: the better seed's."""
+def test_the_better_of_two_equally_near_seeds_counts():
+    """Both seeds are one edge away."""
     edges = [Edge("a", "x", "cites"), Edge("b", "x", "cites")]
     found = by_id(walked(edges, BFS(), DistanceDecay(), seeds=[("b", 0.9), ("a", 0.5)]))
     assert found["x"].path == ("b", "x")
 
 
 def test_a_better_seed_behind_a_seed_counts_further_out():
-    """s2 itself is worth more as a seed, and what lies behind it more as s1's: the path goes through s2."""
+    """s2 has a higher value as a seed, and the chunk after it a higher value through s1: its path goes through s2."""
     edges = [Edge("s1", "s2", "cites"), Edge("s2", "x", "cites")]
     found = by_id(walked(edges, BFS(), DistanceDecay(assignment="best"), seeds=[("s1", 1.0), ("s2", 0.85)]))
     assert (found["s2"].path, found["x"].path) == (("s2",), ("s1", "s2", "x"))
     assert (found["s2"].value, found["x"].value) == near((0.7 * 0.85 + 0.3, 0.810364))
 
 
-def test_equal_paths_are_told_apart_by_id():
-    """Two edges of equal weight at an equal hop: the smaller id before."""
+def test_ties_between_paths_are_broken_by_id():
+    """Two edges have equal weights at the same hop; the smaller id wins."""
     edges = [Edge("b", "x", "cites", 0.5), Edge("a", "x", "cites", 0.5)]
     assert by_id(walked(edges, BFS(), PLAIN, seeds=[("b", 0.9), ("a", 0.1)]))["x"].path == ("a", "x")
 
 
-def test_of_equal_values_the_shorter_path_stays():
-    """Energy without decay over weights of 1: the first ring's path is kept."""
+def test_the_shorter_path_wins_ties():
+    """Energy without decay over weights of 1 keeps the path of the first ring."""
     edges = [Edge("a", "x", "cites"), Edge("a", "b", "cites"), Edge("b", "x", "cites")]
     assert by_id(walked(edges, BFS(), RingDecay(decay=1.0), seeds=[("a", 0.5)]))["x"].path == ("a", "x")
 
 
 def test_a_better_path_that_comes_later_counts_on():
-    """x is reached lightly at once and heavily over m; what lies behind x has the heavy path."""
+    """x is reached by a light edge first and by a heavy path through m later; the chunk after x has the heavy path."""
     edges = [Edge("a", "x", "c", 0.1), Edge("a", "m", "c"), Edge("m", "x", "c"), Edge("x", "y", "c")]
     found = by_id(walked(edges, BFS(max_hops=3), Flow(), seeds=[("a", 0.8)]))
     assert found["x"][1:4] == (near(0.8), 2, ("a", "m", "x"))
     assert found["y"][1:4] == (near(0.8), 3, ("a", "m", "x", "y"))
 
 
-def test_a_path_stays_what_it_was():
-    """x is mended on its way over y, but y was reached over the first x: no path holds a chunk twice."""
+def test_a_path_never_repeats_a_chunk():
+    """A better path to x goes through y, but y was reached through x: no path contains a chunk twice."""
     edges = [Edge("a", "x", "c", 0.1), Edge("x", "y", "c"), Edge("y", "x", "c")]
     found = by_id(walked(edges, BFS(max_hops=5), Propagation(), seeds=[("a", 0.1)], own={"x": 0.1, "y": 1.0}))
     assert (found["x"].path, found["y"].path) == (("a", "x"), ("a", "x", "y"))
 
 
 def test_a_seed_that_another_seed_makes_better():
-    """By propagation b is worth .7 as a's neighbour, .5 alone."""
+    """By propagation b has .7 as a's neighbour, and .5 alone."""
     found = by_id(walked([Edge("a", "b", "c")], BFS(), Propagation(), seeds=[("a", 0.9), ("b", 0.5)]))
     assert found["b"][1:] == (near(0.7), 1, ("a", "b"), "a")
 
 
 def test_the_cap_keeps_the_best_and_says_so():
-    """Of three neighbours the two heaviest, and the seed does not count."""
+    """The two heaviest of three neighbours are kept; the seed does not count."""
     edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
     walk = walked(edges, BFS(max_nodes=2), PLAIN, seeds=[("a", 1.0)])
     assert ([a.id for a in walk.reached], walk.capped) == (["a", "y", "z"], True)
 
 
 def test_the_cap_is_filled_ring_by_ring():
-    """The first ring takes its place before the second, however good that is; nothing left out is walked through."""
+    """The first ring takes precedence over the second, however good that is; chunks left out are not expanded."""
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.1), Edge("y", "z", "c")]
     walk = walked(edges, BFS(max_nodes=1), PLAIN, seeds=[("a", 1.0)], own=None)
     assert ([a.id for a in walk.reached], walk.capped) == (["a", "x"], True)
 
 
 def test_a_cap_that_fits_is_none():
-    """Exactly as many as there is room for: not capped."""
+    """A cap equal to the number of chunks does not set ``capped``."""
     walk = walked(EDGES, BFS(max_nodes=2), PLAIN)
     assert ({a.id for a in walk.reached}, walk.capped) == ({"A", "B", "C", "D"}, False)
 
 
 def test_no_hops_and_many():
-    """0 hops are the seeds; 50 go to the end of a line and no further."""
+    """0 hops reach the seeds only; 50 reach the end of a line and no further."""
     line = [Edge(f"{n:02}", f"{n + 1:02}", "next") for n in range(60)]
     assert [a.id for a in walked(line, BFS(max_hops=0), PLAIN, seeds=[("00", 1.0)]).reached] == ["00"]
     far = walked(line, BFS(max_hops=50, max_nodes=99), PLAIN, seeds=[("00", 1.0)])
@@ -153,7 +153,7 @@ def test_no_hops_and_many():
 
 
 def test_the_frontier_is_the_best_of_a_ring():
-    """Both neighbours are reached, and only the heavier one is walked on from."""
+    """Both neighbours are reached, and only the heavier one is expanded."""
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.5), Edge("x", "x2", "c"), Edge("y", "y2", "c")]
     found = by_id(walked(edges, BFS(max_frontier=1), PLAIN, seeds=[("a", 1.0)]))
     assert set(found) == {"a", "x", "y", "x2"}

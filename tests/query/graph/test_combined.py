@@ -1,4 +1,4 @@
-"""Evidence first, then a walk beyond it."""
+"""Evidence one hop away, combined with a traversal beyond it."""
 
 from langchain_hybridgraph.query.graph import BFS, LinkEvidence, WaterCircle
 from langchain_hybridgraph.query.graph.combined import CombinedTraversal
@@ -15,14 +15,14 @@ def walked(traversal, seeds=(("a", 1.0),)):
 
 
 def test_it_goes_as_far_as_the_walk():
-    """The evidence is of one hop; what lies beyond is reached as the other traversal reaches it."""
+    """Evidence reaches one hop; chunks further away are reached by the other traversal."""
     assert set(walked(LinkEvidence())) == {"a", "b"}
     assert set(walked(CombinedTraversal(beyond=WaterCircle(max_hops=3, direction="both")))) == set("abcd")
     assert set(walked(CombinedTraversal(beyond=BFS(max_hops=2, direction="both")))) == set("abc")
 
 
 def test_each_has_the_better_of_both():
-    """A chunk that both reach is worth what the better one says, by its path."""
+    """A chunk that both reach has the higher of both values, and its path."""
     joined, evidence, ring = (
         walked(one) for one in (CombinedTraversal(), LinkEvidence(), WaterCircle(direction="both"))
     )
@@ -30,6 +30,6 @@ def test_each_has_the_better_of_both():
         assert joined[id].value == max(other[id].value for other in (evidence, ring) if id in other)
 
 
-def test_a_seed_does_not_speak_for_itself():
-    """What no edge leads to has no value of the graph, although the walk carries the seed's own score."""
+def test_a_seed_is_no_evidence_for_itself():
+    """A seed without incoming evidence has no graph value, although the traversal carries its score."""
     assert walked(CombinedTraversal(), [("e", 0.9), ("a", 0.5)])["a"].value == 0.0

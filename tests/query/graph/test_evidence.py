@@ -1,4 +1,4 @@
-"""LinkEvidence: what speaks for a chunk, and how much."""
+"""LinkEvidence: kinds of evidence for a chunk, and their weights."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def mentions(entity, *chunks):
 FOUR = mentions("entity:all", "a", "b", "c", "d")
 
 
-def reached(edges, seeds=(("a", 1.0),), **settings):
-    """What speaks for each chunk."""
+def evidence_for(edges, seeds=(("a", 1.0),), **settings):
+    """Return the value and the path of each reached chunk."""
     evidence = LinkEvidence(**settings)
     walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), list(seeds), NoisyOr(), None)
     return {arrived.id: (pytest.approx(arrived.value), arrived.path) for arrived in walk.reached}
@@ -28,63 +28,63 @@ def reached(edges, seeds=(("a", 1.0),), **settings):
 
 def test_a_shared_entity_counts_by_its_rarity_squared():
     """(1/2)² · (.3 + 2 · .05)."""
-    assert reached([*FOUR, *mentions("entity:few", "a", "b")])["b"] == (0.1, ("a", "b"))
+    assert evidence_for([*FOUR, *mentions("entity:few", "a", "b")])["b"] == (0.1, ("a", "b"))
 
 
-def test_what_everybody_mentions_speaks_for_nobody():
-    """So nobody is reached over it."""
-    assert reached(FOUR) == {"a": (0.0, ("a",))}
+def test_a_name_in_every_chunk_is_no_evidence():
+    """No chunk is reached through it."""
+    assert evidence_for(FOUR) == {"a": (0.0, ("a",))}
 
 
 def test_a_link_counts_by_its_weight():
     """.4 · .5."""
-    assert reached([*FOUR, Edge("a", "c", "cites", 0.5)])["c"] == (0.2, ("a", "c"))
+    assert evidence_for([*FOUR, Edge("a", "c", "cites", 0.5)])["c"] == (0.2, ("a", "c"))
 
 
 def test_many_links_share():
-    """Over the fourth root of two."""
-    assert reached([*FOUR, Edge("a", "b", "cites"), Edge("a", "c", "cites")])["c"] == (0.4 * 2**-0.25, ("a", "c"))
+    """The weight of a link is divided by the fourth root of two."""
+    assert evidence_for([*FOUR, Edge("a", "b", "cites"), Edge("a", "c", "cites")])["c"] == (0.4 * 2**-0.25, ("a", "c"))
 
 
 def test_a_title_that_a_seed_names_counts_by_its_rarity():
     """A names B's title, which two chunks mention: 1/2 for the title, joined with .1 for the shared name."""
     edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
-    assert reached(edges)["b"] == (1 - 0.5 * 0.9, ("a", "b"))
+    assert evidence_for(edges)["b"] == (1 - 0.5 * 0.9, ("a", "b"))
 
 
 def test_a_lesser_seed_counts_in_proportion():
     """A has half of d's score."""
-    assert reached([*FOUR, Edge("a", "c", "cites", 0.5)], [("d", 0.8), ("a", 0.4)])["c"] == (0.1, ("a", "c"))
+    assert evidence_for([*FOUR, Edge("a", "c", "cites", 0.5)], [("d", 0.8), ("a", 0.4)])["c"] == (0.1, ("a", "c"))
 
 
 def test_a_title_in_the_question_needs_no_seed():
     """.7 · 1/2; the path begins where it ends."""
     edges = [*FOUR, *mentions("entity:b", "b", "c"), *mentions("title:b", "b")]
-    assert reached(edges, question=Question(["b"]))["b"] == (0.35, ("b",))
+    assert evidence_for(edges, question=Question(["b"]))["b"] == (0.35, ("b",))
 
 
-def test_what_covers_the_rest_of_the_question_counts_more():
-    """B has half of the question that the seeds leave open: (1/2)² · (.3 + 2 · .5)."""
+def test_a_chunk_with_the_rest_of_the_question_counts_more():
+    """B covers half of the words that the seeds leave uncovered: (1/2)² · (.3 + 2 · .5)."""
     question = Question(covered=lambda ids: dict.fromkeys(ids, 0.5))
-    assert reached([*FOUR, *mentions("entity:few", "a", "b")], question=question)["b"] == (0.325, ("a", "b"))
+    assert evidence_for([*FOUR, *mentions("entity:few", "a", "b")], question=question)["b"] == (0.325, ("a", "b"))
 
 
 def test_a_seed_has_the_path_from_the_seed_that_lifts_it():
-    """A's link speaks for B, B's for A with half of that: each says which."""
-    found = reached([*FOUR, Edge("a", "b", "cites", 0.5)], [("a", 0.8), ("b", 0.4), ("d", 0.2)])
+    """A's link is evidence for B, and B's link, with half the score, for A; each path shows it."""
+    found = evidence_for([*FOUR, Edge("a", "b", "cites", 0.5)], [("a", 0.8), ("b", 0.4), ("d", 0.2)])
     assert found == {"b": (0.2, ("a", "b")), "a": (0.1, ("b", "a")), "d": (0.0, ("d",))}
 
 
-def test_a_seed_stays_a_seed_where_the_score_is_the_walks():
-    """A score that takes the place of the search's own gives a seed what a seed has."""
+def test_a_seed_keeps_its_value_if_the_traversal_sets_the_score():
+    """A score that replaces the search's own gives a seed the value of a seed."""
     evidence = LinkEvidence()
     graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).scoped_graph(Scope(), evidence.ways)
     walk = evidence.walk(graph, [("a", 0.8), ("b", 0.4)], HopDecay(), None)
     assert [(arrived.path, round(arrived.value, 6)) for arrived in walk.reached] == [(("a",), 0.86), (("b",), 0.58)]
 
 
-def test_what_the_question_names_has_no_seed():
-    """No seed leads to it, so it has none, and its path is its own id."""
+def test_a_chunk_named_by_the_question_has_no_seed():
+    """No seed leads to it, so its path is its own id."""
     evidence = LinkEvidence().asked(Question(("b",)))
     edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
     walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), [("d", 1.0)], NoisyOr(), None)

@@ -1,4 +1,4 @@
-"""What is made of a walk: which of what was found and what was reached comes first, with which score and parts."""
+"""Merging of candidates and reached chunks: their order, scores and parts."""
 
 import pytest
 from hypothesis import given
@@ -24,8 +24,8 @@ def arrived(id, value, *, hops=1):
     return ReachedChunk(id, value, hops, path, path[0])
 
 
-def test_what_was_reached_has_the_score_of_the_walk():
-    """The seed keeps what it has for being one, the rest is the graph's; what was not reached counts its own."""
+def test_a_reached_chunk_has_the_score_of_the_traversal():
+    """A seed keeps its own part, the rest comes from the graph; unreached candidates keep their scores."""
     own = found(s=0.9, far=0.8)
     fused = WALK.fused(own, {"s": 0.9, "far": 0.5}, [arrived("s", 0.93, hops=0), arrived("new", 0.6)])
     assert [(one.id, one.score) for one in fused] == [("s", 0.93), ("new", 0.6), ("far", pytest.approx(0.35))]
@@ -35,7 +35,7 @@ def test_what_was_reached_has_the_score_of_the_walk():
 
 
 @pytest.mark.parametrize("score", [HopDecay(), NoisyOr()])
-def test_only_what_the_walk_reached_may_come_back(score):
+def test_only_reached_chunks_may_be_returned(score):
     """With candidates="reached" a hit that is neither a seed nor reached is left out."""
     walk = Expansion(BFS(), score, candidates="reached")
     own = found(s=0.9, far=0.8, a=0.2)
@@ -56,7 +56,7 @@ def test_an_unknown_value_of_candidates_is_refused():
 
 
 def test_a_mixed_score_only_lifts():
-    """Evidence beside the search's own score, measured by the best of the search."""
+    """Evidence is added to the search's own score, relative to the best of the search."""
     walk = Expansion(BFS(), NoisyOr())
     own = found(a=0.8, b=0.4)
     fused = walk.fused(own, {"a": 0.8, "b": 0.4}, [arrived("b", 0.5)])
@@ -64,7 +64,7 @@ def test_a_mixed_score_only_lifts():
 
 
 def test_a_cosine_is_held_between_0_and_1_and_a_score_is_as_the_fusion_gives_it():
-    """What a seed counts: its cosine where that is known."""
+    """The strength of a seed is its cosine, if that is known."""
     own = found(a=0.5, b=7.0)
     assert WALK.strengths(own, ["c"], {"a": -0.2, "c": 1.1}) == {"a": 0.0, "b": 7.0, "c": 1.0}
 

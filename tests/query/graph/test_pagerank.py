@@ -1,4 +1,4 @@
-"""PageRank: equal to networkx where its bound does not bite, and bounded where it does."""
+"""PageRank: equal to networkx within its bounds."""
 
 import networkx as nx
 import pytest
@@ -20,12 +20,12 @@ def exact(damping=0.5, **settings):
 
 
 def test_mass_over_one_edge():
-    """Half of the seed's mass goes on: 1 to .5."""
+    """Half of the seed's mass follows the edge: 1 becomes .5."""
     assert values(walked([Edge("a", "b", "c")], exact(), Flow(), seeds=[("a", 0.8)])) == {"a": 1.0, "b": 0.5}
 
 
 def test_mass_is_shared_by_weight():
-    """Three quarters of it go over the edge of three quarters of the weight."""
+    """Three quarters of the mass follow the edge with three quarters of the weight."""
     edges = [Edge("a", "b", "c", 0.9), Edge("a", "c", "c", 0.3)]
     found = values(walked(edges, exact(), Flow(), seeds=[("a", 0.8)]))
     assert found == pytest.approx({"a": 1.0, "b": 0.375, "c": 0.125})
@@ -37,7 +37,7 @@ def test_seeds_send_by_their_scores():
 
 
 def test_a_rare_entity_passes_more():
-    """Both are mentioned alike; the one that few mention leads to the better neighbour."""
+    """The weights are equal; the entity with fewer mentions leads to the better neighbour."""
     edges = [Edge("a", "entity:rare", MENTIONS), Edge("r", "entity:rare", MENTIONS)]
     edges += [Edge(id, "entity:common", MENTIONS) for id in "abcdefg"]
     flat = values(walked(edges, exact(), Flow(), seeds=[("a", 1.0)]))
@@ -46,26 +46,26 @@ def test_a_rare_entity_passes_more():
 
 
 def test_a_hub_passes_on_less():
-    """A chunk of eight edges passes on half of its mass when four are allowed."""
+    """A chunk with eight edges passes on half of its mass if four are allowed."""
     edges = [Edge("a", str(n), "c") for n in range(8)]
     found = values(walked(edges, PersonalizedPageRank(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
     assert found["0"] == pytest.approx(0.5 * 0.5 / 8)
 
 
 def test_the_path_is_that_of_the_largest_mass():
-    """Over one heavy edge and on, rather than over a light one at once."""
+    """Two heavy edges are preferred to one light edge."""
     edges = [Edge("a", "x", "c", 0.1), Edge("a", "m", "c", 1.0), Edge("m", "x", "c", 1.0)]
     assert by_id(walked(edges, exact(0.8), Flow(), seeds=[("a", 1.0)]))["x"].path == ("a", "m", "x")
 
 
-def test_equal_masses_are_told_apart_by_id():
-    """Two ways of equal mass: the smaller id before."""
+def test_ties_between_masses_are_broken_by_id():
+    """Two paths have equal mass; the smaller id wins."""
     edges = [Edge("s", "b", "c"), Edge("s", "a", "c"), Edge("b", "x", "c"), Edge("a", "x", "c")]
     assert by_id(walked(edges, exact(), Flow(), seeds=[("s", 1.0)]))["x"].path == ("s", "a", "x")
 
 
-def test_what_a_score_is_told():
-    """Hops and weights are those from chunk to chunk: an entity's are multiplied; came is the value before."""
+def test_the_features_that_a_score_receives():
+    """Hops and weights are those between chunks: the weights of an entity are multiplied; came is the value before."""
     told = {}
 
     def listening(reached):
@@ -86,7 +86,7 @@ def test_a_value_follows_the_path():
 
 
 def test_an_entity_as_a_seed():
-    """Walks begin at it, paths at the chunks that mention it, and it is not reached itself."""
+    """Traversal begins at the entity, paths at the chunks that mention it; the entity itself is not returned."""
     edges = [Edge("a", "entity:x", MENTIONS), Edge("a", "b", "cites")]
     found = walked(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).reached
     assert [(a.id, round(a.value, 6), a.path, a.seed) for a in found] == [
@@ -95,8 +95,8 @@ def test_an_entity_as_a_seed():
     ]
 
 
-def test_a_bound_that_bites_says_so():
-    """Nothing behind what is too much to look at, and capped."""
+def test_an_exceeded_bound_is_reported():
+    """Chunks behind the bound are not reached, and ``capped`` is set."""
     edges = [Edge("a", "b", "c"), *(Edge("b", str(n), "c") for n in range(50))]
     walk = walked(edges, PersonalizedPageRank(max_touched=10), Flow(), seeds=[("a", 1.0)])
     assert ([a.id for a in walk.reached], walk.capped) == (["a", "b"], True)
@@ -104,14 +104,14 @@ def test_a_bound_that_bites_says_so():
 
 
 def test_more_chunks_than_are_given_back_are_no_cap():
-    """max_nodes takes the heaviest, and the walk was whole."""
+    """max_nodes keeps the heaviest chunks of a complete traversal, and ``capped`` is not set."""
     edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
     walk = walked(edges, PersonalizedPageRank(max_nodes=2), Flow(), seeds=[("a", 1.0)])
     assert ([a.id for a in walk.reached], walk.capped) == (["a", "y", "z"], False)
 
 
-def test_only_edges_near_the_seeds_are_asked_for():
-    """On a long line the links of what has too little mass are never looked at."""
+def test_only_edges_near_the_seeds_are_read():
+    """On a long line, the edges of chunks with too little mass are never read."""
     asked = []
 
     class Listening:
@@ -138,8 +138,8 @@ def test_only_edges_near_the_seeds_are_asked_for():
     st.sampled_from(["out", "in", "both"]),
     st.sampled_from([0.2, 0.5, 0.85]),
 )
-def test_it_is_that_of_networkx(drawn, mentions, seeds, direction, damping):
-    """In proportion to the largest chunk's, over chunks and entities, for what the mass comes to."""
+def test_masses_equal_those_of_networkx(drawn, mentions, seeds, direction, damping):
+    """Masses relative to the largest chunk's are equal, over chunks and entities."""
     edges = list({(a, b): Edge(a, b, "c", weight) for a, b, weight in drawn if a != b}.values())
     mentions = list({(a, e): Edge(a, e, MENTIONS, weight) for a, e, weight in mentions}.values())
     graph = nx.DiGraph()

@@ -1,4 +1,4 @@
-"""WaterCircle: rings, as far as the energy reaches."""
+"""WaterCircle: rings with decreasing energy."""
 
 import pytest
 from hypothesis import given
@@ -23,12 +23,12 @@ def test_too_little_energy_is_not_reached():
 
 
 def test_a_weak_seed_stays():
-    """Below min_energy, it reaches nothing and is there."""
+    """A seed below min_energy is returned and reaches nothing."""
     found = values(walked(EDGES, WaterCircle(), Flow(), seeds=[("A", 0.01)]))
     assert found == {"A": 0.01}
 
 
-def test_no_more_rings_than_asked_for():
+def test_no_more_rings_than_requested():
     """max_hops 1 ends at C."""
     assert set(values(walked(EDGES, WaterCircle(1), Flow()))) == {"A", "B", "C"}
 
@@ -40,8 +40,8 @@ NODES = "abcdef"
     st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.floats(0.1, 1.0)), max_size=15),
     st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1.0), min_size=1, max_size=2),
 )
-def test_rings_and_ring_decay_are_one_number(drawn, seeds):
-    """WaterCircle's flow is RingDecay over breadth-first search, without what is worth nothing there."""
+def test_rings_equal_ring_decay(drawn, seeds):
+    """WaterCircle's flow equals RingDecay over breadth-first search, without chunks of value 0."""
     edges = [Edge(a, b, "c", weight) for a, b, weight in drawn if a != b]
     flow = values(walked(edges, WaterCircle(), Flow(), seeds=list(seeds.items())))
     ring = values(walked(edges, BFS(3), RingDecay(), seeds=list(seeds.items())))

@@ -1,4 +1,4 @@
-"""What a path is worth: the formulas, their pins, and what users may give."""
+"""Values of paths: formulas with literal results, and scores that users pass."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_hop_decay_of_an_expanded_chunk():
 
 
 def test_hop_decay_of_seeds():
-    """A seed has its own part and the whole of the graph's; without the bonus its own alone."""
+    """A seed has its own part and the full part of the graph; without the bonus only its own."""
     assert values(HopDecay(), own=[0.9, 0.5]) == near(0.93, 0.65)
     assert values(HopDecay(seed_bonus=False), own=[0.9, 0.5]) == near(0.63, 0.35)
 
@@ -61,7 +61,7 @@ def test_hop_decay_without_the_similarity_of_expanded_chunks():
     assert values(HopDecay(score_expanded=False), hops=[0, 1], came=[NAN, 0.9], own=0.5) == near(0.65, 0.21)
 
 
-def test_unknown_similarity_counts_as_none():
+def test_unknown_similarity_counts_as_0():
     """NaN is 0 in HopDecay."""
     assert values(HopDecay(), hops=1, own=NAN) == near(0.21)
 
@@ -88,7 +88,7 @@ def test_distance_decay_without_any_seed_score():
 
 
 def test_propagation():
-    """.5 · .8 + .5 · .6 = .7; a root passes its own on."""
+    """.5 · .8 + .5 · .6 = .7; a root passes on its own score."""
     assert values(Propagation(), hops=1, own=0.8, came=0.6) == near(0.7)
     assert values(Propagation(), own=0.8) == near(0.8)
 
@@ -101,22 +101,22 @@ def test_propagation_after_a_root_without_a_score():
 
 
 def test_ring_decay():
-    """.9 · .8 · .5 = .36, .9 · .72 · .25 = .162; less than min_energy is nothing, except for a seed."""
+    """.9 · .8 · .5 = .36, .9 · .72 · .25 = .162; less than min_energy is 0, except for a seed."""
     assert values(RingDecay(), seed=0.9, hops=[1, 2], product=[0.8, 0.72]) == near(0.36, 0.162)
     assert values(RingDecay(), seed=[0.04, 0.09], hops=[0, 1]) == near(0.04, 0.0)
 
 
-def test_flow_is_what_was_carried():
-    """Flow gives it back as it is."""
+def test_flow_is_the_carried_value():
+    """Flow returns it unchanged."""
     assert values(Flow(), flow=[0.2, 1.0]) == [0.2, 1.0]
 
 
 def test_any_callable_is_a_score():
-    """A callable over arrays is asked once, and kept between 0 and 1."""
+    """A callable over arrays is called once; its values are clipped to [0, 1]."""
     assert values(lambda r: r.seed - 0.5 * r.hops, hops=[0, 1, 3]) == [1.0, 0.5, 0.0]
 
 
-def test_a_callable_over_numbers_is_asked_per_path():
+def test_a_callable_over_numbers_is_called_per_path():
     """``if`` and ``max`` do not work on arrays."""
 
     def by_hand(path):
@@ -126,30 +126,30 @@ def test_a_callable_over_numbers_is_asked_per_path():
 
 
 def test_a_constant_is_a_score():
-    """One number is that of every path."""
+    """A single number is the value of every path."""
     assert values(lambda r: 0.5, hops=[0, 1]) == [0.5, 0.5]
 
 
 @pytest.mark.parametrize("score", [lambda r: r.seed * NAN, lambda r: np.ones(7)])
 def test_a_score_that_gives_no_number_per_path_is_refused(score):
-    """NaN and another length raise."""
+    """NaN and results of another length raise."""
     with pytest.raises(ConfigurationError):
         values(score, hops=[0, 1], own=0.5)
 
 
-def test_a_similarity_that_nobody_knows_speaks_for_nothing():
-    """A callable that looks at it gives 0 then."""
+def test_an_unknown_similarity_adds_nothing():
+    """A callable that reads it gives 0."""
     assert values(lambda r: r.own, hops=[0, 1], own=[0.5, NAN]) == [0.5, 0.0]
 
 
 def test_an_error_of_a_callable_is_its_own():
-    """What a callable raises is not hidden."""
+    """The error that a callable raises is not replaced."""
     with pytest.raises(TypeError, match="mine"):
         values(lambda r: (_ for _ in ()).throw(TypeError("mine")))
 
 
-def test_a_callable_without_words_counts_as_most_careful():
-    """It looks at similarities and chooses by value."""
+def test_a_callable_without_attributes_has_careful_defaults():
+    """It needs similarities and chooses by value."""
     assert (needs_own(lambda r: 1.0), chosen_by(lambda r: 1.0)) == (True, "value")
 
 
@@ -172,7 +172,7 @@ def test_a_callable_without_words_counts_as_most_careful():
     ],
 )
 def test_unusable_parameters_are_refused(make):
-    """Each says what it was given."""
+    """Each error names the given value."""
     with pytest.raises(ConfigurationError, match=r" must be .*, got "):
         make()
 
@@ -186,14 +186,14 @@ def test_a_score_has_a_form_and_comes_back_from_it(name):
 
 
 @pytest.mark.parametrize("form", ["pagerank", {"type": "flow", "alpha": 1}, {"alpha": 1}, 3, None])
-def test_forms_that_say_nothing_are_refused(form):
-    """Unknown names and parameters are named."""
+def test_unknown_forms_are_refused(form):
+    """The error names unknown names and parameters."""
     with pytest.raises(ConfigurationError):
         graph_score_from(form)
 
 
 def test_a_callable_has_no_form():
-    """What is no score of ours cannot be written down."""
+    """Only scores of this package can be written as settings."""
     with pytest.raises(ConfigurationError):
         graph_score_form(max)
 
@@ -207,8 +207,8 @@ SHARES = st.floats(0, 1)
     ),
     st.lists(st.tuples(SHARES, st.integers(0, 60), SHARES, SHARES, SHARES, SHARES), min_size=1, max_size=9),
 )
-def test_values_lie_between_0_and_1(score, drawn):
-    """Whatever is known of a path."""
+def test_values_are_between_0_and_1(score, drawn):
+    """Every combination of known features gives such a value."""
     seed, hops, weight, product, came, own = (np.array(column) for column in zip(*drawn, strict=True))
     reached = PathFeatures(seed, seed.max(), hops, weight, product, np.where(hops == 0, NAN, came), own, product * seed)
     raw = score(reached)

@@ -1,4 +1,4 @@
-"""What holds for every traversal."""
+"""Properties of every traversal."""
 
 import math
 from dataclasses import replace
@@ -34,15 +34,15 @@ names = {"ids": lambda each: type(each).__name__}
 @pytest.mark.parametrize("traversal", ALL, **names)
 @pytest.mark.parametrize("score", SCORES, **names)
 def test_every_traversal_goes_with_every_score(traversal, score):
-    """The chain from A is found, each path says how, and the seeds are there."""
+    """The chain from A is found, each path explains how, and the seeds are included."""
     found = by_id(walked(EDGES, traversal, score, own={"C": 0.4, "D": 0.3}))
     assert {"A", "B", "C", "D"} == set(found)
     assert found["D"].path in {("A", "C", "D"), ("B", "C", "D")}
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
-def test_a_graph_of_nothing(traversal):
-    """Without edges the seeds are what is reached."""
+def test_an_empty_graph(traversal):
+    """Only the seeds are reached."""
     assert [(a.id, a.hops, a.path) for a in walked([], traversal, HopDecay()).reached] == [
         ("A", 0, ("A",)),
         ("B", 0, ("B",)),
@@ -51,14 +51,14 @@ def test_a_graph_of_nothing(traversal):
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_no_seeds(traversal):
-    """Nothing is reached from nothing, with and without a vector to compare with."""
+    """Nothing is reached, with and without a vector to compare with."""
     assert walked(EDGES, traversal, HopDecay(), seeds=[]).reached == ()
     assert walked(EDGES, traversal, HopDecay(), seeds=[], own={"C": 0.4}).reached == ()
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_seed_that_is_not_in_the_graph_stays(traversal):
-    """It has its own value, and no path beyond itself."""
+    """It has its own value, and its path is its own id."""
     found = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
     assert found["nowhere"][1:] == (pytest.approx(0.93), 0, ("nowhere",), "nowhere")
     assert found["C"].path == ("B", "C")
@@ -66,14 +66,14 @@ def test_a_seed_that_is_not_in_the_graph_stays(traversal):
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_seed_that_is_named_twice_counts_once(traversal):
-    """At its first place."""
+    """Its first occurrence counts."""
     found = walked([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).reached
     assert [a.id for a in found] == ["A"]
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_seeds_without_any_score(traversal):
-    """Scores of 0 and unknown ones are no reason to fail."""
+    """Scores of 0 and unknown scores do not fail."""
     found = by_id(walked(EDGES, traversal, Propagation(), seeds=[("A", 0.0), ("B", math.nan)], own={"C": 0.4}))
     assert found["B"].value == 0.0
 
@@ -94,7 +94,7 @@ def star():
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_star_of_100_000(star, traversal):
-    """The cap holds and the smallest ids win ties; for WaterCircle too little of the hub's energy comes to each."""
+    """The cap holds and the smallest ids win ties; in WaterCircle too little energy reaches each neighbour."""
     graph = star.scoped_graph(Scope(), traversal.ways)
     walk = traversal.walk(graph, [("hub", 1.0)], HopDecay(score_expanded=False), None)
     expanded = [a.id for a in walk.reached[1:]]
@@ -104,7 +104,7 @@ def test_a_star_of_100_000(star, traversal):
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_an_entity_is_no_stop_of_its_own(traversal):
-    """chunk → entity → chunk is one hop, and paths list chunks only."""
+    """chunk → entity → chunk is one hop, and paths contain chunks only."""
     edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     found = walked(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).reached
     assert [(a.id, a.hops, a.path) for a in found] == [("a", 0, ("a",)), ("b", 1, ("a", "b"))]
@@ -112,14 +112,14 @@ def test_an_entity_is_no_stop_of_its_own(traversal):
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_similarity_below_0_counts_as_0(traversal):
-    """A cosine of −1 takes nothing away."""
+    """A cosine of −1 subtracts nothing."""
     found = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("B", 0.5)], own={"C": -1.0, "D": -1.0}))
     assert (found["C"].value, found["D"].value) == pytest.approx((0.21, 0.135))
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_ways_are_those_of_the_traversal(traversal):
-    """Direction, relations and weight reach the graph."""
+    """The graph receives direction, relations and minimum weight."""
     changed = type(traversal)(direction="in", relations=["cites"], min_weight=0.3, hub_degree=None)
     assert changed.ways == EdgeFilter("in", frozenset({"cites"}), 0.3, None)
     assert traversal.ways == EdgeFilter()
@@ -137,8 +137,8 @@ def test_a_traversal_has_a_form_and_comes_back_from_it(name):
 @pytest.mark.parametrize(
     "form", ["dfs", {"type": "bfs", "width": 3}, {"max_hops": 2}, {"type": "bfs", "max_hops": -1}, BFS, 7, None]
 )
-def test_forms_that_say_nothing_are_refused(form):
-    """Unknown names, parameters and values are named."""
+def test_unknown_forms_are_refused(form):
+    """The error names unknown names, parameters and values."""
     with pytest.raises(ConfigurationError):
         traversal_from(form)
 
@@ -169,7 +169,7 @@ def test_forms_that_say_nothing_are_refused(form):
     ],
 )
 def test_unusable_parameters_are_refused(make):
-    """Each says what it was given."""
+    """Each error names the given value."""
     with pytest.raises(ConfigurationError, match=r" (is|got) "):
         make()
 
@@ -186,8 +186,8 @@ NODES = "abcdefg"
     st.dictionaries(st.sampled_from(NODES), st.floats(-1, 1)),
     st.integers(0, 4),
 )
-def test_what_always_holds(traversal, score, direction, drawn, seeds, own, max_nodes):  # noqa: PLR0917 - all drawn
-    """Values lie in [0, 1] and in order, paths are simple walks over edges from their seed, and the cap holds."""
+def test_invariants(traversal, score, direction, drawn, seeds, own, max_nodes):  # noqa: PLR0917 - all drawn
+    """Values are in [0, 1] and in order, paths are simple and follow edges from their seed, and the cap holds."""
     edges = [Edge(a, b, "cites", weight) for a, b, weight in drawn if a != b]
     traversal = replace(traversal, direction=direction, max_nodes=max_nodes)
     reached = walked(edges, traversal, score, seeds=list(seeds.items()), own=own).reached
@@ -219,8 +219,8 @@ some_arcs = st.dictionaries(
 
 
 @given(st.sampled_from(FAR), some_arcs, st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1), min_size=1))
-def test_all_is_reached_that_networkx_can_reach(traversal, arcs, seeds):
-    """Where no cap holds a walk back, it comes to the seeds, to all that paths from them lead to, and nowhere else."""
+def test_reached_chunks_are_those_of_networkx(traversal, arcs, seeds):
+    """Without caps, exactly the seeds and the chunks that paths from them lead to are reached."""
     graph = nx.DiGraph(list(arcs))
     there = seeds.keys() | {node for seed in seeds if seed in graph for node in nx.descendants(graph, seed)}
     edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
@@ -229,7 +229,7 @@ def test_all_is_reached_that_networkx_can_reach(traversal, arcs, seeds):
 
 @given(some_arcs, st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1), min_size=1))
 def test_the_energy_is_that_of_the_lightest_path_of_networkx(arcs, seeds):
-    """WaterCircle's energy at a chunk: seed · weights · decay^hops of the best path, a shortest one over logarithms."""
+    """WaterCircle's energy at a chunk is seed · weights · decay^hops of the best path, the shortest over logarithms."""
     graph = nx.DiGraph()
     graph.add_nodes_from(seeds)
     graph.add_weighted_edges_from((*ends, -math.log(weight * 0.5)) for ends, weight in arcs.items())

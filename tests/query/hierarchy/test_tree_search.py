@@ -1,4 +1,4 @@
-"""Walking down a tree from the best directory: the numbers of the specification, loops, thresholds."""
+"""Best-first search of a tree: literal values, loops, thresholds."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def walked(below, own, *, roots=("root",), starts=(), ways_of=None, judged=None,
 
 
 def test_it_ends_when_the_best_stay_the_same():
-    """SPEC's tree: of two, seen first after the root, changed by A, unchanged after B, C and D; E is never opened."""
+    """The best two are complete after the root, changed by A and unchanged after B, C and D, so E is never opened."""
     walk, values, levels = walked(TREE, OWN, k=2)
     assert (walk.converged, walk.opened) == (True, 5)
     assert levels == [list("ABCDE"), ["a1", "a2"], ["b1"], ["c1"], ["d1"]]
@@ -59,15 +59,15 @@ def test_a_child_has_half_of_its_directory():
     assert values["a"] == pytest.approx(0.7, abs=1e-6)
 
 
-def test_a_root_that_was_not_found_passes_own_through():
-    """Below a root without a score, own is the value; below one that was found it is mixed."""
+def test_below_a_root_without_a_score_own_is_the_value():
+    """Below a root with a score, both are mixed."""
     _, unknown, _ = walked({"root": "A"}, {"A": 0.8}, k=2)
     _, found, _ = walked({"root": "A"}, {"A": 0.8, "root": 0.4}, starts=["root"], k=2)
     assert (unknown, found) == ({"A": 0.8}, {"A": pytest.approx(0.6), "root": 0.4})
 
 
-def test_a_directory_of_unknown_worth_passes_own_through_and_comes_last():
-    """It is opened after all that are known, and its children are judged as roots are."""
+def test_a_directory_without_a_score_is_opened_last():
+    """Its children are scored as children of a root are."""
     below = {"root": ["known", "unknown"], "known": ["k"], "unknown": ["u"]}
     own = {"known": 0.2, "k": 0.5, "u": 0.9}
     _, values, levels = walked(below, own, ways_of={"unknown": np.nan}, judged={"unknown"}, k=5)
@@ -76,13 +76,13 @@ def test_a_directory_of_unknown_worth_passes_own_through_and_comes_last():
 
 
 def test_more_rounds_look_further():
-    """With four, E is opened: .5 · .99 + .5 · .4."""
+    """With four rounds, E is opened: .5 · .99 + .5 · .4."""
     _, values, _ = walked(TREE, OWN, k=2, max_rounds=4)
     assert values["e1"] == pytest.approx(0.695)
 
 
-def test_with_fewer_than_are_wanted_it_goes_on():
-    """Nothing changes after A, but two of three are no answer yet."""
+def test_the_search_continues_until_k_nodes_are_reached():
+    """Nothing changes after A, but only two of three nodes are reached yet."""
     below = {"root": "ABCDEF", "A": ["a"]} | {name: [name.lower()] for name in "BCDEF"}
     own = {"A": 0.9, "a": 0.9} | dict.fromkeys("BCDEF", 0.5) | {"f": 0.5}
     _, values, _ = walked(below, own, judged=set("ABCDEF"), k=2, threshold=0.3)
@@ -90,7 +90,7 @@ def test_with_fewer_than_are_wanted_it_goes_on():
 
 
 def test_starts_come_before_the_root():
-    """A start has its own score; the root's other children are looked at when it is through."""
+    """A start has its own score; the root's other children are read after it."""
     _, values, levels = walked(TREE, OWN, starts=["E"], k=20)
     assert levels[0] == ["e1"]
     assert values["E"] == 0.4
@@ -104,51 +104,51 @@ def test_a_tree_with_a_loop_ends():
 
 
 def test_a_node_in_itself():
-    """It is no child of its own."""
+    """A node is not a child of its own."""
     walk, _, _ = walked({"root": ["root"]}, {"root": 0.5}, k=1)
     assert walk.opened == 1
 
 
 def test_the_threshold_is_strict():
-    """A value of exactly the threshold is out; what it leads to is not, if it is above."""
+    """A node with exactly the threshold is left out; its descendants above the threshold are returned."""
     _, values, _ = walked({"root": "AB", "A": ["a"]}, {"A": 0.5, "B": 0.6, "a": 1.0}, k=5, threshold=0.5)
     assert values == {"B": 0.6, "a": 0.75}
 
 
-def test_where_nothing_can_be_above_the_threshold_is_not_looked():
+def test_directories_that_cannot_reach_the_threshold_are_skipped():
     """.5 · 1 + .5 · .5 is exactly .75."""
     _, _, levels = walked({"root": "A", "A": ["a"]}, {"A": 0.5, "a": 1.0}, k=5, threshold=0.75)
     assert levels == [["A"]]
 
 
-def test_what_is_worth_nothing_is_left_out():
+def test_nodes_of_value_0_are_left_out():
     """By default the threshold is 0, and 0 is not above it."""
     _, values, _ = walked({"root": "AB"}, {"A": 0.0, "B": 0.1}, k=5)
     assert set(values) == {"B"}
 
 
 @pytest.mark.parametrize(("k", "width"), [(1, 20), (10, 20), (11, 22), (100, 200)])
-def test_of_a_directory_the_best_children_count(k, width):
-    """max(2 k, 20) of them."""
+def test_only_the_best_children_of_a_directory_count(k, width):
+    """max(2 k, 20) of them are used."""
     names = [f"n{place:04}" for place in range(1_000)]
     _, values, _ = walked({"root": names}, {name: 1 - place / 2_000 for place, name in enumerate(names)}, k=k)
     assert list(values) == names[:width]
 
 
 def test_ties_go_by_name():
-    """Equal values are in the order of their names."""
+    """Equal values are ordered by name."""
     _, values, _ = walked({"root": "DBCA"}, dict.fromkeys("ABCD", 0.5), k=4)
     assert list(values) == list("ABCD")
 
 
-def test_what_leads_nowhere_is_not_looked_into():
-    """Nothing stands in b: it is an answer, and no round."""
+def test_leaves_are_not_opened():
+    """b has no children: it is a result, and does not take a round."""
     walk, values, levels = walked({"root": "ab", "a": "c"}, {"a": 0.5, "b": 0.9, "c": 0.5}, leaves="bc", k=5)
     assert (walk.opened, set(values), levels) == (2, set("abc"), [["a", "b"], ["c"]])
 
 
 def test_a_level_at_some_places():
-    """All that is said of these nodes, in the order that was asked for."""
+    """All columns of these nodes are returned, in the requested order."""
     level = ScoredLevel(
         np.array([7, 8, 9]), list("abc"), *np.array([[0.1, 0.2, 0.3], [0.4, 0.1, np.nan]]), *np.eye(3)[:2]
     )
@@ -158,25 +158,26 @@ def test_a_level_at_some_places():
 
 
 def test_an_empty_directory_is_no_round():
-    """It leads nowhere, and nothing is judged."""
+    """No node is reached, and none is scored."""
     walk, values, levels = walked({"root": []}, {}, k=3)
     assert (walk.opened, values, levels) == (0, {}, [])
 
 
 @given(st.dictionaries(st.sampled_from([*OWN]), st.floats(0, 1)), st.floats(0, 1), st.integers(1, 5))
-def test_values_lie_between_own_and_the_directory(own, alpha, k):
-    """No value leaves [0, 1], all are above the threshold, and they come best first."""
-    walk, values, _ = walked(TREE, own, k=k, alpha=alpha)
+def test_values_are_between_own_and_the_directory(own, alpha, k):
+    """Values are in [0, 1] and above the threshold, best first."""
+    walk, values, _ = walked(TREE, own | {"A": 0.5}, k=k, alpha=alpha)
     assert all(0 < value <= 1 + 1e-12 for value in values.values())
     assert [round(value, 12) for value in values.values()] == sorted(
         (round(value, 12) for value in values.values()), reverse=True
     )
+    assert walk.reached
     for each in walk.reached:
         assert each.value == each.own if each.came is None else min(each.own, each.came) - 1e-12 <= each.value
 
 
 @pytest.mark.parametrize("settings", [{"alpha": 1.5}, {"max_rounds": 0}, {"threshold": -0.1}])
 def test_settings_that_cannot_be(settings):
-    """Each is refused by its name."""
+    """Each error names the setting."""
     with pytest.raises(ConfigurationError, match=r"alpha|max_rounds|score_threshold"):
         BestFirstSettings(k=3, **settings)

@@ -1,4 +1,4 @@
-"""What a uri names: the forms of a path, schemes, capitals, and what was meant by a wrong one."""
+"""Lookup of uris: paths, schemes, letter case and suggestions for unknown uris."""
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -39,19 +39,19 @@ def named(tree, *targets):
     ],
 )
 def test_forms(target, uri):
-    """A path as it may be given to ingest; the exact uri goes before one in other capitals."""
+    """Any path that ingest accepts is found; an exact match is preferred to one in another letter case."""
     assert named(tree_of(*PAGES), target) == [[uri]]
 
 
-def test_all_of_it():
-    """A dot is the folder that all was ingested from, a bare scheme all that it has."""
+def test_a_dot_and_a_scheme():
+    """A dot is the folder from which files were ingested; a bare scheme is everything under it."""
     tree = tree_of(*PAGES)
     assert named(tree, ".", "./") == [["A", "a", "docs", "web://Site"]] * 2
     assert named(tree, "web://") == [["web://Site"]]
 
 
-def test_paths_as_ingest_took_them(tmp_path, monkeypatch):
-    """What was ingested under a path is found under that path."""
+def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
+    """Files ingested under a path are found under that path."""
     (tmp_path / "docs" / "api").mkdir(parents=True)
     (tmp_path / "docs" / "api" / "get.md").write_text("Gets.")
     monkeypatch.chdir(tmp_path)
@@ -71,27 +71,27 @@ def test_paths_as_ingest_took_them(tmp_path, monkeypatch):
         ("elsewhere", "at the top stand 'A', 'a', 'docs', 'web://Site'"),
     ],
 )
-def test_what_was_meant(target, meant):
-    """Near names beside it, and the same name elsewhere."""
+def test_suggestions(target, meant):
+    """Similar names in the same folder, and equal names elsewhere, are suggested."""
     with pytest.raises(ConfigurationError) as raised:
         named(tree_of(*PAGES), target)
     assert meant in str(raised.value)
 
 
 def test_two_that_differ_in_capitals():
-    """Neither is taken for a third."""
+    """An ambiguous letter case is an error."""
     with pytest.raises(ConfigurationError, match="did you mean"):
         named(tree_of("Notes/x", "notes/y"), "NOTES")
 
 
 @pytest.mark.parametrize("target", [7, "", "  ", None])
 def test_no_uri(target):
-    """It is shown, with what is wanted."""
+    """The error names the given value and the expected type."""
     with pytest.raises(ConfigurationError, match=r"each target_uri must be a uri such as .*, got"):
         named(tree_of("a"), target)
 
 
 def test_an_empty_tree():
-    """It is said to be empty."""
+    """The error reports an empty tree."""
     with pytest.raises(ConfigurationError, match="the tree is empty"):
         named(HybridGraphStore(None).scoped_tree(Scope()), "docs")

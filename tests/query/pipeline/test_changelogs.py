@@ -30,22 +30,22 @@ def sources(retriever, query, **options):
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever])
 def test_release_notes_do_not_outrank_the_guide(store, kind):
-    """Of two texts that answer alike the guide is first; with changelog_weight=1 the notes are, by their words."""
+    """If two texts match equally, the guide is first; with changelog_weight=1 the notes are, by their words."""
     query = "How do I add a middleware to every request?"
     assert sources(kind(store, selection={"changelog_weight": 1.0}), query)[0] == "docs/release-notes.md"
     assert sources(kind(store), query)[:2] == ["docs/middleware.md", "docs/release-notes.md"]
 
 
 def test_the_parts_of_a_lowered_score_sum_to_it(store):
-    """What was taken off is a part of its own, so that an explanation is complete."""
+    """The reduction is a part of its own, so that an explanation is complete."""
     hits = HybridRetriever(store).retrieve("middleware").hits
     (note,) = (hit for hit in hits if hit.chunk.document == "docs/release-notes.md")
     assert note.parts["changelog"] < 0
     assert sum(note.parts.values()) == pytest.approx(note.score)
 
 
-def test_what_only_the_notes_say_is_found_there(store):
-    """A change log is lowered, not hidden."""
+def test_text_in_release_notes_only_is_found_there(store):
+    """Change logs are ranked lower, not hidden."""
     assert sources(HybridRetriever(store), "What fixed the order?", k=1) == ["docs/release-notes.md"]
 
 
@@ -62,18 +62,18 @@ def test_what_only_the_notes_say_is_found_there(store):
     ],
 )
 def test_names_of_change_logs(id):
-    """Files and folders of the usual names, in any letters, HISTORY and NEWS in capitals."""
+    """Files and folders with the usual names match in any letter case, HISTORY and NEWS in capitals only."""
     assert is_changelog(id)
 
 
 @pytest.mark.parametrize("id", ["history/rome.md#0", "News/2024.md", "exchanges.md", "guide.md#changes", "9f2c-uuid"])
 def test_names_that_are_none(id):
-    """A subject, a heading or an id says nothing about the file."""
+    """A subject, a heading or an id does not identify the file."""
     assert not is_changelog(id)
 
 
 def test_fusions_that_are_left_alone():
-    """A weight of 1 changes nothing; where k decides about the places there is no score to lower."""
+    """A weight of 1 changes nothing; a fusion that depends on k has no scores to reduce."""
     fusion = ConvexCombination()
     assert lowered(fusion, 1.0) is fusion
     assert isinstance(lowered(Concat(), 0.5), Concat)
@@ -88,7 +88,7 @@ scores = st.dictionaries(
 
 @given(scores, scores, st.integers(1, 6))
 def test_contenders_hold_the_best(vector, keyword, n):
-    """What is left out as no contender is never among the best n once change logs are lowered."""
+    """A candidate that is not a contender is never among the best n after the scores of change logs are reduced."""
 
     def ranking(source, weight, found):
         entries = [ScoredId(id, found[id]) for id in sorted(found, key=lambda id: (-found[id], id))]
@@ -102,7 +102,7 @@ def test_contenders_hold_the_best(vector, keyword, n):
 
 
 def test_a_fusion_by_rank_is_lowered_too():
-    """Also one that cannot score what no list has."""
+    """The fusion need not be able to score unlisted chunks."""
     found = ["changelog.md#0", "guide.md#0"]
     ranking = Ranking("vector", 1.0, [ScoredId(id, 1.0) for id in found], dict.fromkeys(found, 1.0))
     assert [one.id for one in lowered(ReciprocalRankFusion(), 0.9)([ranking])] == ["guide.md#0", "changelog.md#0"]

@@ -1,4 +1,4 @@
-"""The pipeline: stages in order, ladders, and that only admitted chunks go through."""
+"""The query pipeline: order of stages, failures of stages, admission of hits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceR
 
 
 class Shelf:
-    """A store of named chunks; what is not on it does not exist."""
+    """A store of named chunks; other chunks do not exist."""
 
     def __init__(self, *names: str, **metadata: dict):
         self.chunks = {name: Chunk(name, f"text of {name}", metadata.get(name, {})) for name in names}
@@ -62,42 +62,42 @@ def hybrid(vector, keyword, **settings):
 
 
 def test_two_lists_become_one():
-    """The pin of weighted reciprocal rank fusion, .7/.3 over [a,b,c] and [c,d,a]."""
+    """Weighted reciprocal rank fusion with .7 and .3 over [a,b,c] and [c,d,a] has this literal result."""
     hits, trace = hybrid("abc", "cda")
     assert ids(hits) == "acbd"
     assert [round(hit.score, 6) for hit in hits] == [0.990476, 0.977778, 0.688710, 0.295161]
     assert trace.reasons == ()
 
 
-def test_a_hit_says_who_found_it():
-    """fused means more than one source; the path of a seed is itself."""
+def test_a_hit_names_its_sources():
+    """ "fused" means more than one source; the path of a seed is its own id."""
     hits, _ = hybrid("ab", "bc")
     assert {hit.id: hit.source for hit in hits} == {"a": "vector", "b": "fused", "c": "keyword"}
     assert [hit.path for hit in hits] == [(hit.id,) for hit in hits]
 
 
-def test_the_head_of_a_larger_answer_is_the_smaller_answer():
-    """k = 1, 2, … are heads of k = 6."""
+def test_a_smaller_k_gives_the_head_of_a_larger_one():
+    """The results for k = 1, 2, … are heads of the result for k = 6."""
     sources = (Listed("vector", 0.7, "abcdef"), Listed("keyword", 0.3, "fedgh"))
     answers = [run(Query("q", k), store=Shelf(*"abcdefgh"), sources=sources)[0] for k in range(1, 7)]
     assert [ids(hits) for hits in answers] == [ids(answers[-1])[:k] for k in range(1, 7)]
 
 
-def test_what_does_not_exist_uses_up_no_place():
-    """Deleted chunks in an engine's answer are passed over before the cut."""
+def test_deleted_chunks_take_no_place():
+    """Deleted chunks in the result of an engine are skipped before the list is cut."""
     sources = (Listed("vector", 1, "abcdefgh"),)
     hits, _ = run(Query("q", 2), store=Shelf("g", "h"), sources=sources)
     assert ids(hits) == "gh"
 
 
-def test_only_so_many_rows_are_read_as_are_looked_at():
-    """k = 2 without reordering stages reads no more than two chunks when all exist."""
+def test_only_as_many_chunks_are_read_as_are_used():
+    """k = 2 without reordering stages reads two chunks if all exist."""
     shelf = Shelf(*"abcdefgh")
     run(Query("q", 2), store=shelf, sources=(Listed("vector", 1, "abcdefgh"),))
     assert shelf.read_ids == list("ab")
 
 
-def test_the_filter_is_checked_whatever_the_engines_say():
+def test_the_filter_is_checked_for_every_hit():
     """A source that ignores the filter leaks nothing."""
     shelf = Shelf("a", "b", a={"x": 1}, b={"x": 2})
     query = Query("q", 5, Scope(filter=parse_filter({"x": 2})))
@@ -114,22 +114,22 @@ def test_the_filter_is_checked_whatever_the_engines_say():
         ("", "ab", "keyword", ()),
     ],
 )
-def test_one_side_answers_for_both(vector, keyword, method, reasons):
-    """A failing or empty side leaves the other, whose weight counts as all there is."""
+def test_one_source_answers_for_both(vector, keyword, method, reasons):
+    """If a source fails or is empty, the other has the full weight."""
     hits, trace = hybrid(vector, keyword)
     assert ids(hits) == "ab"
     assert (trace.method, trace.reasons) == (method, reasons)
     assert hits[0].score == pytest.approx(1.0)
 
 
-def test_all_sides_failing_is_an_error_that_names_them():
-    """An empty answer and a failure are told apart."""
+def test_the_error_of_failed_sources_names_them():
+    """An empty result and a failure are different."""
     with pytest.raises(RetrievalError, match=r"vector: ValueError: one.*keyword: OSError: two"):
         hybrid(ValueError("one"), OSError("two"))
 
 
-def test_all_sides_failing_can_be_an_empty_answer():
-    """on_error='empty' gives nothing, with the reasons."""
+def test_failed_sources_can_give_an_empty_result():
+    """on_error='empty' returns no hits, with the reasons."""
     hits, trace = hybrid(ValueError("one"), OSError("two"), on_error="empty")
     assert hits == []
     assert trace.reasons == ("vector-failed", "keyword-failed")
@@ -163,7 +163,7 @@ class Failing:
     ],
 )
 def test_the_first_failure_of_any_stage_raises(settings, what):
-    """on_error='raise' goes for every stage; without it they all are left out and named."""
+    """on_error='raise' applies to every stage; without it, failed stages are left out and reported."""
     _, trace = hybrid("ab", "b", **settings)
     assert f"{what}-failed" in trace.reasons
     with pytest.raises(RetrievalError, match=f"{what} failed .*down"):
@@ -171,13 +171,13 @@ def test_the_first_failure_of_any_stage_raises(settings, what):
 
 
 def test_a_callers_mistake_is_not_a_degradation():
-    """A foreign tenant is refused, although the other source would have answered."""
+    """A foreign tenant is refused, although the other source could answer."""
     with pytest.raises(TenantError):
         hybrid(TenantError("not yours"), "ab")
 
 
 class Broken:
-    """A fusion that raises, or gives scores that are no numbers."""
+    """A fusion that raises, or returns scores that are not finite."""
 
     method = "hybrid"
 
@@ -192,8 +192,8 @@ class Broken:
 
 
 @pytest.mark.parametrize("how", ["raises", "nan"])
-def test_a_fusion_that_fails_gives_way_to_interleaving(how):
-    """The pin of interleaving: abcde and xbyz give a x b c first."""
+def test_a_failed_fusion_is_replaced_by_interleaving(how):
+    """Interleaving abcde and xbyz starts with a x b c."""
     sources = (Listed("vector", 0.7, "abcde"), Listed("keyword", 0.3, "xbyz"))
     hits, trace = run(Query("q", 4), store=Shelf(*"abcdexyz"), sources=sources, fusion=Broken(how))
     assert ids(hits) == "axbc"
@@ -201,8 +201,8 @@ def test_a_fusion_that_fails_gives_way_to_interleaving(how):
     assert trace.method == "interleave"
 
 
-def test_a_source_may_say_that_it_was_not_at_its_best():
-    """Reasons of a source that answered are passed on, and it still counts."""
+def test_a_source_can_report_a_degradation():
+    """The reasons of a source that answered are reported, and its results count."""
     sources = (Listed("vector", 0.7, "", "query-out-of-vocabulary"), Listed("keyword", 0.3, "ab"))
     hits, trace = run(Query("q", 5), store=Shelf(*"ab"), sources=sources)
     assert ids(hits) == "ab"
@@ -210,8 +210,8 @@ def test_a_source_may_say_that_it_was_not_at_its_best():
 
 
 @pytest.mark.parametrize("text", [None, "", "  \n\t "])
-def test_a_query_without_text_asks_only_for_its_vector(text):
-    """Without a vector there is nothing to search for; the answer is empty and says why."""
+def test_a_query_without_text_searches_by_its_vector_only(text):
+    """Without a vector the result is empty and gives the reason."""
     asked = []
 
     class Asked(Listed):
@@ -223,7 +223,7 @@ def test_a_query_without_text_asks_only_for_its_vector(text):
 
 
 def test_min_score_is_a_lower_bound():
-    """A hit with exactly the bound stays."""
+    """A hit with exactly this score stays."""
     hits, _ = hybrid("ab", "")
     exact = hits[1].score
     kept, _ = hybrid("ab", "", selection=Selection(min_score=exact))
@@ -251,16 +251,16 @@ def through_parents(store):
     return run(Query("q", 5), store=store, sources=(Listed("vector", 1, ["c1", "x", "c2"]),), parents=True)
 
 
-def test_children_give_way_to_their_parent():
-    """Two children become one parent with the better one's score; the path still ends in the child."""
+def test_children_are_replaced_by_their_parent():
+    """Two children become one parent with the better child's score; the path still ends in the child."""
     hits, trace = through_parents(Parents())
     assert [hit.id for hit in hits] == ["p", "x"]
     assert (hits[0].child.id, hits[0].path, trace.reasons) == ("c1", ("c1",), ())
 
 
 @pytest.mark.parametrize("store", [Parents(lost=True), Parents(raising=True)])
-def test_lost_parents_leave_the_children(store):
-    """A missing parent or a failing store is named, and the children stay."""
+def test_missing_parents_leave_the_children(store):
+    """A missing parent or a failing store is reported, and the children stay."""
     hits, trace = through_parents(store)
     assert [hit.id for hit in hits] == ["c1", "x", "c2"]
     assert trace.reasons == ("parents-failed",)
@@ -288,7 +288,7 @@ def test_a_reranker_decides_the_order():
 
 
 def test_a_failing_reranker_leaves_the_earlier_order():
-    """The answer is there, and says what is missing from it."""
+    """The result reports the failure."""
     hits, trace = hybrid("abc", "", reranker=Reverse(RuntimeError("model")))
     assert ids(hits) == "abc"
     assert trace.reasons == ("rerank-failed",)
@@ -296,7 +296,7 @@ def test_a_failing_reranker_leaves_the_earlier_order():
 
 
 class Words(Listed):
-    """A keyword source that knows how good the rest may be, and remembers what it was asked to score."""
+    """A keyword source that knows a bound for other candidates, and records the candidates it scores."""
 
     asked: list[str]
 
@@ -311,7 +311,7 @@ class Words(Listed):
 
 
 def test_only_contenders_are_scored():
-    """b, far behind a, cannot be the one best hit whatever its words are worth; with k = 3 they are asked for."""
+    """b, far behind a, cannot be the best hit whatever its BM25; with k = 3 its BM25 is requested."""
     words = Words("keyword", 0.3, "c")
     sources = (Near("vector", 0.7, "ab"), words)
     for k, asked in ((1, ["a"]), (3, ["a", "b"])):
@@ -320,7 +320,7 @@ def test_only_contenders_are_scored():
 
 
 def test_all_are_scored_when_contenders_are_gone():
-    """a is deleted between search and reading: then b is scored too, and stands in its place."""
+    """a is deleted between search and reading: then b is scored as well and replaces it."""
     words = Words("keyword", 0.1, "c")
     sources = (Near("vector", 0.9, "ab"), words)
     hits, _ = run(Query("q", 1), store=Shelf(*"bc"), sources=sources, fusion=ConvexCombination())

@@ -17,7 +17,7 @@ def test_weights_of_the_priorities():
 
 @pytest.mark.parametrize("wrong", [{"priority": 0}, {"priority": 6}, {"priority": 1.5}, {"query": " \n"}])
 def test_a_query_that_cannot_be_searched_is_refused(wrong):
-    """A priority outside 1 to 5 and a query without text."""
+    """Priorities outside 1 to 5 and queries without text raise."""
     with pytest.raises(ConfigurationError, match="priority from 1"):
         TypedQuery(**{"query": "cats", **wrong})
 
@@ -29,7 +29,7 @@ def test_a_typed_query_is_frozen():
 
 
 def test_a_plan_is_a_sequence():
-    """It has a length, places and slices, and equals any sequence of the same queries, but no text."""
+    """It has a length, items and slices, and equals any sequence of the same queries, but not a text."""
     a, b = TypedQuery("a"), TypedQuery("b")
     plan = QueryPlan((a, b))
     assert (len(plan), plan[0], plan[1:], list(plan)) == (2, a, (b,), [a, b])
@@ -40,19 +40,19 @@ def test_a_plan_is_a_sequence():
 
 
 def test_a_plan_goes_through_json():
-    """All of it, the reasoning and the session's context included."""
+    """Everything is kept, including the reasoning and the session's context."""
     plan = QueryPlan((TypedQuery("a", "memory", "why", 2),), reasoning="so", session_context="User: hi")
     assert repr(QueryPlan.from_dict(json.loads(json.dumps(plan.to_dict())))) == repr(plan)
 
 
-def test_the_best_are_five():
-    """Of seven queries the five of highest priority stay, in their order among equals."""
+def test_the_best_five_queries_stay():
+    """The five of highest priority out of seven stay, and ties keep their order."""
     queries = [TypedQuery(str(i), priority=p) for i, p in enumerate((3, 1, 5, 2, 3, 4, 1))]
     assert [query.query for query in best(queries)] == ["1", "6", "3", "0", "4"]
 
 
-def test_the_same_is_asked_once():
-    """Case and blanks do not make another query; another type does."""
+def test_equal_queries_are_searched_once():
+    """Letter case and blanks make no difference; another type does."""
     queries = [
         TypedQuery("Red  cats", "memory", priority=3),
         TypedQuery("red cats", "memory"),
@@ -65,7 +65,7 @@ def test_the_same_is_asked_once():
     st.lists(st.builds(TypedQuery, st.text("ab", min_size=1), st.sampled_from([None, "x"]), priority=st.integers(1, 5)))
 )
 def test_best_only_chooses(queries):
-    """At most five of those that were given, in rising priority number, none twice."""
+    """At most five of the given queries are returned, in rising priority number, each once."""
     found = best(queries)
     assert len(found) == len(set(found)) <= 5
     assert set(found) <= set(queries)
@@ -73,7 +73,7 @@ def test_best_only_chooses(queries):
 
 
 def test_every_form_of_a_message():
-    """LangChain messages, pairs, mappings and texts; unknown roles stay, instructions are left out."""
+    """LangChain messages, pairs, mappings and texts are read; unknown roles stay, instructions are left out."""
     messages = [
         SystemMessage("a"),
         HumanMessage("b"),
@@ -91,14 +91,14 @@ def test_every_form_of_a_message():
     ]
 
 
-def test_parts_that_are_no_text_are_left_out():
-    """Of a message with a picture the text counts; a message of a picture alone is none."""
+def test_parts_without_text_are_left_out():
+    """The text of a message with a picture is read; a message with only a picture is skipped."""
     picture = {"type": "image_url", "image_url": {"url": "data:…"}}
     messages = [HumanMessage([{"type": "text", "text": "Which cat"}, picture, "is it?"]), HumanMessage([picture])]
     assert last_turns(messages) == [("user", "Which cat is it?")]
 
 
 def test_the_last_five_with_a_text():
-    """Of 10,000 messages the last five that say something, oldest first."""
+    """10,000 messages give the last five that have a text, oldest first."""
     messages = [("user", str(i) if i % 2 else " ") for i in range(10_000)]
     assert [text for _, text in last_turns(messages)] == ["9991", "9993", "9995", "9997", "9999"]

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_hybridgraph import LLMRewrite, RulePlanner
 
 
-def beside(query):
-    """What is searched for beside the raw query: type, query, priority."""
+def typed_queries(query):
+    """Return type, query and priority of the queries planned in addition to the raw one."""
     raw, *others = RulePlanner()("", [], query)
     assert (raw.query, raw.context_type, raw.priority) == (query, None, 1)
     return [(found.context_type, found.query, found.priority) for found in others]
@@ -32,8 +32,8 @@ def beside(query):
     ],
 )
 def test_how_to_is_a_skill(query, skill):
-    """How something is done is searched for from the verb on, in the user's words."""
-    assert beside(query) == [("skill", skill, 1)]
+    """The query of a skill begins with the verb, in the user's words."""
+    assert typed_queries(query) == [("skill", skill, 1)]
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_how_to_is_a_skill(query, skill):
         ("Wo ist mein Schlüssel?", "Wo ist mein Schlüssel", 2),
     ],
 )
-def test_what_is_the_users_is_a_memory(query, memory, priority):
-    """What the user calls theirs is asked for as "user's …"; other languages keep their words."""
-    assert beside(query) == [("memory", memory, priority)]
+def test_possessions_of_the_user_are_memories(query, memory, priority):
+    """Possessions of the user are searched as "user's …"; other languages keep their words."""
+    assert typed_queries(query) == [("memory", memory, priority)]
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_what_is_the_users_is_a_memory(query, memory, priority):
     ],
 )
 def test_any_other_question_is_a_resource(query, resource):
-    """The noun phrase of a question, which may only help."""
-    assert beside(query) == [("resource", resource, 2)]
+    """The noun phrase of a question is searched with the lowest priority."""
+    assert typed_queries(query) == [("resource", resource, 2)]
 
 
 @pytest.mark.parametrize(
@@ -85,28 +85,28 @@ def test_any_other_question_is_a_resource(query, resource):
         "42",
     ],
 )
-def test_what_no_rule_knows_stays_alone(query):
-    """No rule, no further query."""
-    assert beside(query) == []
+def test_a_query_without_a_rule_is_planned_alone(query):
+    """No further query is added."""
+    assert typed_queries(query) == []
 
 
 def test_two_cues_give_two_queries():
-    """How something of the user's is done is looked for as a memory and as a skill."""
-    assert beside("How do I export my dashboards?") == [
+    """A task with the user's possession is searched as a memory and as a skill."""
+    assert typed_queries("How do I export my dashboards?") == [
         ("memory", "user's dashboards", 1),
         ("skill", "export my dashboards", 1),
     ]
 
 
-def test_a_title_is_not_the_users():
+def test_my_in_a_title_is_not_the_user():
     """ "My" in a name says nothing about the user."""
-    assert beside("Which film came out earlier, My Darling or Mon Amour?") == [
+    assert typed_queries("Which film came out earlier, My Darling or Mon Amour?") == [
         ("resource", "film came out earlier, My Darling or Mon Amour", 2)
     ]
 
 
 def test_small_talk_is_no_query():
-    """Nothing is searched for, and nothing is degraded by that."""
+    """Nothing is searched, and this does not count as a degradation."""
     plan = RulePlanner()("A long summary.", ["What is it?"], "Thanks a lot!")
     assert (list(plan), plan.degraded) == ([], ())
 
@@ -118,8 +118,8 @@ def planned(query, messages=SAID, **settings):
     return [(one.context_type, one.query, one.priority) for one in RulePlanner(**settings)("", messages, query)]
 
 
-def test_a_query_that_leans_is_made_whole():
-    """Beside the raw one, and in every type."""
+def test_a_follow_up_query_is_completed():
+    """The completed query is searched next to the raw one, in every type."""
     assert planned("What about its price?") == [
         (None, "What about its price?", 1),
         (None, "What about its price? cars red Tesla roadster", 2),
@@ -131,7 +131,7 @@ def test_a_query_that_leans_is_made_whole():
 
 
 def test_a_person_is_named():
-    """In the place of what was put, and in a phrase that one would write."""
+    """The name replaces the user's pronoun, and makes a phrase that a person would write."""
     said = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
     assert planned("Where was she born?", said) == [
         (None, "Where was Marguerite Oldenburg born?", 1),
@@ -140,28 +140,28 @@ def test_a_person_is_named():
     ]
 
 
-def test_a_query_that_stands_by_itself_stays():
-    """What was said before adds nothing to it."""
+def test_an_independent_query_stays():
+    """The conversation adds nothing to it."""
     query = "Which flour and salt does sourdough bread need?"
     assert planned(query) == planned(query, [])
 
 
 def test_the_first_question_counts():
-    """It says what the conversation is about, however long that is; so a session shows the planner all of it."""
+    """It names the topic of the conversation, however long that is; so a session passes all of it to the planner."""
     said = [("user", "Which cars are red?"), *[("assistant", "Fine."), ("user", "Really?")] * 10_000]
     assert planned("What about its price?", said)[1][1] == "What about its price? Really cars red Fine"
     assert RulePlanner.reads_all_messages
 
 
 def test_the_query_is_not_its_own_history():
-    """Sessions often end in it."""
+    """Sessions often end with the query."""
     assert planned("What about its price?", [*SAID, HumanMessage("What about its price?")]) == (
         planned("What about its price?")
     )
 
 
-def test_a_model_may_make_it_whole():
-    """Any expander; its question stands for that of the user, and the typed queries are made of it."""
+def test_an_expander_may_complete_the_query():
+    """Its question replaces the user's, and the typed queries are made from it."""
     rewrite = LLMRewrite(FakeListChatModel(responses=["How do I paint the red roadster?"]))
     assert planned("and painting?", expander=rewrite) == [
         (None, "How do I paint the red roadster?", 1),
@@ -169,22 +169,22 @@ def test_a_model_may_make_it_whole():
     ]
 
 
-async def test_a_model_is_awaited():
-    """And gives the same plan."""
+async def test_a_model_can_be_awaited():
+    """The plan is the same."""
     rewrite = LLMRewrite(FakeListChatModel(responses=["How do I paint the red roadster?"]))
     planner = RulePlanner(expander=rewrite)
     assert await planner.acall("", SAID, "and painting?") == planner("", SAID, "and painting?")
 
 
-async def test_awaited_it_is_the_same():
-    """The asynchronous twin gives the same plan."""
+async def test_the_asynchronous_plan_is_equal():
+    """The asynchronous method gives the same plan."""
     assert inspect.iscoroutinefunction(RulePlanner().acall)
     assert await RulePlanner().acall("", [], "How do I install it?") == RulePlanner()("", [], "How do I install it?")
 
 
 @given(st.text())
 def test_the_raw_query_is_always_kept(query):
-    """Whatever is typed: nothing, or the raw query first and at most five in all."""
+    """Any text gives no queries, or the raw query first and at most five in all."""
     plan = RulePlanner()(None, [], query)
     assert len(plan) <= 5
     assert not plan or plan[0].query == query

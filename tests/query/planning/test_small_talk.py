@@ -22,7 +22,7 @@ def lines(text):
 
 @pytest.mark.parametrize("query", lines(TALK))
 def test_small_talk(query):
-    """Greetings, thanks and farewells in several languages, with nothing else in the turn."""
+    """Greetings, thanks and farewells without anything else are recognised in several languages."""
     assert is_small_talk(query)
 
 
@@ -34,22 +34,22 @@ def test_anything_more_is_searched(query):
 
 @pytest.mark.parametrize("query", ["Great!", "ok", "Makes sense, got it.", "Ja, gut", "да"])
 def test_assent_to_a_statement(query):
-    """Assent is small talk where there is something to assent to."""
+    """Assent is small talk if it answers a statement."""
     assert is_small_talk(query, [("assistant", "The limit is 5.")])
     assert not is_small_talk(query, [])
 
 
 @pytest.mark.parametrize("query", ["Yes", "no", "Yes, please!", "Sure, thanks", "5"])
 def test_an_answer_to_a_question(query):
-    """What answers the question of the last message is no small talk, with or without courtesy."""
+    """An answer to the question of the last message is not small talk, with or without courtesy."""
     assert not is_small_talk(query, [("assistant", "Shall I look up the limit?")])
 
 
 def test_no_thanks_ends_it():
-    """A refusal with thanks answers nothing that could be searched."""
+    """A refusal with thanks contains nothing to search."""
     assert is_small_talk("No, thanks!", [("assistant", "Anything else?")])
 
 
-def test_a_long_text_is_none():
-    """A text that repeats what could be read in many ways is decided at once."""
+def test_a_long_text_is_not_small_talk():
+    """A repetitive text that could be parsed in many ways is decided at once."""
     assert not is_small_talk("thank you so much " * 10_000 + "!")
