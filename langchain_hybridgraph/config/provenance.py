@@ -11,7 +11,7 @@ _ORDER = ("call", "environment", "file", "default")
 
 
 class Origin(NamedTuple):
-    """Where a value was set. ``name`` is the variable or the file, ``line`` the line in the file, counted from 1.
+    """Origin of a value. ``name`` is the variable or the file, ``line`` the line in the file, counted from 1.
 
     >>> Origin("file", "hybridgraph.yaml", 3).said("retriever_k")
     'hybridgraph.yaml:3: retriever_k'

@@ -53,12 +53,12 @@ from langchain_hybridgraph.query.conversation.history import Turn, turns
 from langchain_hybridgraph.query.hierarchy.planning import messages_call
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PipelineRetriever, taken
+from langchain_hybridgraph.retrievers.base import PipelineRetriever, popped
 from langchain_hybridgraph.retrievers.conversation_input import ConversationCall, Input, read
 from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
-from langchain_hybridgraph.retrievers.query_log import AskedQueries
+from langchain_hybridgraph.retrievers.query_log import QueryLog
 from langchain_hybridgraph.retrievers.result_fusion import fused_by_rank, fused_by_score, unit_of, with_notes
 from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.stores.protocols import implements
@@ -79,43 +79,43 @@ _SESSION_ID = ConfigurableFieldSpec(
     default="",
     is_shared=True,
 )
-_NEAR = 0.9  # a best hit that scores so much of the other's is as good (chosen in benchmarks/README.md)
-FUSED = 50  # hits of each of two searches that are fused, so that the answer for k is the head of that for a larger k
+_NEAR = 0.9  # a best hit with this share of the other's score is as good (chosen in benchmarks/README.md)
+FUSED = 50  # hits fused from each of two searches, so that the answer for k is the head of that for a larger k
 
 
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
-    """What any retriever finds for a question that leans on a conversation.
+    """Retrieval for follow-up questions of a conversation, with any retriever.
 
-    ``retriever`` is one of ours or any LangChain retriever. ``expander`` makes the question whole: by default
-    :class:`HistoryTerms`, which needs no model and leaves alone what stands by itself; or another by its name
-    (``{"type": "append_history", "turns": 2}``); or any function of the question and the turns before it that gives a
-    text. Without a history the question is searched for as it is.
+    ``retriever`` is a retriever of this package or any LangChain retriever. ``expander`` completes the question with
+    the conversation. The default is :class:`HistoryTerms`, which needs no model and does not change self-contained
+    questions. Others are set by name (``{"type": "append_history", "turns": 2}``) or as a function of the question and
+    the turns before it that returns a text. Without a history the question is searched for unchanged.
 
-    What the expander gives is searched for in the question's place where it is ``sure`` and needs no ``context``, as a
-    model's rewrite. A ``context`` moves the question's vector over our own retrievers, which takes one more embedding,
-    and the words stay those of the question (unless a reranker is to read it). Where the expander is not ``sure`` the
-    raw question is searched for beside the moved vector, so that a change of topic does not hurt, and its answer is
-    given when nothing is near to both: when the best hit of the moved vector scores less than nine tenths of its own.
-    What cannot be told by a vector is searched for beside the raw question, and the two answers become one: by the
-    weighted mean of their scores over our own retrievers, so that ``min_score`` holds, by rank over others; the
-    expanded question counts half of its ``weight`` where it is not ``sure``.
+    An expanded question that is ``sure`` and has no ``context``, such as a model's rewrite, replaces the question. With
+    a retriever of this package, a ``context`` moves the question's vector, which takes one more embedding; the words
+    stay those of the question (unless there is a reranker, which reads the expanded question). If the expander is not
+    ``sure``, the raw question is searched for as well, so that a change of topic does not hurt: its answer is returned
+    if the best hit of the moved vector scores less than nine tenths of its own best hit. Other retrievers search for
+    both the raw and the expanded question, and the two answers are fused: by the weighted mean of their scores for
+    retrievers of this package, so that ``min_score`` applies, and by rank for others. The expanded question counts
+    half of its ``weight`` if it is not ``sure``.
 
-    ``fuse_raw=True`` has the raw question searched for beside a rewrite, too, and ``fuse_raw=False`` never: then only
-    the expanded question is searched for.
+    ``fuse_raw=True`` searches for the raw question in addition to every rewrite; ``fuse_raw=False`` searches only for
+    the expanded question.
 
-    A history is what :func:`~langchain_hybridgraph.query.conversation.history.turns` reads. It comes with the call
+    A history has a form that :func:`~langchain_hybridgraph.query.conversation.history.turns` reads. It is of the call
     (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from ``get_session_history``, a
     function from a session's id to its chat history or messages. The id is that of the call (``session_id=``), else of
     the configuration (``{"configurable": {"session_id": …}}``, or a ``thread_id``), else ``"default"``. Nothing is
-    written to a history: that is for the chain that answers. ``create_retrieval_chain`` gives a BaseRetriever, and so
-    this one, the bare question: give it :func:`~langchain_hybridgraph.retrievers.history_aware.history_aware` instead.
+    written to a history; the chain that answers does that. ``create_retrieval_chain`` passes a BaseRetriever, such as
+    this one, only the question: use :func:`~langchain_hybridgraph.retrievers.history_aware.history_aware` with it.
 
-    Other options of a call (``filter=``, …) go to the retriever as they are; TypeError for one that it does not take.
-    Where two searches of a retriever that does not take k are fused, as many come back as one of them gives.
+    Other options of a call (``filter=``, …) are passed to the retriever; unsupported ones raise TypeError. Two fused
+    searches of a retriever that does not take k return as many Documents as the longer one.
 
     With ``deadline_ms``, of the call or the retriever, half of the time is for the history and for expanding the
-    question, and the rest for the search. An expander that fails leaves the raw question, and ``degraded`` says
-    ``expander-failed``; a history that cannot be fetched, ``history-failed``. A history of another form raises
+    question, and the rest for the search. If the expander fails, the raw question is searched for, and ``degraded`` has
+    ``expander-failed``; if the history cannot be fetched, ``history-failed``. A history in another form raises
     ConfigurationError.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
@@ -137,7 +137,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         description="Metadata of the Documents that invoke returns; unset: as in the retriever, else as stored.",
     )
 
-    _queries: AskedQueries = PrivateAttr(default_factory=AskedQueries)
+    _queries: QueryLog = PrivateAttr(default_factory=QueryLog)
 
     def __init__(self, retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> None:
         super().__init__(**{**cast(Any, settings), "retriever": retriever})
@@ -160,31 +160,31 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         language: str = "english",
         **settings: Unpack[AdvancedHybridArguments],
     ) -> Self:
-        """Over a HybridRetriever with a new (or grown) store of these Documents."""
+        """Return a retriever over a HybridRetriever with these Documents in a new or existing store."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever.from_documents(documents, embedding, path=path, language=language, **inner), **own)
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Unpack[AdvancedHybridArguments]) -> Self:
-        """Over a HybridRetriever with this store."""
+        """Return a retriever over a HybridRetriever with this store."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever(store, **inner), **own)
 
     @classmethod
     def from_config(cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Any) -> Self:
-        """Over a retriever of ours, whose settings come from a YAML file, the environment and these arguments.
+        """Return a retriever configured by a YAML file, the environment and these arguments.
 
-        Which one it is says ``advanced_retriever``: by default a HybridRetriever.
+        The setting ``advanced_retriever`` selects the inner retriever, by default a HybridRetriever.
         """
         configured = HybridGraphSettings.from_file(path)
         own, inner = cls._own(settings)
-        given = configured.arguments("advanced")
-        below = _retriever(given.pop("retriever", "hybrid"))
-        return cls(below.from_settings(configured, store=store, **inner), **(given | own))
+        arguments = configured.arguments("advanced")
+        below = _retriever(arguments.pop("retriever", "hybrid"))
+        return cls(below.from_settings(configured, store=store, **inner), **(arguments | own))
 
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The settings of the conversation, and those of the retriever below, k among them."""
+        """Split settings into those of the conversation and those of the inner retriever, which include k."""
         names = ConversationArguments.__annotations__
         own = {name: value for name, value in settings.items() if name in names}
         return own, {name: value for name, value in settings.items() if name not in names}
@@ -200,11 +200,11 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         session_id: str | None = None,
         **options: Any,
     ) -> Result:
-        """The k best Documents for a question after a conversation.
+        """Return the k best Documents for a question after a conversation.
 
-        The plan has the raw question (``query``), ``expanded_query``, the ``context`` and its ``weight``, and what was
-        searched for how (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``). ``options`` are those of
-        the retriever.
+        The plan has the raw question (``query``), ``expanded_query``, the ``context`` and its ``weight``, and the kind
+        of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``). ``options`` are those of the
+        retriever.
         """
         return self._run(ConversationCall(query, conversation_history, k, session_id, options))
 
@@ -217,49 +217,49 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         session_id: str | None = None,
         **options: Any,
     ) -> Result:
-        """What :meth:`retrieve_with_context` gives, without holding up the event loop."""
+        """Do what :meth:`retrieve_with_context` does, without blocking the event loop."""
         return await self._arun(ConversationCall(query, conversation_history, k, session_id, options))
 
     def retrieve(self, query: str, k: int | None = None, **options: Any) -> Result:
-        """What :meth:`retrieve_with_context` gives; a history is ``conversation_history=`` or the session's."""
+        """Do what :meth:`retrieve_with_context` does; the history is ``conversation_history=`` or the session's."""
         return self.retrieve_with_context(query, k=k, **options)
 
     async def aretrieve(self, query: str, k: int | None = None, **options: Any) -> Result:
-        """What :meth:`retrieve` gives, without holding up the event loop."""
+        """Do what :meth:`retrieve` does, without blocking the event loop."""
         return await self.aretrieve_with_context(query, k=k, **options)
 
     @property
     def InputType(self) -> Any:
-        """A text, messages, or a mapping with a question and its history: what :meth:`invoke` takes."""
+        """Input of :meth:`invoke`: a text, messages, or a mapping with a question and its history."""
         return Input
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """LangChain's, with the ``session_id`` where histories are fetched by it."""
+        """LangChain's specs, with ``session_id`` if histories are fetched by session."""
         specs = super().config_specs
         return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """The Documents for a text, for ``{"input": …, "chat_history": …}``, or for messages with a question."""
-        query, told = read(input, config)
-        return super().invoke(query, config, **told | kwargs)
+        """Return the Documents for a text, for ``{"input": …, "chat_history": …}``, or for messages with a question."""
+        query, conversation = read(input, config)
+        return super().invoke(query, config, **conversation | kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """What :meth:`invoke` gives."""
-        query, told = read(input, config)
-        return await super().ainvoke(query, config, **told | kwargs)
+        """Do what :meth:`invoke` does, without blocking the event loop."""
+        query, conversation = read(input, config)
+        return await super().ainvoke(query, config, **conversation | kwargs)
 
     def explain(self, query: str, conversation_history: Any = None, k: int | None = None, **options: Any) -> str:
-        """How the answer comes about, in words: the question that was searched for, the search, then each hit.
+        """Explain the answer in words: the question that was searched for, the search, then each hit.
 
-        It is :meth:`retrieve_with_context` that runs, with the same options and errors. Of a retriever that does not
-        say how it has found its Documents their places are said alone.
+        Runs :meth:`retrieve_with_context`, with the same options and errors. For a retriever that does not report how
+        it found its Documents, only their ranks are listed.
         """
         from langchain_hybridgraph.display import explain_result
 
         result = self.retrieve_with_context(query, conversation_history, k, **options)
-        said = explain_result(result) if result.hits or not result else _listed(result)
-        return "\n".join([*_how_asked(result.plan), said])
+        explanation = explain_result(result) if result.hits or not result else _listed(result)
+        return "\n".join([*_searched_for(result.plan), explanation])
 
     def picture(
         self,
@@ -272,10 +272,11 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         nodes: int = 25,
         **options: Any,
     ) -> Any:
-        """A picture of what :meth:`retrieve_with_context` finds, with the edges that led there if any were walked.
+        """Draw the answer of :meth:`retrieve_with_context`, with the edges that led to its hits.
 
-        It is a matplotlib Figure (:func:`~langchain_hybridgraph.display.draw`), or one of plotly with ``interactive``.
-        Raises what these raise; there is nothing in it of a retriever that does not say how it has found its Documents.
+        Returns a matplotlib Figure (:func:`~langchain_hybridgraph.display.draw`), or with ``interactive`` a plotly
+        figure. Raises the errors of these functions. For a retriever that does not report how it found its Documents,
+        the picture is empty.
         """
         from langchain_hybridgraph import display
 
@@ -294,13 +295,13 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return_scores: bool | None = None,
         **options: Any,
     ) -> list[Document]:
-        level, (early, options) = self._level(annotate, return_scores), taken(EARLY, options)
-        asked = ConversationCall(
+        level, (early, options) = self._level(annotate, return_scores), popped(EARLY, options)
+        call = ConversationCall(
             query, conversation_history, k, session_id, options, run_manager.get_child(), level, early
         )
         trace = Trace()
         with stage_events(run_manager, trace):
-            return list(self._run(asked, trace))
+            return list(self._run(call, trace))
 
     async def _aget_relevant_documents(
         self,
@@ -314,23 +315,23 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return_scores: bool | None = None,
         **options: Any,
     ) -> list[Document]:
-        level, (early, options) = self._level(annotate, return_scores), taken(EARLY, options)
-        asked = ConversationCall(
+        level, (early, options) = self._level(annotate, return_scores), popped(EARLY, options)
+        call = ConversationCall(
             query, conversation_history, k, session_id, options, run_manager.get_child(), level, early
         )
         trace = Trace()
         async with stage_events_async(run_manager, trace):
-            return list(await self._arun(asked, trace))
+            return list(await self._arun(call, trace))
 
-    # -- what was asked, and how it went --------------------------------------------------------------------
+    # -- past queries ---------------------------------------------------------------------------------------
 
     @property
     def query_history(self) -> list[str]:
-        """The last 10 raw queries of the default session, oldest first."""
+        """Last 10 raw queries of the default session, oldest first."""
         return self.history_for(DEFAULT_SESSION)
 
     def history_for(self, session_id: str) -> list[str]:
-        """The last 10 raw queries of a session, oldest first; those of the last 1,000 sessions are kept."""
+        """Return the last 10 raw queries of a session, oldest first; those of the last 1,000 sessions are kept."""
         return self._queries.of(session_id)
 
     # -- in chains and agents -------------------------------------------------------------------------------
@@ -343,9 +344,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         description: str | None = None,
         arg_types: dict[str, type] | None = None,
     ) -> BaseTool:
-        """A tool for an agent, as that of our other retrievers; it takes a filter where the retriever does.
+        """Return a tool for an agent, like that of the other retrievers; it takes a filter if the retriever does.
 
-        Its ``conversation_history`` is what was said before, unless histories are fetched by session: in a LangGraph
+        It takes earlier turns as ``conversation_history``, unless histories are fetched by session: in a LangGraph
         agent the ``thread_id`` of its configuration is the session.
         """
         below = self.retriever
@@ -356,7 +357,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return search_tool(self, chosen_arguments(args_schema, arg_types, own), name, description)
 
     def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
-        """LangChain's; raises ConfigurationError for RunnableWithMessageHistory, which would keep Documents."""
+        """Do what LangChain's method does; raise ConfigurationError for RunnableWithMessageHistory."""
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 
@@ -370,76 +371,76 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         below: Annotate = self.retriever.annotate if isinstance(self.retriever, PipelineRetriever) else "none"
         return chosen_level(called, return_scores, below if self.annotate is None else self.annotate)
 
-    def _run(self, asked: ConversationCall, trace: Trace | None = None) -> Result:
+    def _run(self, call: ConversationCall, trace: Trace | None = None) -> Result:
         trace = Trace() if trace is None else trace
         with self._statistics.counting_errors():
-            return drive(self._told(asked, trace))
+            return drive(self._reported(call, trace))
 
-    async def _arun(self, asked: ConversationCall, trace: Trace | None = None) -> Result:
+    async def _arun(self, call: ConversationCall, trace: Trace | None = None) -> Result:
         trace = Trace() if trace is None else trace
         with self._statistics.counting_errors():
-            return await adrive(self._told(asked, trace), lane=lane_of("search", self.retriever))
+            return await adrive(self._reported(call, trace), lane=lane_of("search", self.retriever))
 
-    def _told(self, asked: ConversationCall, trace: Trace) -> Search[Result]:
-        """The search, told to those who listen."""
+    def _reported(self, call: ConversationCall, trace: Trace) -> Search[Result]:
+        """Run the search, and report it to the sinks."""
         below = AnyRetriever(self.retriever)
-        k = next((k for k in (asked.k, self.k, below.k) if k is not None), None)
+        k = next((k for k in (call.k, self.k, below.k) if k is not None), None)
         results = partial(_results, prefix=below.prefix)
-        result = yield from self._observed(self._search(asked, trace), trace, asked.query, k, results)
+        result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
         trace.results = results(result)
         self._statistics.answered(trace, len(result))
         return result
 
-    def _search(self, asked: ConversationCall, trace: Trace) -> Search[Result]:
-        """Read the history, make the question whole, search for it, describe."""
-        asked = self._checked(asked)
-        asked = asked._replace(query=bounded(asked.query, trace))
-        if asked.query is not None:
-            self._queries.add(asked.session_id or DEFAULT_SESSION, asked.query)
-        until = part_of_deadline(asked.deadline, 0.5)  # the other half is for the search
-        said = yield from self._history(asked, trace, until)
-        expanded = yield from self._expanded(asked.query, said, trace, until)
-        found = yield from self._found(asked, expanded, trace, until)
-        return self._described(found, asked, expanded, trace)
+    def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
+        """Read the history, expand the question, search for it, describe the answer."""
+        call = self._checked(call)
+        call = call._replace(query=bounded(call.query, trace))
+        if call.query is not None:
+            self._queries.add(call.session_id or DEFAULT_SESSION, call.query)
+        until = part_of_deadline(call.deadline, 0.5)  # the other half is for the search
+        turns_before = yield from self._history(call, trace, until)
+        expanded = yield from self._expanded(call.query, turns_before, trace, until)
+        answer = yield from self._searched(call, expanded, trace, until)
+        return self._described(answer, call, expanded, trace)
 
-    def _checked(self, asked: ConversationCall) -> ConversationCall:
-        """The call with its k and the session for the retriever; complains of what cannot be asked."""
-        query: Any = asked.query
-        if not isinstance(query, str) and (query is not None or "vector" not in asked.options):
-            raise ConfigurationError(f"the query is {query!r}; it is a text, or None beside vector=")
-        k: Any = self.k if asked.k is None else asked.k
+    def _checked(self, call: ConversationCall) -> ConversationCall:
+        """Return the call with its k and the retriever's session; raise ConfigurationError for an invalid call."""
+        query: Any = call.query
+        if not isinstance(query, str) and (query is not None or "vector" not in call.options):
+            raise ConfigurationError(f"query must be a text, or None together with vector=, got {query!r}")
+        k: Any = self.k if call.k is None else call.k
         if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 0):
-            raise ConfigurationError(f"k is {k!r}; it is how many Documents come back, a whole number from 0")
+            raise ConfigurationError(f"k must be a whole number of at least 0, got {k!r}")
         below = AnyRetriever(self.retriever)
-        below.check(asked.options)
-        session = {"session_id": asked.session_id} if asked.session_id is not None and below.has_sessions else {}
-        return asked._replace(
+        below.check(call.options)
+        session = {"session_id": call.session_id} if call.session_id is not None and below.has_sessions else {}
+        return call._replace(
             k=below.k if k is None else k,
-            options={**session, **asked.options},
-            deadline=deadline_in(below.deadline_seconds(asked.options)),
+            options={**session, **call.options},
+            deadline=deadline_in(below.deadline_seconds(call.options)),
         )
 
-    def _history(self, asked: ConversationCall, trace: Trace, until: float | None) -> Search[list[Turn]]:
-        history, fetch = asked.history, self.get_session_history
+    def _history(self, call: ConversationCall, trace: Trace, until: float | None) -> Search[list[Turn]]:
+        history, fetch = call.history, self.get_session_history
         if history is None and fetch is not None:
-            run = partial(fetch, asked.session_id or DEFAULT_SESSION)
+            run = partial(fetch, call.session_id or DEFAULT_SESSION)
             history = yield from ask(trace, Effect("history", run, lane=lane_of("history", fetch), deadline=until))
         if hasattr(history, "aget_messages"):
             history = yield from ask(trace, messages_call("history", history)._replace(deadline=until))
-        said = turns(history, asked.query or "")
-        trace.has_context = bool(said)
-        return said
+        turns_before = turns(history, call.query or "")
+        trace.has_context = bool(turns_before)
+        return turns_before
 
     def _expanded(
-        self, query: str | None, said: Sequence[Turn], trace: Trace, until: float | None
+        self, query: str | None, turns_before: Sequence[Turn], trace: Trace, until: float | None
     ) -> Search[ExpandedQuery]:
-        """The question made whole; as it is when nothing was said before, or when the expander fails."""
+        """Return the expanded question; unchanged without a history, or if the expander fails."""
         raw = ExpandedQuery(query or "")
-        if not said or not raw.text.strip():
+        if not turns_before or not raw.text.strip():
             return raw
         try:
             with trace.stage("expand-query"):
-                (answer,) = yield from ask_or_raise(_expanding(self.expander, raw.text, said, until))
+                (answer,) = yield from ask_or_raise(_expanding(self.expander, raw.text, turns_before, until))
             if isinstance(answer, str) and answer.strip():
                 return ExpandedQuery(answer)
             if isinstance(answer, ExpandedQuery):
@@ -449,105 +450,107 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             _fail(trace, error)
             return raw
 
-    def _found(
-        self, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace, until: float | None
-    ) -> Search[_Found]:
-        """What is found for the question, raw, expanded, by a mixed vector or by two searches."""
-        adds = expanded.text != (asked.query or "") or bool(expanded.context)
+    def _searched(
+        self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace, until: float | None
+    ) -> Search[_Answer]:
+        """Search for the raw question, the expanded one, both, or by a mixed vector."""
+        adds = expanded.text != (call.query or "") or bool(expanded.context)
         if not adds or not expanded.weight:
-            return (yield from self._once("raw", asked.query, asked))
+            return (yield from self._once("raw", call.query, call))
         stands_alone = expanded.sure and not expanded.context
         if self.fuse_raw is False or (self.fuse_raw is None and stands_alone):
-            return (yield from self._once("expanded", expanded.text, asked))
-        embeddings = AnyRetriever(self.retriever).embeddings(asked.options) if expanded.context else None
+            return (yield from self._once("expanded", expanded.text, call))
+        embeddings = AnyRetriever(self.retriever).embeddings(call.options) if expanded.context else None
         if embeddings is None:
-            return (yield from self._both(asked, expanded, trace))
-        return (yield from self._mixed(asked, expanded, embeddings, trace, until))
+            return (yield from self._both(call, expanded, trace))
+        return (yield from self._mixed(call, expanded, embeddings, trace, until))
 
-    def _once(self, how: str, text: str | None, asked: ConversationCall) -> Search[_Found]:
-        """What one search finds."""
+    def _once(self, how: str, text: str | None, call: ConversationCall) -> Search[_Answer]:
+        """Run one search."""
         below = AnyRetriever(self.retriever)
-        told = {"level": asked.level, "early": asked.early}
-        call = below.search("retriever", text, asked.k, _in_time(asked), asked.callbacks, **told)
-        (result,) = yield from ask_or_raise(call)
-        return _Found(how, result)
+        how_returned = {"level": call.level, "early": call.early}
+        effect = below.search("retriever", text, call.k, _in_time(call), call.callbacks, **how_returned)
+        (result,) = yield from ask_or_raise(effect)
+        return _Answer(how, result)
 
-    def _both(self, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_Found]:
-        """What the raw and the expanded question find, as one list."""
-        below, k = AnyRetriever(self.retriever), asked.k
-        least = below.least(asked.options)
-        # Of our own the mean of both scores has to reach what is wanted, not each.
-        options = _in_time(asked) if least is None else {**_in_time(asked), "min_score": 0.0}
+    def _both(self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_Answer]:
+        """Search for the raw and the expanded question, and fuse the answers."""
+        below, k = AnyRetriever(self.retriever), call.k
+        least = below.least(call.options)
+        # For retrievers of this package, the mean of both scores has to reach the minimum, not each score.
+        options = _in_time(call) if least is None else {**_in_time(call), "min_score": 0.0}
         depth = None if k is None else max(k, FUSED)
-        texts = {"question": asked.query, "conversation": expanded.text}
-        found = yield [below.search(name, text, depth, options, asked.callbacks) for name, text in texts.items()]
-        answers = dict(zip(texts, found, strict=True))
+        texts = {"question": call.query, "conversation": expanded.text}
+        search_results = yield [
+            below.search(name, text, depth, options, call.callbacks) for name, text in texts.items()
+        ]
+        answers = dict(zip(texts, search_results, strict=True))
         weight = expanded.weight if expanded.sure else expanded.weight / 2
         weights = {"question": 1 - weight, "conversation": weight}
         if least is None:
-            return _Found("both", fused_by_rank(answers, weights, k, trace, level=asked.level))
+            return _Answer("both", fused_by_rank(answers, weights, k, trace, level=call.level))
         fused = fused_by_score(answers, weights, k, trace, least=least, prefix=below.prefix)
-        if asked.level == "all":
-            return _Found("both", fused)
-        documents = annotate(fused.hits, trace.method, trace.reasons, below.prefix, asked.level)
-        return _Found("both", RetrievalResult(documents, hits=fused.hits, degraded=fused.degraded, plan=fused.plan))
+        if call.level == "all":
+            return _Answer("both", fused)
+        documents = annotate(fused.hits, trace.method, trace.reasons, below.prefix, call.level)
+        return _Answer("both", RetrievalResult(documents, hits=fused.hits, degraded=fused.degraded, plan=fused.plan))
 
     def _mixed(
         self,
-        asked: ConversationCall,
+        call: ConversationCall,
         expanded: ExpandedQuery,
         embeddings: Embeddings,
         trace: Trace,
         until: float | None,
-    ) -> Search[_Found]:
-        """What the question finds with its vector moved towards that of what it leans on."""
-        given = None if (vector := asked.options.get("vector")) is None else check_vector(vector)
-        texts = [expanded.context] if given is not None else [expanded.context, asked.query or ""]
+    ) -> Search[_Answer]:
+        """Search with the question's vector moved towards that of its context."""
+        own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
+        texts = [expanded.context] if own is not None else [expanded.context, call.query or ""]
         try:
             with trace.stage("embed"):
                 vectors = yield from ask_or_raise(*(_embedding(embeddings, text, until) for text in texts))
         except Exception as error:  # noqa: BLE001 - an embedding may fail with anything; the question is searched as it is
             _fail(trace, error)
-            return (yield from self._once("raw", asked.query, asked))
-        context, question = _unit(vectors[0]), _unit(given if given is not None else vectors[1])
+            return (yield from self._once("raw", call.query, call))
+        context, question = _unit(vectors[0]), _unit(own if own is not None else vectors[1])
         vector = cast("Vector", (1 - expanded.weight) * question + expanded.weight * context)
         if AnyRetriever(self.retriever).has_reranker:
-            # A reranker reads no vectors: it has to be told in words what the question leaves out.
-            return (yield from self._once("mixed", expanded.text, _by(asked, vector)))
+            # A reranker reads no vectors: it needs the words that the question leaves out.
+            return (yield from self._once("mixed", expanded.text, _by(call, vector)))
         if expanded.sure:
-            return (yield from self._once("mixed", asked.query, _by(asked, vector)))
-        return (yield from self._nearer(asked, question, vector))
+            return (yield from self._once("mixed", call.query, _by(call, vector)))
+        return (yield from self._nearer(call, question, vector))
 
-    def _nearer(self, asked: ConversationCall, question: Vector, mixed: Vector) -> Search[_Found]:
-        """What the mixed vector finds; what the question's own does where its best hit is clearly better.
+    def _nearer(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_Answer]:
+        """Search by the mixed vector and by the question's own, which wins if its best hit is clearly better.
 
-        Where the topic has changed, nothing is near to both question and context.
+        After a change of topic nothing is near to both question and context.
         """
         below = AnyRetriever(self.retriever)
         vectors = {"question": question, "conversation": mixed}
         calls = [
-            below.search(name, asked.query, asked.k, _in_time(_by(asked, vector)), asked.callbacks, level=asked.level)
+            below.search(name, call.query, call.k, _in_time(_by(call, vector)), call.callbacks, level=call.level)
             for name, vector in vectors.items()
         ]
         answers = yield from ask_or_raise(*calls)
-        own, leant = (one.hits[0].score / unit_of(one) if one.hits else 0.0 for one in answers)
-        return _Found("raw", answers[0]) if leant < _NEAR * own else _Found("mixed", answers[1])
+        own, mixed_best = (one.hits[0].score / unit_of(one) if one.hits else 0.0 for one in answers)
+        return _Answer("raw", answers[0]) if mixed_best < _NEAR * own else _Answer("mixed", answers[1])
 
-    def _described(self, found: _Found, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
-        """The first k, with what there is to say about them."""
-        result, own = found.result, bool(trace.reasons)
+    def _described(self, answer: _Answer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
+        """Return the first k Documents with degradations, plan and answerability."""
+        result, own = answer.result, bool(trace.reasons)
         trace.method = AnyRetriever(self.retriever).method(result)
         for reason in result.degraded:
             trace.degrade(reason)
-        documents, hits = list(result)[: asked.k], result.hits[: asked.k]
-        if asked.level == "all" and own:
+        documents, hits = list(result)[: call.k], result.hits[: call.k]
+        if call.level == "all" and own:
             noted = {AnyRetriever(self.retriever).prefix + "degraded": list(trace.reasons)}
-            if hits:  # made for this answer, and some may have been handed out
+            if hits:  # these Documents were made for this answer, and some may have been handed out
                 for document in documents:
                     document.metadata |= noted
             else:
                 documents = [with_notes(document, noted) for document in documents]
-        plan = {**result.plan, **_plan(found, asked, expanded, trace)}
+        plan = {**result.plan, **_plan(answer, call, expanded, trace)}
         return RetrievalResult(
             documents,
             hits=hits,
@@ -572,27 +575,27 @@ def _retriever(name: str) -> type[HybridRetriever]:
 
 
 class _Conversational(BaseModel):
-    """The conversation, as a model passes it to the tool."""
+    """Conversation, as a model passes it to the tool."""
 
     conversation_history: list[str] | None = Field(
         None,
-        description="What was said before, oldest first, where the query leans on it, as in "
+        description="Earlier turns, oldest first, if the query refers to them, as in "
         '["User: Which car is red?", "Assistant: The roadster."].',
     )
 
 
-class _Found(NamedTuple):
-    """An answer, and how the question was searched for."""
+class _Answer(NamedTuple):
+    """An answer, and the kind of search."""
 
     how: str
     result: Result
 
 
-def _expanding(expander: Any, text: str, said: Sequence[Turn], until: float | None) -> Effect:
-    awaited = (lambda: expander.acall(text, said)) if implements(expander, AsyncExpander) else None
+def _expanding(expander: Any, text: str, turns_before: Sequence[Turn], until: float | None) -> Effect:
+    awaited = (lambda: expander.acall(text, turns_before)) if implements(expander, AsyncExpander) else None
     quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
     lane = lane_of("expander", expander)
-    return Effect("expander", lambda: expander(text, said), awaited, quick=quick, lane=lane, deadline=until)
+    return Effect("expander", lambda: expander(text, turns_before), awaited, quick=quick, lane=lane, deadline=until)
 
 
 def _embedding(embeddings: Embeddings, text: str, until: float | None) -> Effect:
@@ -607,58 +610,58 @@ def _unit(vector: Sequence[float] | Vector) -> Vector:
     return array / length if length else array
 
 
-def _in_time(asked: ConversationCall) -> Mapping[str, Any]:
-    """The options for the retriever, with the time that is left."""
-    if asked.deadline is None:
-        return asked.options
-    return {**asked.options, "deadline_ms": max(1.0, (asked.deadline - time.monotonic()) * 1e3)}
+def _in_time(call: ConversationCall) -> Mapping[str, Any]:
+    """Return the options for the retriever, with the remaining time."""
+    if call.deadline is None:
+        return call.options
+    return {**call.options, "deadline_ms": max(1.0, (call.deadline - time.monotonic()) * 1e3)}
 
 
-def _by(asked: ConversationCall, vector: Vector) -> ConversationCall:
-    """The same call with a vector."""
-    return asked._replace(options={**asked.options, "vector": vector})
+def _by(call: ConversationCall, vector: Vector) -> ConversationCall:
+    """Return the call with this vector."""
+    return call._replace(options={**call.options, "vector": vector})
 
 
 def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
-    """The ids and scores of an answer; 0 where nobody has scored it."""
+    """Return the ids and scores of an answer; 0 for Documents without a score."""
     return hits_of(result.hits) if result.hits else scores_of(result, prefix)
 
 
 def _fail(trace: Trace, error: Exception) -> None:
-    """Note that the question stays as it was put; what the caller has set wrongly is raised."""
+    """Record that the raw question is used; raise the error if it is a wrong setting of the caller."""
     if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
         raise error
     trace.record("expander", error, "expander-failed")
 
 
-def _plan(found: _Found, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> dict[str, Any]:
-    """What is said beside the plan of the retriever."""
-    below = found.result.plan
+def _plan(answer: _Answer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> dict[str, Any]:
+    """Return the entries that are added to the retriever's plan."""
+    below = answer.result.plan
     return {
-        "query": asked.query,
-        "k": asked.k,
+        "query": call.query,
+        "k": call.k,
         "expanded_query": expanded.text,
         "context": expanded.context,
         "weight": expanded.weight,
-        "searched": found.how,
+        "searched": answer.how,
         "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | below.get("stages_ms", {}),
         "errors": trace.errors | below.get("errors", {}),
     }
 
 
-def _how_asked(plan: Mapping[str, Any]) -> list[str]:
-    """How a question was searched for, in a line; none for one that was searched for as it was put."""
-    whole, context = plan["expanded_query"], plan["context"]
-    said = {
-        "expanded": f"Searched for: {whole}",
-        "both": f"Searched for as it was put, and for: {whole}",
-        "mixed": f"Searched for beside what it leans on: {context}",
+def _searched_for(plan: Mapping[str, Any]) -> list[str]:
+    """Return a line about the question that was searched for; none for a raw question."""
+    expanded, context = plan["expanded_query"], plan["context"]
+    lines = {
+        "expanded": f"Searched for: {expanded}",
+        "both": f"Searched for the question as it is, and for: {expanded}",
+        "mixed": f"Searched for the question together with its context: {context}",
     }
-    return [said[plan["searched"]]] if plan["searched"] in said else []
+    return [lines[plan["searched"]]] if plan["searched"] in lines else []
 
 
 def _listed(result: Result) -> str:
-    """The Documents of a retriever that says nothing of how it has found them."""
+    """List the Documents of a retriever that does not report how it found them."""
     begun = [" ".join(document.page_content.split())[:80] for document in result]
     return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(begun, start=1))])
 
@@ -669,7 +672,7 @@ def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
 
     if any(isinstance(getattr(listener, "__self__", None), RunnableWithMessageHistory) for listener in listeners):
         raise ConfigurationError(
-            "RunnableWithMessageHistory keeps what was asked and answered, and Documents are no answer: give it the "
+            "RunnableWithMessageHistory keeps questions and answers, and Documents are not an answer: give it the "
             "chain that answers, RunnableWithMessageHistory(RunnablePassthrough.assign(context=retriever) | answer, "
             "…); the retriever alone reads a history itself, AdvancedRetriever(…, get_session_history=…)"
         )

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 class PipelineRetriever(ObservedRetriever, PipelineFields):
     """The settings that every retriever has.
 
-    ``invoke`` returns Documents with the metadata that were stored, so that equal ones are recognised as equal, and
-    ``annotate`` adds to them; :meth:`retrieve` always says everything, in the metadata and in its hits.
+    ``invoke`` returns Documents with the stored metadata, so that equal Documents compare equal; ``annotate`` adds
+    scores and provenance to them. :meth:`retrieve` always returns everything, in the metadata and in its hits.
     ``filter`` and ``tenant`` narrow every call; a call's own filter narrows further. ``as_of`` (ISO 8601, datetime or
-    unix seconds) is the time whose truth is asked for: None is now, ``ALL_TIME`` switches the check off.
+    Unix seconds) is the point in time to search as of: None means now, ``ALL_TIME`` switches the check off.
     """
 
     model_config = ConfigDict(
@@ -60,12 +60,12 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a kind of retriever may derive its own from it
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set what the constructor would take; else raise pydantic's ValidationError, and all stays as it was."""
+        """Set a valid value; for an invalid one raise pydantic's ValidationError and change nothing."""
         before = dict(self.__dict__)
         try:
             super().__setattr__(name, value)
         except ValidationError:
-            # Pydantic has set it already when it finds that it contradicts another setting.
+            # Pydantic has already set the value when it detects a contradiction with another setting.
             self.__dict__.update(before)
             raise
 
@@ -74,18 +74,18 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     @property
     @abstractmethod
     def _store(self) -> ReadsChunks:
-        """What ``admit`` asks."""
+        """Store that is searched."""
 
     @abstractmethod
     def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
-        """Where candidates come from, with their weights; ``callbacks`` are for retrievers among them."""
+        """Return the sources of candidates with their weights; ``callbacks`` are for retrievers among them."""
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def retrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
-        """The k best Documents with what there is to say about them: ``degraded``, ``took_ms``, ``plan``, ``hits``.
+        """Return the k best Documents, with ``degraded``, ``took_ms``, ``plan`` and ``hits``.
 
         ``options`` are those of :class:`CallSettings`, the same as for ``invoke``. With ``vector=`` the query may be
         None. Raises RetrievalError when no source could answer, FilterError, TenantError, ValueError.
@@ -95,14 +95,13 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     async def aretrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
-        """What :meth:`retrieve` gives, without holding up the event loop."""
+        """Do what :meth:`retrieve` does, without blocking the event loop."""
         return await self._arun(self._prepare(query, with_k(options, k)))
 
     def explain(self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]) -> str:
-        """How the answer to a query comes about, in words: a paragraph about the search, then one about each hit.
+        """Explain the answer to a query in words: a paragraph about the search, then one about each hit.
 
-        It is :meth:`retrieve` that runs, with the same options and errors; of an answer that is there already,
-        ``display.explained`` says the same.
+        Runs :meth:`retrieve`, with the same options and errors. ``display.explain_result`` explains an existing answer.
         """
         from langchain_hybridgraph.display import explain_result
 
@@ -116,10 +115,10 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         description: str | None = None,
         arg_types: dict[str, type] | None = None,
     ) -> BaseTool:
-        """A tool for an agent: it takes query, k and filter, answers in words, and has the Documents as artifact.
+        """Return an agent's tool: it takes query, k and filter, and answers in words, with the Documents as artifact.
 
-        ``args_schema`` replaces the arguments: ``query`` and options of a call. ``arg_types`` are LangChain's, for
-        input without types; ConfigurationError, as these have some.
+        ``args_schema`` replaces the arguments (``query`` and options of a call). ``arg_types`` is part of LangChain's
+        signature, for input without types, and raises ConfigurationError here.
 
         >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
         >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
@@ -132,7 +131,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        complete, options = taken(COMPLETE, options)
+        complete, options = popped(COMPLETE, options)
         prepared = self._prepare(query, options, run_manager.get_child())
         with stage_events(run_manager, prepared.trace):
             return handed_over(self._run(prepared), complete)
@@ -140,13 +139,13 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        complete, options = taken(COMPLETE, options)
+        complete, options = popped(COMPLETE, options)
         prepared = self._prepare(query, options, run_manager.get_child())
         async with stage_events_async(run_manager, prepared.trace):
             return handed_over(await self._arun(prepared), complete)
 
     def _has_context(self, options: CallOptions) -> bool:
-        """Whether a conversation has its part in this call."""
+        """Whether this call uses a conversation."""
         return False
 
     @property
@@ -154,20 +153,20 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return self.reranker is not None or self._graph is not None
 
     def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> PreparedSearch:
-        put, options = taken(EARLY, options)
+        hand_out, options = popped(EARLY, options)
         self._check_options(options)
         trace = Trace()
         trace.raises = self.on_error == "raise"
         trace.has_context = self._has_context(options)
         pipeline = self._pipeline(options, callbacks)
-        early = None if put is None else EarlyDocuments(put)
+        early = None if hand_out is None else EarlyDocuments(hand_out)
         level = self._level(options)
         if early is not None:
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
-        asked = self._query_of(bounded(query, trace), options)
+        parsed = self._query_of(bounded(query, trace), options)
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
-        return PreparedSearch(asked, pipeline, trace, deadline, level, early)
+        return PreparedSearch(parsed, pipeline, trace, deadline, level, early)
 
     def _query_of(self, query: str | None, options: CallOptions) -> Query:
         vector = options.get("vector")
@@ -200,7 +199,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     @property
     def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
-        """What lists the chunks of a scope, where the store can."""
+        """Function that lists the chunks of a scope; None if the store cannot."""
         store = self._store
         return store.list_chunks if implements(store, ListsChunks) else None
 
@@ -233,13 +232,13 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return 0
 
     def _level(self, options: CallOptions) -> Annotate:
-        """How much the Documents of a call say of how they were found."""
+        """Return the level of annotation of a call's Documents."""
         return chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
 
     def _k(self, options: CallOptions) -> int:
         k = _first(options.get("k"), self.k)
         if not isinstance(k, int) or isinstance(k, bool) or k < 0:
-            raise ConfigurationError(f"k is {k!r}; it is how many Documents come back, a whole number from 0")
+            raise ConfigurationError(f"k must be a whole number of at least 0, got {k!r}")
         return k
 
     def _scope(self, options: CallOptions) -> Scope:
@@ -265,12 +264,12 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     def _retrieving(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace = prepared.query, prepared.trace
-        found = search(query, prepared.pipeline, trace)
-        hits = yield from self._observed(found, trace, query.text, query.k, hits_of)
+        stages = search(query, prepared.pipeline, trace)
+        hits = yield from self._observed(stages, trace, query.text, query.k, hits_of)
         return self._result(hits, prepared)
 
     def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: Certain) -> None:
-        """Hand out hits of an answer that is not complete."""
+        """Hand out the certain hits of an incomplete answer."""
         documents = annotate(certain.hits, trace.method, trace.reasons, self.metadata_prefix, level)
         if level == "all" and not certain.is_head:
             for document in documents:
@@ -306,7 +305,7 @@ class PreparedSearch:
     early: EarlyDocuments | None = None
 
     def plan(self) -> dict[str, Any]:
-        """Return what was searched, with which settings, and how it went: the ``plan`` of a result."""
+        """Return the ``plan`` of a result: the query, the settings, the times of the stages and the errors."""
         walk = self.pipeline.expansion
         return {
             "query": self.query.text,
@@ -323,29 +322,29 @@ class PreparedSearch:
 
 
 def _named(stage: Any) -> str:
-    """What to call a stage, which may be a function of the caller's."""
+    """Return the name of a stage, which may be the caller's function."""
     return str(getattr(stage, "__name__", type(stage).__name__))
 
 
 def with_k(options: CallSettings, k: int | None) -> CallOptions:
-    """The options of ``retrieve``, which annotates its Documents with everything unless ``annotate`` says otherwise."""
+    """Return the options of ``retrieve``, which annotates its Documents completely unless ``annotate`` is set."""
     return cast(CallOptions, {**options, "k": k, "annotate": options.get("annotate") or "all"})
 
 
-def taken(name: str, options: Any) -> tuple[Any, Any]:
-    """An option that is for the retriever itself, and the others."""
+def popped(name: str, options: Any) -> tuple[Any, Any]:
+    """Return the value of an option for the retriever itself, and the other options."""
     return options.get(name), {key: value for key, value in options.items() if key != name}
 
 
 def handed_over(
     result: RetrievalResult[Document], complete: Callable[[RetrievalResult[Document]], object] | None
 ) -> list[Document]:
-    """The Documents of an answer, after the retriever around this one has received the whole of it."""
+    """Return the Documents of an answer, after handing the complete answer to the enclosing retriever."""
     if complete is not None:
         complete(result)
     return list(result)
 
 
 def _first(*values: Any) -> Any:
-    """The first value that is set; 0 and "" are values, None is not."""
+    """Return the first value that is not None; 0 and "" count."""
     return next((value for value in values if value is not None), None)

@@ -30,13 +30,13 @@ Turn = Annotated[
 ]
 Question = Annotated[
     str | list[Turn] | Message,
-    Field(description="The question as a text, or messages whose last one of the user is the question."),
+    Field(description="The question as a text, or messages, the last user message being the question."),
 ]
-History = Annotated[list[Turn] | None, Field(description="What was said before, oldest first.")]
+History = Annotated[list[Turn] | None, Field(description="Earlier turns of the conversation, oldest first.")]
 
 
 class ConversationInput(TypedDict, total=False):
-    """A question and what was said before it."""
+    """A question and the conversation before it."""
 
     __pydantic_config__ = ConfigDict(  # type: ignore[misc]  # read by pydantic, not a key
         json_schema_extra={
@@ -61,8 +61,8 @@ Input = str | ConversationInput | list[Turn] | Message
 class ConversationCall(NamedTuple):
     """One call.
 
-    ``level`` is how much the Documents say of how they were found, ``early`` receives those that are certain before the
-    answer is complete, and ``deadline`` is a ``time.monotonic()`` moment for all of it.
+    ``level`` is the level of annotation of the Documents. ``early`` receives the Documents that are certain before the
+    answer is complete. ``deadline``, in ``time.monotonic()`` seconds, applies to the complete call.
     """
 
     query: str | None
@@ -76,54 +76,54 @@ class ConversationCall(NamedTuple):
     deadline: float | None = None
 
 
-def read(given: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]]:
-    """The question of a Runnable's input, and what input and configuration say beside it, as options of a call.
+def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]]:
+    """Return the question of a Runnable's input, and its conversation and session as options of a call.
 
     The input is a text, a message, messages, or a mapping that has one of these under ``input``, ``query``,
-    ``question`` or ``messages``. Of messages the last that is not the assistant's is the question, and those before it
-    are its history, unless ``chat_history`` or ``history`` has one. The session is ``session_id``, else ``thread_id``,
-    of the configuration's ``configurable``. Raises ConfigurationError for an input without a question.
+    ``question`` or ``messages``. In messages, the last one that is not the assistant's is the question. The messages
+    before it are its history, unless ``chat_history`` or ``history`` is present. The session is ``session_id``, else
+    ``thread_id``, of the configuration's ``configurable``. Raises ConfigurationError for an input without a question.
 
     >>> read({"input": "and its price?", "chat_history": ["User: red cars"]}, {"configurable": {"thread_id": "7"}})
     ('and its price?', {'session_id': '7', 'conversation_history': ['User: red cars']})
     >>> read([("user", "red cars"), ("ai", "A roadster."), ("user", "its price?"), ("ai", "Let me see.")], None)
     ('its price?', {'conversation_history': [('user', 'red cars'), ('ai', 'A roadster.')]})
     """
-    told = session_in(config)
-    if isinstance(given, Mapping):
-        question, history = _first(given, _QUESTIONS), _first(given, _HISTORIES)
+    session = session_in(config)
+    if isinstance(input, Mapping):
+        question, history = _first(input, _QUESTIONS), _first(input, _HISTORIES)
         if question is None:
             raise ConfigurationError(
-                f"the input has the keys {', '.join(map(repr, given))}; wanted is a text, or "
+                f"the input has the keys {', '.join(map(repr, input))}; expected a text, or "
                 '{"input": "and its price?", "chat_history": [...]}'
             )
     else:
-        question, history = given, None
+        question, history = input, None
     text, before = _question(question)
     history = before if history is None else history
-    return text, told if history is None else {**told, "conversation_history": history}
+    return text, session if history is None else {**session, "conversation_history": history}
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:
-    """The session that a configuration names, as an option: its ``session_id``, else its ``thread_id``; else {}."""
-    found = _first(ensure_config(config).get("configurable", {}), _SESSIONS)
-    return {} if found is None else {"session_id": str(found)}
+    """Return the session of a configuration as an option: its ``session_id``, else its ``thread_id``; else {}."""
+    session_id = _first(ensure_config(config).get("configurable", {}), _SESSIONS)
+    return {} if session_id is None else {"session_id": str(session_id)}
 
 
-def _first(given: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    return next((given[key] for key in keys if given.get(key) is not None), None)
+def _first(mapping: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((mapping[key] for key in keys if mapping.get(key) is not None), None)
 
 
-def _question(given: Any) -> tuple[str, Sequence[Any] | None]:
-    """The text of the question, and the messages before it; None where there are none."""
-    if given is None or isinstance(given, str):
-        return cast("str", given), None
-    if isinstance(given, BaseMessage):
-        # By itself a message is the question, whoever wrote it: a model may have rewritten it.
-        if said := turns([given]):
-            return said[-1].text, None
-    elif isinstance(given, (list, tuple)):
-        for place in reversed(range(len(given))):
-            if asked := [turn for turn in turns(given[place : place + 1]) if turn.speaker != ASSISTANT]:
-                return asked[-1].text, given[:place] or None
-    raise ConfigurationError(f"the input is {given!r:.200}; wanted is a text, or messages with one of the user's")
+def _question(value: Any) -> tuple[str, Sequence[Any] | None]:
+    """Return the text of the question, and the messages before it; None if there are none."""
+    if value is None or isinstance(value, str):
+        return cast("str", value), None
+    if isinstance(value, BaseMessage):
+        # A single message is the question, whatever its role: a model may have rewritten it.
+        if message_turns := turns([value]):
+            return message_turns[-1].text, None
+    elif isinstance(value, (list, tuple)):
+        for position in reversed(range(len(value))):
+            if questions := [turn for turn in turns(value[position : position + 1]) if turn.speaker != ASSISTANT]:
+                return questions[-1].text, value[:position] or None
+    raise ConfigurationError(f"the input is {value!r:.200}; expected a text, or messages including a user message")

@@ -26,34 +26,34 @@ Result = RetrievalResult[Document]
 
 
 class AnyRetriever(NamedTuple):
-    """A retriever, and what can be known of it."""
+    """Any LangChain retriever, with its capabilities."""
 
     retriever: BaseRetriever
 
     @property
     def k(self) -> int | None:
-        """How many it gives by itself; None where that is not known."""
+        """Default number of results; None if unknown."""
         return self.retriever.k if isinstance(self.retriever, PipelineRetriever) else None
 
     @property
     def prefix(self) -> str:
-        """What stands before the keys that it writes into metadata."""
+        """Prefix of the metadata keys that the retriever adds."""
         return str(getattr(self.retriever, "metadata_prefix", ""))
 
     @property
     def has_reranker(self) -> bool:
-        """Whether something reads the words of the question after the search."""
+        """Whether a reranker reads the text of the question after the search."""
         return getattr(self.retriever, "reranker", None) is not None
 
     @property
     def has_sessions(self) -> bool:
-        """Whether its calls are told a session, as a memory's are."""
+        """Whether calls take a session, as those of a MemoryRetriever do."""
         return isinstance(self.retriever, PipelineRetriever) and self.takes("session_id")
 
     def takes(self, option: str) -> bool:
-        """Whether its calls take this option; LangChain drops silently what a retriever does not declare.
+        """Return whether calls take this option; LangChain silently drops options that a retriever does not declare.
 
-        Of a vector store's retriever these are the options of the store's searches. One whose calls take any keyword
+        A vector store's retriever takes the options of the store's searches. A retriever whose calls take any keyword
         takes any option.
         """
         if isinstance(self.retriever, PipelineRetriever):
@@ -64,34 +64,36 @@ class AnyRetriever(NamedTuple):
         return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Raises TypeError for options that its calls do not take."""
+        """Raise TypeError for options that calls do not take."""
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
-            known = {*self.retriever._call_options, "k"} if isinstance(self.retriever, PipelineRetriever) else ()
-            raise unknown_options(type(self.retriever), unknown, known)
+            options_of_calls = (
+                {*self.retriever._call_options, "k"} if isinstance(self.retriever, PipelineRetriever) else ()
+            )
+            raise unknown_options(type(self.retriever), unknown, options_of_calls)
 
     def least(self, options: Mapping[str, Any]) -> float | None:
-        """The score that a hit of a call needs; None where scores cannot be compared, as those of others."""
+        """Return the minimum score of a call; None for other retrievers, whose scores cannot be compared."""
         if not isinstance(self.retriever, PipelineRetriever):
             return None
-        given = options.get("min_score")
-        return float(self.retriever.min_score if given is None else given)
+        min_score = options.get("min_score")
+        return float(self.retriever.min_score if min_score is None else min_score)
 
     def deadline_seconds(self, options: Mapping[str, Any]) -> float | None:
-        """The time that a call may take; None where it has no limit, or none that is known."""
+        """Return the time limit of a call in seconds; None if there is none, or if it is unknown."""
         if not isinstance(self.retriever, PipelineRetriever):
             return None
-        given = options.get("deadline_ms")
-        deadline_ms = self.retriever.deadline_ms if given is None else given
+        deadline_ms = options.get("deadline_ms")
+        deadline_ms = self.retriever.deadline_ms if deadline_ms is None else deadline_ms
         return deadline_ms / 1e3 if isinstance(deadline_ms, int | float) else None
 
     def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
-        """What makes the vectors that it searches by; None where no vector can be given to it."""
+        """Return the embedding of the retriever's vectors; None if it cannot search by a vector."""
         if not isinstance(self.retriever, PipelineRetriever):
             return None
         if not any(isinstance(source, VectorSource) for source in self.retriever._sources(cast("Any", options))):
             return None
-        found = getattr(getattr(self.retriever, "vector_store", None), "embeddings", None)
-        return found if isinstance(found, Embeddings) else None
+        embeddings = getattr(getattr(self.retriever, "vector_store", None), "embeddings", None)
+        return embeddings if isinstance(embeddings, Embeddings) else None
 
     def search(
         self,
@@ -104,47 +106,46 @@ class AnyRetriever(NamedTuple):
         level: Annotate = "all",
         early: Callable[[Document], object] | None = None,
     ) -> Effect:
-        """One search by it, called ``name`` where it fails; a run below that of ``callbacks`` where there are any.
+        """Return the call of one search, named ``name`` if it fails; with ``callbacks`` it is a child run of theirs.
 
-        Of a retriever of ours, Documents say how they were found as ``level`` wants it, and those that are certain are
-        handed to ``early``.
+        Retrievers of this package annotate their Documents by ``level`` and hand certain ones to ``early``.
         """
         retriever, config = self.retriever, cast("RunnableConfig", {"callbacks": callbacks, "tags": [name]})
-        counted = dict(options) if k is None or not self.takes("k") else {**options, "k": k}
-        asked: Any = query  # None beside vector=
+        arguments = dict(options) if k is None or not self.takes("k") else {**options, "k": k}
+        text: Any = query  # None if vector= is given
         if isinstance(retriever, PipelineRetriever):
-            counted |= {"annotate": level} | ({} if early is None else {EARLY: early})
+            arguments |= {"annotate": level} | ({} if early is None else {EARLY: early})
 
         def run() -> Result:
             if not isinstance(retriever, PipelineRetriever):
-                return RetrievalResult(retriever.invoke(asked, config, **counted))
+                return RetrievalResult(retriever.invoke(text, config, **arguments))
             if callbacks is None:
-                return retriever.retrieve(query, **cast("Any", counted))
-            whole: list[Result] = []
-            documents = retriever.invoke(asked, config, **counted, **{COMPLETE: whole.append})
-            return whole[0] if whole else RetrievalResult(documents)
+                return retriever.retrieve(query, **cast("Any", arguments))
+            complete: list[Result] = []
+            documents = retriever.invoke(text, config, **arguments, **{COMPLETE: complete.append})
+            return complete[0] if complete else RetrievalResult(documents)
 
         async def arun() -> Result:
             if not isinstance(retriever, PipelineRetriever):
-                return RetrievalResult(await retriever.ainvoke(asked, config, **counted))
+                return RetrievalResult(await retriever.ainvoke(text, config, **arguments))
             if callbacks is None:
-                return await retriever.aretrieve(query, **cast("Any", counted))
-            whole: list[Result] = []
-            documents = await retriever.ainvoke(asked, config, **counted, **{COMPLETE: whole.append})
-            return whole[0] if whole else RetrievalResult(documents)
+                return await retriever.aretrieve(query, **cast("Any", arguments))
+            complete: list[Result] = []
+            documents = await retriever.ainvoke(text, config, **arguments, **{COMPLETE: complete.append})
+            return complete[0] if complete else RetrievalResult(documents)
 
         awaited = arun if is_asynchronous(retriever) else None
         return Effect(name, run, awaited, lane=lane_of("retriever", retriever))
 
     def method(self, result: Result) -> str:
-        """How it has found its Documents; "other" where it does not say."""
+        """Return the retrieval method of an answer; "other" if it is not reported."""
         return str(result.plan.get("method") or "other")
 
 
 def _searches(retriever: VectorStoreRetriever) -> Iterator[Mapping[str, inspect.Parameter]]:
-    """The parameters of a vector store's searches, which hand what they do not know from one to the next."""
+    """Yield the parameters of a vector store's searches, which pass unknown options on to one another."""
     kind = type(retriever.vectorstore)
     methods: list[Callable[..., Any]] = [getattr(kind, name) for name in dir(kind) if "search" in name]
     for method in filter(inspect.isfunction, methods):
-        found = inspect.signature(method).parameters
-        yield {name: each for name, each in found.items() if each.kind is not each.VAR_KEYWORD}
+        parameters = inspect.signature(method).parameters
+        yield {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge, TimeRange
 
     class ChunkStore(ReadsChunks, SearchesVectors, HasVectors, ListsChunks, ReadsIndex, AcceptsChunks, Protocol):
-        """What the store below has."""
+        """Protocols of the underlying store."""
 
         @property
         def tenant(self) -> str | None:
@@ -62,7 +62,7 @@ class DocumentStore(VectorStore):
     @property
     @abstractmethod
     def _chunks(self) -> ChunkStore:
-        """The store below."""
+        """Underlying store."""
 
     # -- writing ----------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
 
-# A picture looks for walked chunks among so many hits.
+# Number of hits among which a picture looks for visited chunks.
 BEYOND = 100
 # Options of the group that a call does not merge: a call's traversal has its own score, and may replace shorthand.
 _STAGES = frozenset({"traversal", "score"})
@@ -38,12 +38,12 @@ _UNSET = GraphOptions()
 
 
 class GraphRetriever(HybridRetriever, GraphFields):
-    """The hits of a hybrid search, and what edges lead to from the best of them.
+    """Hybrid search that also follows edges from its best hits.
 
-    Over a :class:`HybridGraphStore` the edges are the store's, which ``ingest`` has made; over any other vector store
-    ``edges`` gives them (a list of Edge, or an :class:`InMemoryGraph`). The default setting looks for what the best
-    hits name (titles of other documents, rare entities, links) and weighs it as evidence beside the search's own score,
-    so that simple questions lose nothing. ``preset`` selects the combination of another system; in ``graph`` any
+    A :class:`HybridGraphStore` supplies its own edges, which ``ingest`` extracts; for any other vector store pass
+    ``edges`` (a list of Edge, or an :class:`InMemoryGraph`). The default traversal follows titles of other documents,
+    rare entities and links in the best hits, and adds them as evidence to the search's own score, so that simple
+    questions lose nothing. ``preset`` selects the combination of another system; in ``graph`` any
     ``traversal`` can be combined with any ``score``, and a traversal alone has the score of its own preset
     (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops``, and ``hop_decay`` and others of
     ``graph``, are shorthand for BFS and HopDecay. Without edges the answer is that of the hybrid search, and
@@ -102,7 +102,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
             ...
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set what the constructor would take."""
+        """Set an option as the constructor would."""
         super().__setattr__(name, value)
         if name == "edges":
             self._walked = self._graph_of_edges()
@@ -134,12 +134,12 @@ class GraphRetriever(HybridRetriever, GraphFields):
         nodes: int = 25,
         **options: Unpack[CallSettings],
     ) -> Any:
-        """A picture of the k best hits, the edges that led to them, and what else was walked to.
+        """Draw the k best hits, the edges that led to them, and other chunks that the walk visited.
 
-        It is a matplotlib Figure, see :func:`~langchain_hybridgraph.display.draw`; with ``interactive`` one of plotly,
-        in which pointing at a chunk shows its text and the reasons. Asks twice: for k, and for what lies beyond. The
-        options and errors are those of :meth:`retrieve`, and ConfigurationError for a size that cannot be drawn or
-        without the library: ``pip install "langchain-hybridgraph[notebook]"``.
+        Returns a matplotlib Figure, see :func:`~langchain_hybridgraph.display.draw`; with ``interactive`` a plotly
+        figure, in which pointing at a chunk shows its text and the reasons. Searches twice: for k hits, and for more.
+        Options and errors are those of :meth:`retrieve`. Raises ConfigurationError for an invalid size, or if the
+        library is missing: ``pip install "langchain-hybridgraph[notebook]"``.
         """
         from langchain_hybridgraph import display
 
@@ -169,7 +169,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return preset_of(self.preset, self.max_hops, self._graph_options(options))
 
     def _sets_score(self, options: CallOptions) -> bool:
-        """Whether an option says what the visited chunks are worth."""
+        """Return whether an option sets the score of visited chunks."""
         graph, called = self._graph_options(options), _UNSET.changed(options.get("graph"))
         own = graph.score is not None or self.preset is not None or bool(shorthand_of(self.max_hops, graph))
         return own or called.score is not None

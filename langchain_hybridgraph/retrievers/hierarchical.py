@@ -27,7 +27,7 @@ from langchain_hybridgraph.query.hierarchy.uri_lookup import as_targets
 from langchain_hybridgraph.query.planning import RulePlanner
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PreparedSearch, handed_over, taken, with_k
+from langchain_hybridgraph.retrievers.base import PreparedSearch, handed_over, popped, with_k
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import hits_of
 from langchain_hybridgraph.retrievers.streaming import COMPLETE
@@ -42,31 +42,32 @@ if TYPE_CHECKING:
 
 
 class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
-    """The best of a tree of directories and documents, found from its directories down.
+    """Search of a tree of directories and documents, from the best directories down.
 
-    The tree is that of the chunks' ``uri`` (files of an ingested folder have one), of any scheme, in a HybridGraphStore
-    or in any vector store whose texts can be listed or are given as ``documents``; ``build_layers`` summarises its
-    directories. A query starts at the ``start_k`` best directories by their summaries, at the
-    ``start_documents`` best documents of the hybrid search and at the directories in which these stand, and always
-    looks into the best directory next: a child's score is ``alpha`` · its own (that of the hybrid search) +
-    (1 − ``alpha``) · its directory's; a start has its own. It ends when the best k have
-    stayed the same for ``max_rounds`` directories (``converged-early``). A document is found once, by its best chunk.
+    The tree is made of the chunks' ``uri``, of any scheme (files of an ingested folder have one), in a HybridGraphStore
+    or in any vector store whose texts can be listed or are passed as ``documents``. ``build_layers`` summarises its
+    directories. A query starts at the ``start_k`` best directories by their summaries, at the ``start_documents`` best
+    documents of the hybrid search and at the directories of these documents. Then it always opens the best directory
+    next: a child's score is ``alpha`` · its own (that of the hybrid search) + (1 − ``alpha``) · its directory's; a
+    start has its own score. The search ends when the best k have stayed the same for ``max_rounds`` directories
+    (``converged-early``). A document is returned once, by its best chunk.
 
-    :meth:`find` runs one query. :meth:`search` has ``planner`` make typed queries of a conversation first
-    (:class:`RulePlanner` by default, :class:`QueryPlanner` with a model). ``invoke`` is ``find``, or ``search`` where
-    ``session=`` is given, as Documents. In mode ``"thinking"`` (that of ``search``) the ``reranker`` reads the start
-    points and each level; in ``"quick"`` (that of ``find``), and where there is none, the search's own scores decide.
+    :meth:`find` runs one query. :meth:`search` first lets ``planner`` make typed queries of a conversation
+    (:class:`RulePlanner` by default, :class:`QueryPlanner` with a model). ``invoke`` returns the Documents of ``find``,
+    or with ``session=`` those of ``search``. In mode ``"thinking"`` (the default of ``search``) the ``reranker`` reads
+    the start points and each level; in ``"quick"`` (the default of ``find``), and without a reranker, the search's own
+    scores decide.
 
-    A query of a type looks below the directories that ``roots`` has for it, where there are any, and finds only what is
-    of that type: by the metadata ``context_type``, else by these directories, else a resource. Directories without text
-    of their own may be hits of ``find`` and ``search``, where an agent goes on from them, but not Documents, where they
-    would take the place of texts; ``include_directories`` of ``tree`` overrides both. A directory that the call may not
-    see completely is never a hit.
+    A typed query searches below the directories that ``roots`` has for its type, if any, and returns only hits of that
+    type. The type of a hit is the metadata ``context_type``, else that of these directories, else resource. Directories
+    without text of their own can be hits of ``find`` and ``search``, so that an agent can open them, but are not
+    returned as Documents, where they would displace texts; ``include_directories`` of ``tree`` overrides both. A
+    directory is never a hit if the call may not see all of it.
 
-    Without summaries it starts from the documents alone, and says ``no-layers``; without any directory it is a hybrid
-    search over documents, and says ``no-tree``.
+    Without summaries the search starts from the documents alone and reports ``no-layers``; without any directory it is
+    a hybrid search over documents and reports ``no-tree``.
 
-    Raises ValueError (pydantic's ValidationError) for a setting that does not exist or has no usable value.
+    Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> from langchain_hybridgraph.ingestion.summaries import build_layers
@@ -141,11 +142,11 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[WalkSettings],
     ) -> FindResult:
-        """The k best of the tree, or of what lies below ``target_uri``, for one query; no planner is asked.
+        """Return the k best of the tree, or of the part below ``target_uri``, for one query, without a planner.
 
-        Raises what :meth:`retrieve` does, and ConfigurationError for a ``target_uri`` under which nothing lies.
+        Raises the errors of :meth:`retrieve`, and ConfigurationError if there is nothing below ``target_uri``.
         """
-        return self._found(self._asked(query, _of_find(target_uri, k, options), contexts=True))
+        return self._contexts(self._prepare_search(query, _of_find(target_uri, k, options), contexts=True))
 
     async def afind(
         self,
@@ -154,8 +155,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[WalkSettings],
     ) -> FindResult:
-        """What :meth:`find` gives, without holding up the event loop."""
-        return await self._afound(self._asked(query, _of_find(target_uri, k, options), contexts=True))
+        """Do what :meth:`find` does, without blocking the event loop."""
+        return await self._acontexts(self._prepare_search(query, _of_find(target_uri, k, options), contexts=True))
 
     def search(
         self,
@@ -172,8 +173,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         planned. Each query's scores count (6 − priority) / 5; a hit of several queries counts once, by its best score.
         A plan without queries finds nothing; a planner that fails leaves the raw query (``planner-failed``).
         """
-        return self._found(
-            self._asked(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
+        return self._contexts(
+            self._prepare_search(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
         )
 
     async def asearch(
@@ -184,57 +185,57 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[WalkSettings],
     ) -> FindResult:
-        """What :meth:`search` gives, without holding up the event loop."""
-        return await self._afound(
-            self._asked(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
+        """Do what :meth:`search` does, without blocking the event loop."""
+        return await self._acontexts(
+            self._prepare_search(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
         )
 
     def retrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
-        """Return what :meth:`find` finds (:meth:`search` with ``session=``) as k Documents.
+        """Return the hits of :meth:`find` (with ``session=`` of :meth:`search`) as k Documents.
 
         Their metadata also have ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
         """
-        return self._run_tree(self._asked(query, _as_options(options, k)))
+        return self._run_tree(self._prepare_search(query, _as_options(options, k)))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
-        """What :meth:`retrieve` gives, without holding up the event loop."""
-        return await self._arun_tree(self._asked(query, _as_options(options, k)))
+        """Do what :meth:`retrieve` does, without blocking the event loop."""
+        return await self._arun_tree(self._prepare_search(query, _as_options(options, k)))
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[FindOptions]
     ) -> list[Document]:
-        complete, options = taken(COMPLETE, options)
-        asked = self._asked(query, options, run_manager.get_child())
-        with stage_events(run_manager, asked.call.trace):
-            return handed_over(self._run_tree(asked), complete)
+        complete, options = popped(COMPLETE, options)
+        tree_search = self._prepare_search(query, options, run_manager.get_child())
+        with stage_events(run_manager, tree_search.call.trace):
+            return handed_over(self._run_tree(tree_search), complete)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[FindOptions]
     ) -> list[Document]:
-        complete, options = taken(COMPLETE, options)
-        asked = self._asked(query, options, run_manager.get_child())
-        async with stage_events_async(run_manager, asked.call.trace):
-            return handed_over(await self._arun_tree(asked), complete)
+        complete, options = popped(COMPLETE, options)
+        tree_search = self._prepare_search(query, options, run_manager.get_child())
+        async with stage_events_async(run_manager, tree_search.call.trace):
+            return handed_over(await self._arun_tree(tree_search), complete)
 
     # -- the layers of one directory or document ------------------------------------------------------------
 
     def abstract(self, uri: str) -> str:
-        """L0 of a directory or document, up to 256 characters; "" for a directory that has not been summarised.
+        """Return L0 of a directory or document, up to 256 characters; "" for a directory without a summary.
 
-        Raises ConfigurationError for a uri at which nothing stands.
+        Raises ConfigurationError for a uri that does not exist.
         """
         return self._standing(uri).abstract()
 
     def overview(self, uri: str) -> str:
-        """L1 of a directory, or the beginning of a document's text, up to 4,000 characters."""
+        """Return L1 of a directory, or the beginning of a document's text, up to 4,000 characters."""
         return self._standing(uri).overview()
 
     def read(self, uri: str) -> str:
-        """L2: the whole text of a document; "" for a directory that is none."""
+        """Return L2, the full text of a document; "" for a directory that is not a document."""
         return self._standing(uri).text()
 
     def _standing(self, uri: str) -> NodeContents:
@@ -243,7 +244,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     # -- one call -------------------------------------------------------------------------------------------
 
     def _tree(self, scope: Scope) -> Tree:
-        """The tree of the store, after it has taken in what the vector store has received."""
+        """Return the tree of the store, updated with the texts that the vector store has received."""
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:
             index.adapter.freshness.bring_up_to_date(index.refresh, index.version, time.monotonic())
@@ -259,7 +260,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def _fusion(self) -> Any:
         return self.fusion if self.fusion is not None else self._default_fusion()
 
-    def _asked(
+    def _prepare_search(
         self,
         query: str | None,
         options: FindOptions,
@@ -267,16 +268,16 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         *,
         contexts: bool = False,
         per_type: bool = False,
-    ) -> _PreparedCall:
+    ) -> _TreeSearch:
         if query is not None and not isinstance(query, str):
-            raise ConfigurationError(f"the query is {query!r}; wanted a text")
+            raise ConfigurationError(f"query must be a text, got {query!r}")
         self._check_options(cast(CallOptions, options))
         common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
         prepared = self._prepare(query, common, callbacks)
         session = options.get("session")
         mode = options.get("mode") or ("quick" if session is None else "thinking")
         if mode not in ("thinking", "quick"):
-            raise ConfigurationError(f"mode is {mode!r}; wanted 'thinking' or 'quick'")
+            raise ConfigurationError(f"mode is {mode!r}; expected 'thinking' or 'quick'")
         threshold = options.get("score_threshold")
         pipeline, tree = prepared.pipeline, self.tree.changed(options.get("tree"))
         call = HierarchicalCall(
@@ -302,48 +303,48 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
                 threshold=self.score_threshold if threshold is None else threshold,
             ),
         )
-        return _PreparedCall(call, prepared)
+        return _TreeSearch(call, prepared)
 
-    def _run_tree(self, asked: _PreparedCall) -> RetrievalResult[Document]:
-        return self._as_documents(self._driven(asked), asked)
+    def _run_tree(self, tree_search: _TreeSearch) -> RetrievalResult[Document]:
+        return self._as_documents(self._driven(tree_search), tree_search)
 
-    async def _arun_tree(self, asked: _PreparedCall) -> RetrievalResult[Document]:
-        return self._as_documents(await self._adriven(asked), asked)
+    async def _arun_tree(self, tree_search: _TreeSearch) -> RetrievalResult[Document]:
+        return self._as_documents(await self._adriven(tree_search), tree_search)
 
-    def _found(self, asked: _PreparedCall) -> FindResult:
-        return self._as_result(self._driven(asked), asked)
+    def _contexts(self, tree_search: _TreeSearch) -> FindResult:
+        return self._as_result(self._driven(tree_search), tree_search)
 
-    async def _afound(self, asked: _PreparedCall) -> FindResult:
-        return self._as_result(await self._adriven(asked), asked)
+    async def _acontexts(self, tree_search: _TreeSearch) -> FindResult:
+        return self._as_result(await self._adriven(tree_search), tree_search)
 
-    def _driven(self, asked: _PreparedCall) -> Answer:
+    def _driven(self, tree_search: _TreeSearch) -> Answer:
         with self._statistics.counting_errors():
-            return drive(self._answering(asked), asked.call.deadline)
+            return drive(self._answering(tree_search), tree_search.call.deadline)
 
-    async def _adriven(self, asked: _PreparedCall) -> Answer:
+    async def _adriven(self, tree_search: _TreeSearch) -> Answer:
         with self._statistics.counting_errors():
-            return await adrive(self._answering(asked), asked.call.deadline, lane_of("search", self._store))
+            return await adrive(self._answering(tree_search), tree_search.call.deadline, lane_of("search", self._store))
 
-    def _answering(self, asked: _PreparedCall) -> Search[Answer]:
-        call = asked.call
+    def _answering(self, tree_search: _TreeSearch) -> Search[Answer]:
+        call = tree_search.call
         return self._observed(answered(call), call.trace, call.query.text, call.query.k, _contexts_of)
 
-    def _as_result(self, answer: Answer, asked: _PreparedCall) -> FindResult:
-        trace = asked.call.trace
+    def _as_result(self, answer: Answer, tree_search: _TreeSearch) -> FindResult:
+        trace = tree_search.call.trace
         self._statistics.answered(trace, len(answer.contexts))
         return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
 
-    def _as_documents(self, answer: Answer, asked: _PreparedCall) -> RetrievalResult[Document]:
-        trace, prefix = asked.call.trace, self.metadata_prefix
+    def _as_documents(self, answer: Answer, tree_search: _TreeSearch) -> RetrievalResult[Document]:
+        trace, prefix = tree_search.call.trace, self.metadata_prefix
         hits = [each.hit for each in answer.contexts if each.hit is not None]
-        documents = annotate(hits, trace.method, trace.reasons, prefix, asked.prepared.level)
-        if asked.prepared.level == "all":
+        documents = annotate(hits, trace.method, trace.reasons, prefix, tree_search.prepared.level)
+        if tree_search.prepared.level == "all":
             for document, each in zip(documents, answer.contexts, strict=True):
                 for name in ("uri", "context_type", "is_leaf", "abstract"):
                     document.metadata[prefix + name] = getattr(each, name)
         trace.results = hits_of(hits)
         self._statistics.answered(trace, len(hits))
-        described = asked.prepared.plan() | {
+        described = tree_search.prepared.plan() | {
             "queries": [each.plan() for each in answer.results],
             "reasoning": answer.plan.reasoning,
             "session_context": answer.plan.session_context,
@@ -351,7 +352,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
 
 
-class _PreparedCall(NamedTuple):
+class _TreeSearch(NamedTuple):
     """One call: its search of the tree, and the search of the texts that it is made from."""
 
     call: HierarchicalCall

@@ -1,4 +1,4 @@
-"""A retriever for chains that hand on a conversation."""
+"""A retriever for chains that pass on a conversation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
     """An :class:`AdvancedRetriever` as a Runnable that is not a BaseRetriever; :func:`history_aware` makes it.
 
-    ``create_retrieval_chain`` gives a BaseRetriever the question alone, and any other Runnable the whole of its input.
+    ``create_retrieval_chain`` passes a BaseRetriever only the question, and any other Runnable its full input.
     """
 
     bound: AdvancedRetriever

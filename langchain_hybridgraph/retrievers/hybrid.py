@@ -53,17 +53,17 @@ LSA_WEIGHTS = (0.4, 0.6)
 
 
 class HybridRetriever(PipelineRetriever, HybridFields):
-    """The best of a vector search and a keyword search, fused by weight.
+    """Vector search and keyword search, fused by weight.
 
     ``vector_store`` is a :class:`HybridGraphStore`, or any LangChain VectorStore. For the latter a BM25 index is built
     over ``documents``, or without them over everything that the store holds, if it can be listed; ``refresh`` and
-    ``version`` say when it takes in what the store receives later. ``keyword_retriever`` takes any other retriever as
-    the keyword side. A text has one id whichever side finds it, the given Document's before the store's. One weight
-    alone gives the other 1 − it; without any they suit the embedding. If one side fails or is missing the other
-    answers, and ``degraded`` says so.
+    ``version`` decide when it indexes texts that the store receives later. ``keyword_retriever`` replaces the keyword
+    search with any other retriever. A text has one id, whichever side finds it: that of the passed Document, else the
+    store's. If only one weight is set, the other is 1 minus it; if neither is, they suit the embedding. If one side
+    fails or is missing, the other answers, and ``degraded`` reports it.
 
-    Warns where words are to count and the texts of the store can neither be listed nor are given. Raises ValueError
-    (pydantic's ValidationError) for a setting that does not exist or has no usable value.
+    Warns if the keyword side has a weight but the texts of the store can neither be listed nor were passed. Raises
+    ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], "lsa", ids=["cat", "dog"])
@@ -152,7 +152,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self._keep_index(before, before.adapter)
 
     def _keep_index(self, before: IndexOptions, adapter: VectorStoreAdapter) -> None:
-        """Go on with the index that was built, as far as it was built with the same options."""
+        """Keep the built index if the new options are those that it was built with."""
         for option in ("engine", "language", "id_key"):
             if getattr(before, option) != getattr(self.index, option):
                 self.index, changed = before, getattr(self.index, option)
@@ -200,18 +200,18 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Unpack[HybridArguments]) -> Self:
-        """A retriever over a store that is there."""
+        """Return a retriever over an existing store."""
         return cls(store, **settings)
 
     @classmethod
     def from_config(
         cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[HybridArguments]
     ) -> Self:
-        """A retriever whose settings and store come from a YAML file, the environment and these arguments.
+        """Return a retriever with settings and store from a YAML file, the environment and these arguments.
 
-        The later is overruled by the earlier: arguments, environment (``HYBRIDGRAPH_…``), file, default. Without a
-        path ``hybridgraph.yaml`` in the working directory is read if there is one. Raises ConfigurationError naming
-        file, key and what is allowed.
+        Arguments take precedence over the environment (``HYBRIDGRAPH_…``), the environment over the file, the file over
+        the defaults. Without a path, ``hybridgraph.yaml`` in the working directory is read if it exists. Raises
+        ConfigurationError naming the file, the key and the allowed values.
         """
         return cls.from_settings(HybridGraphSettings.from_file(path), store=store, **settings)
 
@@ -219,7 +219,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def from_settings(
         cls, configured: HybridGraphSettings, *, store: VectorStore | None = None, **settings: Any
     ) -> Self:
-        """A retriever with these settings; the arguments go before them."""
+        """Return a retriever with these settings; arguments take precedence."""
         if "vector_store" in settings:
             raise ConfigurationError(
                 f"from_config and from_settings take the store as store=, got vector_store=: "
@@ -235,11 +235,11 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     # -- keeping up -----------------------------------------------------------------------------------------
 
     def refresh(self, documents: Iterable[Document] | None = None) -> Refreshed:
-        """Bring the keyword index up to date with the vector store, also with texts that were changed in their place.
+        """Bring the keyword index up to date with the vector store, including texts that were changed in place.
 
-        ``documents`` take the place of those that the index was built over; a store whose texts cannot be listed needs
-        them. Returns the numbers of texts that were added, changed and removed. Raises ConfigurationError over a store
-        with a keyword index of its own, which is always up to date, and with ``keyword_retriever=``.
+        ``documents`` replace those that the index was built over; a store whose texts cannot be listed needs them.
+        Returns the numbers of texts that were added, changed and removed. Raises ConfigurationError for a store with
+        its own keyword index, which is always up to date, and for a retriever with ``keyword_retriever=``.
         """
         adapter = self.index.adapter
         freshness = None if adapter is None else adapter.freshness
@@ -251,7 +251,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         return freshness.refresh(self.index.version, None if documents is None else check_documents(documents))
 
     async def arefresh(self, documents: Iterable[Document] | None = None) -> Refreshed:
-        """Do what :meth:`refresh` does, without holding up the event loop."""
+        """Do what :meth:`refresh` does, without blocking the event loop."""
         return await offload(lambda: self.refresh(documents))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
@@ -269,8 +269,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         if implements(store, SearchesVectors) and vector > 0:
             sources.append(VectorSource(store, vector))
         if self.keyword_retriever is not None and keyword > 0:
-            knows = store if implements(store, FindsContents) else None
-            sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, knows, callbacks))
+            contents = store if implements(store, FindsContents) else None
+            sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, contents, callbacks))
         elif index.adapter is not None and keyword > 0:
             sources.append(FreshKeywordSource(index.adapter, keyword, index.refresh, index.version))
         elif implements(store, SearchesKeywords) and keyword > 0:
@@ -285,14 +285,14 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         return partial(index.adapter.list_chunks, refresh=index.refresh, version=index.version)
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
-        """(vector, keyword), the call's before the constructor's; one alone gives the other 1 − it."""
+        """Return (vector, keyword): the call's weights, else the constructor's; a missing one is 1 minus the other."""
         called = (options.get("semantic_weight"), options.get("keyword_weight"))
         vector, keyword = called if called != (None, None) else (self.semantic_weight, self.keyword_weight)
         if vector is None and keyword is None:
             return LSA_WEIGHTS if _is_lsa(self.vector_store) else WEIGHTS
         alone = next((weight for weight, other in ((vector, keyword), (keyword, vector)) if other is None), None)
         if alone is not None and not 0 <= alone <= 1:
-            raise ConfigurationError(f"one weight alone is {alone:g}; wanted a number from 0 to 1, or both weights")
+            raise ConfigurationError(f"one weight alone is {alone:g}; expected a number from 0 to 1, or both weights")
         vector = 1.0 - (keyword or 0.0) if vector is None else vector
         keyword = 1.0 - vector if keyword is None else keyword
         check_weights([vector, keyword])
@@ -300,7 +300,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
 
 def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> Stored | None:
-    """The texts of the store; None if it cannot be listed, or is out of reach while there are Documents to search."""
+    """Return the texts of the store; None if it cannot list them, or is unavailable while Documents were passed."""
     try:
         return read_store(adapter, version)
     except Exception:
@@ -310,16 +310,16 @@ def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | N
 
 
 def _read_given(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
-    """The Documents among these, by id, of a store that cannot be listed; none if it has no lookup by id."""
+    """Look up these Documents by id in a store that cannot be listed; [] if it has no lookup by id."""
     ids = [document.id for document in documents if document.id is not None]
     try:
         return [document for page in in_pages(ids) for document in adapter.get(page)]
-    except Exception:  # noqa: BLE001 - not implemented, awaited only or out of reach now: the Documents stay as given
+    except Exception:  # noqa: BLE001 - not implemented, asynchronous only or unavailable: the Documents stay as they are
         return []
 
 
 def _held_by(retriever: BaseRetriever, id_key: str | None, *, named_only: bool) -> list[Document]:
-    """The Documents that a keyword retriever has at hand, as LangChain's BM25Retriever has; those with ids only."""
+    """Return the Documents that a keyword retriever such as BM25Retriever holds; with ``named_only`` those with ids."""
     held = getattr(retriever, "docs", None)
     documents = held if isinstance(held, list) and all(isinstance(each, Document) for each in held) else []
     named = [d for d in documents if (d.id if id_key is None else d.metadata.get(id_key)) is not None]
@@ -327,10 +327,10 @@ def _held_by(retriever: BaseRetriever, id_key: str | None, *, named_only: bool) 
 
 
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
-    """The stored ones of these Documents, by their ids or, if some are missing, from all that the store holds."""
+    """Return the stored versions of these Documents by id or, if some are missing, all Documents of the store."""
     stored = _read_given(adapter, documents) if documents else []
     if len(stored) < len(documents) and adapter.can_list:
-        with suppress(Exception):  # out of reach now: a search recognises the texts
+        with suppress(Exception):  # unavailable now: a search recognises the texts
             return list(adapter.documents())
     return stored
 

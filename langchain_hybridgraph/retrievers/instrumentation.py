@@ -27,9 +27,9 @@ Answer = TypeVar("Answer")
 
 
 class ObservedRetriever(StreamingRetriever):
-    """The settings of who hears of a retriever's searches, beside the sinks of the process (``add_sink``).
+    """A retriever that reports its searches to its own sinks and those of the process (``add_sink``).
 
-    It counts its calls itself, whoever hears of them.
+    It counts its calls even if there are no sinks.
     """
 
     telemetry: TelemetryOptions = Field(
@@ -43,23 +43,25 @@ class ObservedRetriever(StreamingRetriever):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_options(cls, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            check_names(cls, given)
-        return given
+    def _check_option_names(cls, options: Any) -> Any:
+        if isinstance(options, Mapping):
+            check_names(cls, options)
+        return options
 
     def get_retrieval_stats(self) -> dict[str, Any]:
-        """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
+        """Return statistics since construction: calls, errors, Documents per call, p50 and p95 in ms, degraded."""
         return self._statistics.report()
 
     def _observed(
         self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
     ) -> Generator[Any, Any, Answer]:
-        """The same search, told to whoever listens; itself when nobody does."""
-        heard = deliveries_for_search(self._deliveries())
-        if not heard:
+        """Return the search, reported to the sinks; the search itself if there are none."""
+        deliveries = deliveries_for_search(self._deliveries())
+        if not deliveries:
             return search
-        return report_search(search, heard, trace, retriever=type(self).__name__, query=query, k=k, results=results)
+        return report_search(
+            search, deliveries, trace, retriever=type(self).__name__, query=query, k=k, results=results
+        )
 
     def _deliveries(self) -> Sequence[Delivery]:
         listeners = self.telemetry
@@ -71,7 +73,7 @@ class ObservedRetriever(StreamingRetriever):
         return own
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        """What LangSmith shows of a retriever: its name, and what its vectors are kept and made by."""
+        """Return the fields that LangSmith shows for a retriever: its name, vector store and embedding."""
         params = super()._get_ls_params(**kwargs)
         store = getattr(self, "vector_store", None)
         embedding = getattr(store, "embeddings", None)

@@ -68,46 +68,46 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _EVIDENCE = LinkEvidence()
-# So many messages of histories are kept with their vectors.
+# Number of messages of histories that are kept with their vectors.
 MOST_MESSAGES = 1_000
-# Number of the newest memories among which an answer is chosen when nothing is similar to the question.
+# Number of the newest memories to choose an answer from if nothing is similar to the question.
 MOST_RECENT = 1_000
 
 
 class MemorySearchArguments(SearchArguments):
-    """What a model says to remember, of which time, and in which session."""
+    """Arguments of a model's search in memories: query, time, labels and session."""
 
     as_of: str | None = Field(
-        None, description="The time whose truth is asked for, as an ISO date such as 2024-05-01; now when left out."
+        None, description="Point in time to search as of, an ISO date such as 2024-05-01; unset: now."
     )
     labels: list[str] | None = Field(None, description="Only memories that have all of these labels.")
     session_id: str | None = Field(None, description="The conversation whose last turns count as well.")
 
 
 class MemoryRetriever(GraphRetriever, MemoryFields):
-    """The memories that a question asks for: by similarity, confidence, recency and utility.
+    """Search in memories by similarity, confidence, recency and utility.
 
-    Vectors, words and the last turns of a session are searched at once, the graph is walked from what they found, and
-    the whole of it is scored by ``mode`` before it is cut to k: ``"general"``, ``"belief_system"``, ``"agent_memory"``,
-    ``"procedural"``, or a mapping such as ``{"type": "general", "recency": 0.3}``; without one by that which the store
-    keeps (``set_mode``), else general. Over a :class:`HybridGraphStore`
-    what was learned counts; over any other store what the metadata give (``confidence``, ``utility``, ``valid_from``).
-    ``score_breakdown`` says what each part was and sums to the score.
+    Vectors, words and the last turns of a session are searched at once, and the graph is walked from their hits. All
+    candidates are scored by ``mode`` before the list is cut to k: ``"general"``, ``"belief_system"``,
+    ``"agent_memory"``, ``"procedural"``, or a mapping such as ``{"type": "general", "recency": 0.3}``. The default is
+    the store's mode (``set_mode``), else general. A :class:`HybridGraphStore` contributes learned confidence and
+    utility; for any other store they come from the metadata (``confidence``, ``utility``, ``valid_from``).
+    ``score_breakdown`` has each part of the score and sums to it.
 
-    A session is ``session_id=`` of a store that keeps sessions, or ``session=`` a chat history or a list of messages;
-    without either, of a store that keeps sessions, the ``session_id`` or ``thread_id`` of the configuration. What says
-    what the session has said is damped (``novelty``); its last turn is no memory where it is the question itself.
-    ``as_of`` is the time whose truth is asked for, ``known_at`` the time whose knowledge is. Times that the question
-    names count for the memories of these times (``date_boost``). ``source_weights`` weigh the sources (``vector``,
-    ``graph``, ``session``; ``keyword`` has its part of the vector's unless it is named). ``traversal`` takes the place
-    of the mode's, beside the evidence of what the best hits name.
+    A session is ``session_id=`` of a store that keeps sessions, or ``session=``, a chat history or a list of messages.
+    Without either, the ``session_id`` or ``thread_id`` of the configuration names a session of the store. Memories that
+    repeat the session are down-weighted (``novelty``); its last turn is left out if it is the question itself.
+    ``as_of`` is the point in time to search as of, and ``known_at`` the time whose knowledge counts. Memories of dates
+    in the question are boosted (``date_boost``). ``source_weights`` are the weights of the sources (``vector``,
+    ``graph``, ``session``; without ``keyword`` the vector's weight is shared with it). ``traversal`` replaces that of
+    the mode; the links in the best hits are followed as well.
 
-    Raises ValueError (pydantic's ValidationError) for a setting that does not exist or has no usable value.
+    Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
     >>> from langchain_hybridgraph import HybridGraphStore
-    >>> said = {"sure": "The gate code is 4711.", "doubted": "The gate code is 1234."}
+    >>> facts = {"sure": "The gate code is 4711.", "doubted": "The gate code is 1234."}
     >>> trust = [{"confidence": 0.9}, {"confidence": 0.1}]
-    >>> store = HybridGraphStore.from_texts(list(said.values()), "lsa", trust, ids=list(said))
+    >>> store = HybridGraphStore.from_texts(list(facts.values()), "lsa", trust, ids=list(facts))
     >>> [document.id for document in MemoryRetriever(store, k=1).invoke("What is the gate code?")]
     ['sure']
     """
@@ -170,7 +170,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     async def aretrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[MemoryCallSettings]
     ) -> RetrievalResult[Document]:
-        """What :meth:`retrieve` gives, without holding up the event loop."""
+        """Do what :meth:`retrieve` does, without blocking the event loop."""
         return await super().aretrieve(query, k, **cast(CallSettings, options))
 
     def _get_relevant_documents(
@@ -184,36 +184,36 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return await super()._aget_relevant_documents(query, run_manager=run_manager, **cast(CallOptions, options))
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """The memories; the session is that of the configuration where no other is given."""
+        """Return the memories; the session is that of the configuration unless another is set."""
         return super().invoke(input, config, **self._with_session(config, kwargs))
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """What :meth:`invoke` gives, without holding up the event loop."""
+        """Do what :meth:`invoke` does, without blocking the event loop."""
         return await super().ainvoke(input, config, **self._with_session(config, kwargs))
 
     def _with_session(self, config: RunnableConfig | None, options: dict[str, Any]) -> dict[str, Any]:
-        given = (options.get("session"), options.get("session_id"), self.session, self.session_id)
-        if any(one is not None for one in given) or not implements(self._store, HasSessions):
+        sessions = (options.get("session"), options.get("session_id"), self.session, self.session_id)
+        if any(session is not None for session in sessions) or not implements(self._store, HasSessions):
             return options
         return {**options, **session_in(config)}
 
     def _query_of(self, query: str | None, options: CallOptions) -> Query:
-        asked, called = super()._query_of(query, options), cast(MemoryCallOptions, options)
+        parsed, called = super()._query_of(query, options), cast(MemoryCallOptions, options)
         session_id = self.session_id if called.get("session_id") is None else called.get("session_id")
         if query is None or session_id is None or called.get("session") is not None:
-            return asked
-        return replace(asked, scope=_without_question(self._store, session_id, query, asked.scope))
+            return parsed
+        return replace(parsed, scope=_without_question(self._store, session_id, query, parsed.scope))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
-        asked = cast(MemoryCallOptions, {**options, "mode": self._mode(cast(MemoryCallOptions, options))})
-        pipeline = super()._pipeline(cast(CallOptions, asked), callbacks)
-        session = self._session(asked)
-        boost = self._memory(asked).date_boost
+        called = cast(MemoryCallOptions, {**options, "mode": self._mode(cast(MemoryCallOptions, options))})
+        pipeline = super()._pipeline(cast(CallOptions, called), callbacks)
+        session = self._session(called)
+        boost = self._memory(called).date_boost
         sources = tuple(_timed(source) if boost else source for source in pipeline.sources)
-        weight = self._source_weights(asked).get("session", 0.0)
-        scoring = self._scoring(asked, session, weight)
+        weight = self._source_weights(called).get("session", 0.0)
+        scoring = self._scoring(called, session, weight)
         pipeline = replace(pipeline, newest=self._newest(pipeline.expansion))
         if session is None or not weight:
             return replace(pipeline, sources=sources, scoring=scoring)
@@ -225,7 +225,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         )
 
     def _newest(self, expansion: Expansion | None) -> Callable[[Scope], Sequence[str]] | None:
-        """What gives the newest memories of a scope; None if the store lists none, or only a walk's may come back."""
+        """Return a function that lists the newest memories; None if the store cannot, or for hits of a walk only."""
         store = self._store
         if not implements(store, ReadsIndex) or (expansion is not None and expansion.only_reached):
             return None
@@ -235,14 +235,14 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         store, memory = self._store, self._memory(options)
         return Scoring(
             composite=self._mode(options).composite,
-            learned=partial(_learned, store),
-            given=_given,
+            learned=partial(_learned_states, store),
+            given=_state_from_metadata,
             remembered=store.memory.columns
             if implements(store, HasMemory) and not (session and session.is_foreign)
             else None,
             hotness=memory.hotness,
             novelty=memory.novelty,
-            said=None if session is None else partial(_said, self._store, session, reads=not weight),
+            said=None if session is None else partial(_similarity_to_session, self._store, session, reads=not weight),
             named=partial(_dates, boost=memory.date_boost) if memory.date_boost else None,
         )
 
@@ -261,7 +261,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if messages is None and id is None:
             messages, id = self.session, self.session_id
         if messages is not None and id is not None:
-            raise ConfigurationError("session= and session_id= are two sessions: give one of them")
+            raise ConfigurationError("session= and session_id= are two sessions: pass one of them")
         n = self._memory(options).session_turns
         if messages is not None:
             return Messages(messages, n, self._vectors_of)
@@ -272,36 +272,36 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if not implements(store, HasSessions):
             raise ConfigurationError(
                 f"session_id={session_id!r} needs a store that keeps sessions, such as HybridGraphStore; "
-                "beside another store give the turns themselves: session=[messages] or a chat history"
+                "for another store pass the turns themselves: session=[messages] or a chat history"
             )
         return StoredTurns(store, session_id, n)
 
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """The unit vectors of messages, each embedded once; None without an embedding."""
+        """Return the unit vectors of messages, each embedded once; None without an embedding."""
         embedding = self.vector_store.embeddings
         if embedding is None or not texts:
             return None
-        known = self._embedded
-        new = [text for text in dict.fromkeys(texts) if text not in known]
+        cache = self._embedded
+        new = [text for text in dict.fromkeys(texts) if text not in cache]
         if new:
-            found = zip(new, embedding.embed_documents(new), strict=True)
-            known |= {text: unit(np.asarray(vector, np.float32)) for text, vector in found}
-        vectors = np.stack([known[text] for text in texts])
-        while len(known) > MOST_MESSAGES:
-            known.pop(next(iter(known)), None)
+            embedded = zip(new, embedding.embed_documents(new), strict=True)
+            cache |= {text: unit(np.asarray(vector, np.float32)) for text, vector in embedded}
+        vectors = np.stack([cache[text] for text in texts])
+        while len(cache) > MOST_MESSAGES:
+            cache.pop(next(iter(cache)), None)
         return vectors
 
     def _expansion(self, options: CallOptions) -> Expansion | None:  # type: ignore[override]  # nothing is walked without a weight
         expansion = super()._expansion(options)
-        asked = cast(MemoryCallOptions, options)
-        weights = self._source_weights(asked)
+        called = cast(MemoryCallOptions, options)
+        weights = self._source_weights(called)
         weight = weights.get("graph", 0.0)
         if not weight and not expansion.only_reached:
             return None
         if self._sets_score(options):
             return expansion
         requested = self._requested_traversal(options)
-        beyond = requested or self._mode(asked).traversal
+        beyond = requested or self._mode(called).traversal
         walked = replace(
             expansion,
             traversal=beyond if isinstance(beyond, LinkEvidence) else CombinedTraversal(_EVIDENCE, beyond),
@@ -331,44 +331,44 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return self._memory(options).source_weights
 
     def _scope(self, options: CallOptions) -> Scope:
-        asked = cast(MemoryCallOptions, options)
+        called = cast(MemoryCallOptions, options)
         scope = super()._scope(options)
-        called, known_at = asked.get("labels"), asked.get("known_at")
-        labels = {*self.labels, *check_labels(called)}
-        known = self.known_at if known_at is None else parse_time(known_at)
-        if known is not None and not implements(self._store, HasMemory):
+        call_labels, known_at = called.get("labels"), called.get("known_at")
+        labels = {*self.labels, *check_labels(call_labels)}
+        known_time = self.known_at if known_at is None else parse_time(known_at)
+        if known_time is not None and not implements(self._store, HasMemory):
             raise ConfigurationError(
-                f"known_at={known_at!r} needs a store that keeps when it learned what, such as HybridGraphStore"
+                f"known_at={known_at!r} needs a store that records when it learned memories, such as HybridGraphStore"
             )
-        wanted = [] if scope.filter is None else [scope.filter]
-        wanted += [has_labels(all_of=sorted(labels))] if labels else []
-        return replace(scope, filter=reduce(and_, wanted) if wanted else None, known_at=known)
+        filters = [] if scope.filter is None else [scope.filter]
+        filters += [has_labels(all_of=sorted(labels))] if labels else []
+        return replace(scope, filter=reduce(and_, filters) if filters else None, known_at=known_time)
 
 
 def _fields(record: Any) -> dict[str, Any]:
     return {each.name: getattr(record, each.name) for each in fields(record)}
 
 
-# -- what the stage asks --------------------------------------------------------------------------------------
+# -- functions of the scoring stage ---------------------------------------------------------------------------
 
 
-def _learned(store: ReadsChunks, ids: Sequence[str], scope: Scope) -> Mapping[str, MemoryState]:
-    """What a store knows of chunks; nothing for one that does not remember."""
+def _learned_states(store: ReadsChunks, ids: Sequence[str], scope: Scope) -> Mapping[str, MemoryState]:
+    """Return the learned states of chunks; {} for a store without memory."""
     return store.memory.states(ids, scope) if implements(store, HasMemory) else {}
 
 
-def _given(metadata: Mapping[str, Any]) -> MemoryState:
-    """What metadata say."""
-    given = ParsedMetadata.of(metadata)._asdict()
-    return MemoryState(**{name: value for name, value in given.items() if value is not None})
+def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
+    """Return the memory state that metadata contain."""
+    parsed = ParsedMetadata.of(metadata)._asdict()
+    return MemoryState(**{name: value for name, value in parsed.items() if value is not None})
 
 
-def _said(
+def _similarity_to_session(
     store: ReadsChunks, session: Session, ids: Sequence[str], query: Query, *, reads: bool = False
 ) -> Sequence[float]:
-    """The largest cosine of each chunk with a turn of the session that is not itself; 0 where none is known.
+    """Return the largest cosine of each chunk with another turn of the session; 0 if there are no vectors.
 
-    ``reads`` for a session that no source has read.
+    ``reads`` is for a session that no source has read yet.
     """
     if reads:
         session.call(query).run()
@@ -387,12 +387,12 @@ def _said(
 
 
 def _without_question(store: Any, session_id: str, question: str, scope: Scope) -> Scope:
-    """The scope without the session's last turn where that is the question itself: to ask is not to state."""
+    """Return the scope without the session's last turn if it is the question itself: a question states nothing."""
     for turn in store.sessions.turns(session_id, 1, scope):
-        said = turn.metadata
-        if said.get("role") == "user" and "turn" in said and turn.text.strip() == question.strip():
-            is_it = by_meta(session_id=said["session_id"], turn=said["turn"])
-            return replace(scope, filter=~is_it if scope.filter is None else scope.filter & ~is_it)
+        metadata = turn.metadata
+        if metadata.get("role") == "user" and "turn" in metadata and turn.text.strip() == question.strip():
+            is_question = by_meta(session_id=metadata["session_id"], turn=metadata["turn"])
+            return replace(scope, filter=~is_question if scope.filter is None else scope.filter & ~is_question)
     return scope
 
 
@@ -410,7 +410,7 @@ def _spans(query: Query) -> list[tuple[float, float]]:
 
 
 def _within(query: Query) -> Filter | None:
-    """The filter that stands for the times that a query names, with the days after them; None where it names none."""
+    """Return a filter for the dates in a query, with the days around them; None if it has no dates."""
     spans = _spans(query)
     keys = ("valid_from", "created_at")
     parts = [

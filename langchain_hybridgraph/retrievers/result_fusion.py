@@ -33,11 +33,11 @@ def fused_by_score(
     least: float = 0.0,
     prefix: str = "",
 ) -> Result:
-    """The k best by the weighted mean of the scores that two searches of a retriever of ours gave.
+    """Return the k best by the weighted mean of the scores of two searches of one retriever of this package.
 
-    A score is 0 where a search has not found the Document, so the mean says what a single search's score says, and
-    what has less than ``least`` is left out. It is the mean of the scores that rank, in the units of the first
-    Documents together. ``prefix`` precedes our keys in the metadata. All else is as in :func:`fused_by_rank`.
+    A search that has not found a Document scores it 0, so the mean is comparable to a single search's score;
+    Documents below ``least`` are left out. The mean is that of the ranking scores, in the combined unit of the first
+    Documents. ``prefix`` precedes the added metadata keys. Otherwise as :func:`fused_by_rank`.
     """
     found = _found(answers, trace)
     rankings = [_ranking(name, weights[name], one, prefix + "score", unit_of(one)) for name, one in found.items()]
@@ -50,7 +50,7 @@ def fused_by_score(
 
 
 def unit_of(result: Result) -> float:
-    """What the scores that rank were multiplied by in an answer."""
+    """Return the factor that an answer's ranking scores were multiplied by."""
     return 1.0 if result.answerability is None else result.answerability.unit
 
 
@@ -68,11 +68,11 @@ def fused_by_rank(
     *,
     level: Annotate = "all",
 ) -> Result:
-    """The k best by weighted reciprocal ranks; without k as many as the longer of the lists has.
+    """Return the k best by weighted reciprocal ranks; without k as many as the longer list has.
 
-    ``answers`` and ``weights`` have the same names. Where one search failed it is what the others found, and ``trace``
-    says so. ``level`` is how much the metadata say of it. Raises the error of a search when all failed, and the
-    first's where that is one of how it was asked.
+    ``answers`` and ``weights`` have the same names. If one search failed, the others' results are fused and ``trace``
+    records the failure. ``level`` is the level of annotation. Raises the error of a search if all failed, and the
+    first search's TypeError or ValueError, which means that the call was wrong.
     """
     found = _found(answers, trace)
     best = ReciprocalRankFusion()([_ranking(name, weights[name], one) for name, one in found.items()])
@@ -88,7 +88,7 @@ def _joined(
     prefix: str = "",
     level: Annotate = "all",
 ) -> Result:
-    """The results of both searches in this order; each keeps the metadata of either search."""
+    """Return the results of both searches in this order; each keeps the metadata of both searches."""
     best = best[: max(map(len, found.values())) if k is None else k]
     documents = {name: _by_id(one) for name, one in found.items()}
     hits = {name: {hit.id: hit for hit in one.hits} for name, one in found.items()}
@@ -104,18 +104,18 @@ def _joined(
 
 
 def _by_id(found: Result) -> dict[str, tuple[int, Document]]:
-    """Rank and Document by id; the first of several with one id."""
+    """Return rank and Document by id; the first if several have the same id."""
     placed = [(chunk_id(document), (rank, document)) for rank, document in enumerate(found, start=1)]
     return dict(reversed(placed))
 
 
 def _of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
-    """The entries of this id, by the search that found it."""
+    """Return the entries of this id, by the search that found it."""
     return {name: known[id] for name, known in by_search.items() if id in known}
 
 
 def _hit(fused: FusedCandidate, seen: Mapping[str, Hit]) -> Hit:
-    """The hit of the first search, with the scores that only the other one gave."""
+    """Return the hit of the first search, with the scores that only another one has."""
     first, *others = seen.values()
     hit = replace(
         first,
@@ -132,9 +132,9 @@ def _hit(fused: FusedCandidate, seen: Mapping[str, Hit]) -> Hit:
 def _document(
     fused: FusedCandidate, rank: int, seen: Mapping[str, tuple[int, Document]], prefix: str, level: Annotate
 ) -> Document:
-    """A Document with the metadata of all searches that found it; the first wins where both say something.
+    """Return a Document with the metadata of all searches that found it; if both have a key, the first wins.
 
-    ``searches`` has what each search said under the keys that the fused answer has values of its own for.
+    ``searches`` has each search's values for the keys that the fused answer overwrites.
     """
     first = next(iter(seen.values()))[1]
     if level != "all":
@@ -157,13 +157,13 @@ def _document(
 
 
 def _said(document: Document, rank: int, prefix: str) -> dict[str, Any]:
-    """A Document's rank and scores in one search."""
-    found = {key: document.metadata.get(prefix + key) for key in (*_SCORES, *_OWN_SCORES)}
-    return {"retrieval_rank": rank, **{key: value for key, value in found.items() if value is not None}}
+    """Return a Document's rank and scores in one search."""
+    scores = {key: document.metadata.get(prefix + key) for key in (*_SCORES, *_OWN_SCORES)}
+    return {"retrieval_rank": rank, **{key: value for key, value in scores.items() if value is not None}}
 
 
 def _parts(fused: FusedCandidate, scored: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
-    """The parts of a fused score: those of each search in proportion, or the search as one part; they sum to it."""
+    """Return the parts of a fused score, which sum to it: each search's parts in proportion, or the search as one."""
     parts: dict[str, float] = {}
     for name, share in fused.parts.items():
         score, own = scored.get(name, (None, None))
@@ -175,17 +175,17 @@ def _parts(fused: FusedCandidate, scored: Mapping[str, tuple[Any, Any]]) -> dict
 
 
 def with_notes(document: Document, notes: Mapping[str, Any]) -> Document:
-    """A copy with further metadata; the retriever's own Document stays as it is."""
+    """Return a copy with further metadata; the retriever's own Document is unchanged."""
     return document.model_copy(update={"metadata": {**document.metadata, **notes}})
 
 
 def _found(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, Result]:
-    """The answers of the searches that did not fail, of which there is one at least."""
+    """Return the answers of the searches that succeeded, at least one."""
     found = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
     first = next(iter(answers))
     for name, failure in ((name, one) for name, one in answers.items() if isinstance(one, Failure)):
-        is_asked_wrongly = name == first and isinstance(failure.error, (TypeError, ValueError))
-        if is_asked_wrongly or not found:
+        is_wrong_call = name == first and isinstance(failure.error, (TypeError, ValueError))
+        if is_wrong_call or not found:
             raise failure.error
         trace.note(failure.source, failure.error)
         trace.degrade(failure.reason)
@@ -193,7 +193,7 @@ def _found(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, R
 
 
 def _ranking(name: str, weight: float, found: Result, key: str | None = None, unit: float = 1.0) -> Ranking:
-    """A search's Documents with the scores that rank them, from the key; without one their places alone count."""
+    """Return a search's Documents with their ranking scores from the key; without a key only their ranks count."""
     scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) / unit for document in found]
     entries = [ScoredId(chunk_id(document), score) for document, score in zip(found, scores, strict=True)]
     return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)

@@ -22,10 +22,10 @@ SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 class RetrieverSource:
     """The Documents of another retriever, in its order.
 
-    Their score is that of the hits of a retriever of ours; else what the metadata of all of them says, in falling
-    order, under ``bm25_score``, ``score`` or ``relevance_score``; else 1 − place/n. A Document whose id ``store`` does
-    not know gets the one under which the store holds its text and source. ``callbacks`` make the retriever's run a
-    child of the caller's.
+    For a retriever of this package their scores are those of its hits. For others they are the metadata
+    ``bm25_score``, ``score`` or ``relevance_score``, if all Documents have it in falling order, else 1 − rank/n with
+    ranks from 0. A Document whose id is not in ``store`` gets the id under which the store holds its text and source.
+    ``callbacks`` make the retriever's run a child of the caller's.
     """
 
     retriever: BaseRetriever
@@ -36,7 +36,7 @@ class RetrieverSource:
     name: str = "keyword"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Ask the retriever; how many Documents it gives is its own setting."""
+        """Return the call of the retriever, whose own setting decides the number of Documents."""
         text = query.text
         if text is None:
             return None
@@ -54,7 +54,7 @@ class RetrieverSource:
         return call._replace(run=run, arun=None if afirst is None else awaited)
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """A retriever cannot be asked for the scores of given Documents."""
+        """Return None: a retriever cannot score given Documents."""
         return None
 
     def _found(self, result: Result, scope: Scope) -> SourceResult:
@@ -69,12 +69,12 @@ class RetrieverSource:
 
     @staticmethod
     def _stored_ids(store: FindsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
-        """The ids, or where the store does not know an id, but the text, the one that it has there."""
+        """Return the ids; for an id that is not in the store, the id of the same text there, if any."""
         stored = store.ids_of_contents([content_key(document) for document in documents])
         other = {id: stored.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
-        asked = [id for id, name in other.items() if id != name]
-        known = store.read(asked, scope, {}) if asked and implements(store, ReadsChunks) else {}
-        return [id if id in known else other[id] for id in ids]
+        differing = [id for id, name in other.items() if id != name]
+        stored_chunks = store.read(differing, scope, {}) if differing and implements(store, ReadsChunks) else {}
+        return [id if id in stored_chunks else other[id] for id in ids]
 
 
 def _scores(documents: Sequence[Document]) -> list[float]:

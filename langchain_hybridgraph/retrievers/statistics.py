@@ -1,4 +1,4 @@
-"""How a retriever's calls went."""
+"""Statistics of a retriever's calls."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class RetrievalStatistics:
         self._took_ms: deque[float] = deque(maxlen=1_000)
 
     def __reduce__(self) -> tuple[type[RetrievalStatistics], tuple[()]]:
-        """A copy, as a pickle makes one for another process, counts its own calls."""
+        """Pickle without counts, so that a copy in another process counts its own calls."""
         return RetrievalStatistics, ()
 
     def answered(self, trace: Trace, documents: int) -> None:
-        """Count a call that came to its end with so many Documents."""
+        """Count a call that returned this number of Documents."""
         with self._lock:
             self._calls += 1
             self._answered += 1
@@ -44,7 +44,7 @@ class RetrievalStatistics:
 
     @contextmanager
     def counting_errors(self) -> Iterator[None]:
-        """Count a call that raises by the class of its error, and let it pass."""
+        """Count a call that raises, by the class of its error, and let the error propagate."""
         try:
             yield
         except Exception as error:
@@ -54,9 +54,9 @@ class RetrievalStatistics:
             raise
 
     def report(self) -> dict[str, Any]:
-        """Calls, errors, Documents per answer, p50 and p95 of the last 1,000 in ms, how often each degradation.
+        """Return calls, errors, Documents per answer, p50 and p95 of the last 1,000 in ms, and degradations.
 
-        What there is nothing of yet is None.
+        Means and percentiles are None before the first answer.
         """
         with self._lock:
             took = list(self._took_ms)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
 EARLY = "_early"
-"""The option of ``invoke`` by which a stream receives Documents before the answer is complete."""
+"""Option of ``invoke`` by which a stream receives Documents before the answer is complete."""
 
 COMPLETE = "_complete"
-"""The option of ``invoke`` by which a retriever around this one receives the answer with its hits and its plan."""
+"""Option of ``invoke`` by which an enclosing retriever receives the answer with its hits and its plan."""
 
 
 class StreamingRetriever(BaseRetriever):
@@ -30,7 +30,7 @@ class StreamingRetriever(BaseRetriever):
 
     @property
     def _streams_early(self) -> bool:
-        """Whether ``invoke`` takes :data:`EARLY`, and a stage may be slow that follows hits which are certain."""
+        """Whether ``invoke`` takes :data:`EARLY`, and slow stages may follow hits that are already certain."""
         return False
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
@@ -42,7 +42,7 @@ class StreamingRetriever(BaseRetriever):
         metadata that ``invoke`` gives, the early ones too, so that sorting by ``retrieval_rank`` gives its order. (In a
         chain they come in that order, see :meth:`transform`.)
 
-        The search runs on another thread, and goes on to its end if the stream is not read to its end.
+        The search runs on another thread, and completes even if the stream is not read to its end.
         """
         if not self._streams_early:
             yield from _one_by_one(self.invoke(input, config, **kwargs), ())
@@ -70,7 +70,7 @@ class StreamingRetriever(BaseRetriever):
         parts: asyncio.Queue[Document | None] = asyncio.Queue()
 
         def put(document: Document) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody reads any more
+            with suppress(RuntimeError):  # the loop is closed: there is no reader any more
                 loop.call_soon_threadsafe(parts.put_nowait, document)
 
         search = asyncio.create_task(self.ainvoke(input, config, **kwargs, **{EARLY: put}))
@@ -107,7 +107,7 @@ class StreamingRetriever(BaseRetriever):
 
 
 class EarlyDocuments:
-    """The Documents of one call that were handed out before its answer was complete."""
+    """Documents of one call that were handed out before its answer was complete."""
 
     def __init__(self, put: Callable[[Document], None]) -> None:
         self._put = put
@@ -121,7 +121,7 @@ class EarlyDocuments:
                 self._put(document)
 
     def completed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return the answer with the Documents that were handed out in it, which now have all metadata."""
+        """Return the answer; the Documents in it that were handed out early now have all metadata."""
         return [self._completed(document) for document in documents]
 
     def _completed(self, document: Document) -> Document:
@@ -133,7 +133,7 @@ class EarlyDocuments:
 
 
 def _sum(parts: Sequence[Any]) -> Any:
-    """The sum of the parts, or the last of those that cannot be added, as LangChain has it."""
+    """Return the sum of the parts, or the last one if they cannot be added, as LangChain does."""
     whole, *others = parts
     for part in others:
         try:
@@ -144,6 +144,6 @@ def _sum(parts: Sequence[Any]) -> Any:
 
 
 def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> list[list[Document]]:
-    """The Documents that were not handed out before, in lists of one; an empty list for an empty answer."""
-    known = {id(document) for document in early}
-    return [[document] for document in documents if id(document) not in known] or ([] if early else [[]])
+    """Return the Documents that were not handed out before, in lists of one; an empty list for an empty answer."""
+    sent = {id(document) for document in early}
+    return [[document] for document in documents if id(document) not in sent] or ([] if early else [[]])

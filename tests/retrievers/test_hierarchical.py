@@ -170,10 +170,10 @@ def test_a_target_must_be_a_uri(shelf, target):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda r: r.find(7), "the query is 7; wanted a text"),
+        (lambda r: r.find(7), "query must be a text, got 7"),
         (lambda r: r.find("x", score_threshold=2), "score_threshold must be a number from 0 to 1, got 2"),
         (lambda r: r.find("x", score_threshold="a"), "score_threshold must be a number from 0 to 1, got 'a'"),
-        (lambda r: r.find("x", k=-1), "k is -1"),
+        (lambda r: r.find("x", k=-1), "k must be .* at least 0, got -1"),
         (
             lambda r: HierarchicalRetriever(r.vector_store, tree={"roots": {"skill": "skills"}}),
             "must be a list of uris",
