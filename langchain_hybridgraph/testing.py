@@ -108,7 +108,7 @@ class Engine(
 
 
 class StoreSuite:
-    """The promises of every store, as tests. Subclass it and define the fixture ``store``, which returns an empty store.
+    """The promises of every store, as tests. Subclass it and define the fixture ``store``, returning an empty store.
 
     ``embedding`` has to be the store's embedding. A store that is not filled by ``upsert`` overrides :meth:`fill`. One
     with tenants overrides the fixture ``open_tenant``, one for several processes ``open_again``.
