@@ -41,7 +41,7 @@ def killed_rounds(folder, rounds, seed):
             assert writer.returncode == -9, "the writer failed by itself"
             with closing(open_store(folder)) as fresh:
                 assert answers(reader) == answers(fresh)
-                assert fresh.check().problems == ()
+                assert fresh.admin.check().problems == ()
 
 
 def test_a_reader_follows_over_kills(tmp_path):

@@ -87,7 +87,7 @@ def judge(place, kind, read_only):
         assert store.admin.stats()["chunks"] == 2
         report = store.admin.check()
         assert report.problems == ()
-        for change in (lambda: store.upsert([Chunk("c", "x")]), lambda: store.remove(["a"]), store.repair):
+        for change in (lambda: store.upsert([Chunk("c", "x")]), lambda: store.remove(["a"]), store.admin.repair):
             with pytest.raises(ReadOnlyError):
                 change()
 
