@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.ingestion.summaries import name_of
-from langchain_hybridgraph.query.hierarchy.uri_lookup import targeted
+from langchain_hybridgraph.query.hierarchy.uri_lookup import target_nodes
 from langchain_hybridgraph.records import Scope
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
     from langchain_hybridgraph.adapters.documents import resolve_as_of
 
     tree = store.scoped_tree(Scope(None, store.tenant, resolve_as_of(None)))
-    tops = tree.top() if under is None else targeted(tree, [under])[0]
+    tops = tree.top() if under is None else target_nodes(tree, [under])[0]
     lines = [line for top in tops for line in _below(tree, top, 0, depth)]
     summaries = store.summaries.current()
     wanted = [tree.uri(node) for node, _, contains in lines if contains]

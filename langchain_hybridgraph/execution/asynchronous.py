@@ -66,5 +66,7 @@ def _parts(thing: Any) -> Iterator[Any]:
     """Yield the parts of an object: the steps of a chain, the model of a binding, the store of a retriever."""
     slots = [getattr(thing, name, None) for name in getattr(type(thing), "__slots__", ())]
     for value in [*slots, *getattr(thing, "__dict__", {}).values()]:
-        held = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)
-        yield from (part for part in held if any(hasattr(type(part), name) for name in _METHODS))
+        values = (
+            value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)
+        )
+        yield from (part for part in values if any(hasattr(type(part), name) for name in _METHODS))

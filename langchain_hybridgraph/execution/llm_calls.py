@@ -27,10 +27,10 @@ def model_call(
     configuration. A model without asynchronous methods of its own is called on a worker. Models of different stages do
     not delay each other, because each has its own lane.
     """
-    told = {"run_name": type(of).__name__, **config, **SILENT}
+    configuration = {"run_name": type(of).__name__, **config, **SILENT}
     is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))
-    awaited = partial(aask, question, told) if aask is not None and is_awaited else None
-    return Effect(source, partial(ask, question, told), awaited, lane=lane_of("model", of))
+    arun = partial(aask, question, configuration) if aask is not None and is_awaited else None
+    return Effect(source, partial(ask, question, configuration), arun, lane=lane_of("model", of))
 
 
 def check_timeout(whose: str, timeout: float | None, usual: int) -> None:

@@ -19,10 +19,10 @@ from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.options.calls import CallOptions, FindOptions, FindSettings, WalkSettings
 from langchain_hybridgraph.options.hierarchical import HierarchicalArguments, HierarchicalFields
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
-from langchain_hybridgraph.query.hierarchy.contents import NodeContents, standing
+from langchain_hybridgraph.query.hierarchy.contents import NodeContents, contents_of
 from langchain_hybridgraph.query.hierarchy.planning import as_session
 from langchain_hybridgraph.query.hierarchy.results import FindResult
-from langchain_hybridgraph.query.hierarchy.search import Answer, HierarchicalCall, answered
+from langchain_hybridgraph.query.hierarchy.search import Answer, HierarchicalCall, answer_call
 from langchain_hybridgraph.query.hierarchy.uri_lookup import as_targets
 from langchain_hybridgraph.query.planning import RulePlanner
 from langchain_hybridgraph.records import Scope
@@ -239,7 +239,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return self._standing(uri).text()
 
     def _standing(self, uri: str) -> NodeContents:
-        return standing(self._store, uri, self._scope({}))
+        return contents_of(self._store, uri, self._scope({}))
 
     # -- one call -------------------------------------------------------------------------------------------
 
@@ -327,7 +327,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
     def _answering(self, tree_search: _TreeSearch) -> Search[Answer]:
         call = tree_search.call
-        return self._observed(answered(call), call.trace, call.query.text, call.query.k, _contexts_of)
+        return self._observed(answer_call(call), call.trace, call.query.text, call.query.k, _contexts_of)
 
     def _as_result(self, answer: Answer, tree_search: _TreeSearch) -> FindResult:
         trace = tree_search.call.trace

@@ -35,14 +35,14 @@ def with_name(query: str, history: Sequence[Said]) -> str:
         return query
     for turn in reversed(history[-_BACK:]):
         if names := _names(turn.text[:_TURN]):
-            return _PERSON.sub(lambda found: _put(found, names[0]), query) if len(names) == 1 else query
+            return _PERSON.sub(lambda match: _replacement(match, names[0]), query) if len(names) == 1 else query
     return query
 
 
 def _names(text: str) -> list[str]:
     """The names of a text, the longest form of each."""
-    found = dict.fromkeys(_without_lead(each["name"]) for each in _NAME.finditer(text) if not each["before"])
-    whole = [name for name in found if " " in name]
+    names = dict.fromkeys(_without_lead(each["name"]) for each in _NAME.finditer(text) if not each["before"])
+    whole = [name for name in names if " " in name]
     return [name for name in whole if not any(name != other and name in other for other in whole)]
 
 
@@ -54,8 +54,8 @@ def _without_lead(name: str) -> str:
     return " ".join(words)
 
 
-def _put(pronoun: re.Match[str], name: str) -> str:
+def _replacement(pronoun: re.Match[str], name: str) -> str:
     """Return the name that replaces the pronoun, as a possessive where the pronoun is one."""
-    said = pronoun[1].lower()
-    owns = said in ("his", "hers") or (said == "her" and pronoun["owns"] is not None)
+    word = pronoun[1].lower()
+    owns = word in ("his", "hers") or (word == "her" and pronoun["owns"] is not None)
     return f"{name}'s" if owns else name

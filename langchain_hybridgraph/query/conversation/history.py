@@ -18,9 +18,9 @@ _SPEAKERS = {
     "chatbot": ASSISTANT, "answer": ASSISTANT,
 }  # fmt: skip
 # Neither questions nor answers: instructions and raw results do not tell the topic of a conversation.
-_UNSAID = frozenset({"system", "developer", "tool", "function", "remove"})
-_LABEL = re.compile(rf"\s*({'|'.join([*_SPEAKERS, *_UNSAID])})\s*[:：]\s*", re.IGNORECASE)
-# A call of tools may come without any text; then nothing was said.
+_SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function", "remove"})
+_LABEL = re.compile(rf"\s*({'|'.join([*_SPEAKERS, *_SKIPPED_ROLES])})\s*[:：]\s*", re.IGNORECASE)
+# A call of tools may have no text; then it is not a turn.
 _CONTENTS = ("content", "text", "tool_calls", "function_call")
 # The first and the last turns of a longer history are read: follow-up questions seldom refer to those between.
 _FIRST, _LAST = 5, 45
@@ -58,10 +58,10 @@ def turns(history: Any, query: str = "") -> list[Turn]:
     Turn(speaker='assistant', text='A roadster', line='Assistant: A roadster')
     Turn(speaker='user', text='how fast', line='User: how fast')
     """
-    said = list(_said(_items(history)))
-    if said and said[-1].speaker in (USER, "") and said[-1].text == query.strip():
-        said.pop()
-    return said
+    result = list(_turns(_items(history)))
+    if result and result[-1].speaker in (USER, "") and result[-1].text == query.strip():
+        result.pop()
+    return result
 
 
 def _items(history: Any) -> Iterator[tuple[int, Any]]:
@@ -73,21 +73,21 @@ def _items(history: Any) -> Iterator[tuple[int, Any]]:
     elif not isinstance(history, (str, Sequence)) and hasattr(history, "messages"):
         history = history.messages
     if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence):
-        raise ConfigurationError(f"the history is {_shown(history)}; {_WANTED}")
+        raise ConfigurationError(f"the history is {_quoted(history)}; {_WANTED}")
     first = min(_FIRST, len(history))
     last = max(first, len(history) - _LAST)
     for place in (*range(first), *range(last, len(history))):
         yield place, history[place]
 
 
-def _said(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
+def _turns(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
     for place, item in items:
         if _is_question_and_answer(item):
-            yield from _said(enumerate([(USER, item[0]), (ASSISTANT, item[1])]))
+            yield from _turns(enumerate([(USER, item[0]), (ASSISTANT, item[1])]))
             continue
         role, content, line = _parts(item, place)
         text = " ".join(_texts(content)).strip()
-        if text and role.lower() not in _UNSAID:
+        if text and role.lower() not in _SKIPPED_ROLES:
             speaker = _SPEAKERS.get(role.lower(), role)
             yield Turn(speaker, text, line or (f"{speaker.capitalize()}: {text}" if speaker else text))
 
@@ -106,15 +106,15 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
     if isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str):
         return item[0], item[1], ""
     if isinstance(item, Mapping) and not item.keys().isdisjoint(_CONTENTS):
-        said = next((item[key] for key in _CONTENTS[:2] if item.get(key) is not None), None)
-        return str(item.get("role") or item.get("type") or ""), said, ""
+        content = next((item[key] for key in _CONTENTS[:2] if item.get(key) is not None), None)
+        return str(item.get("role") or item.get("type") or ""), content, ""
     if hasattr(item, "content") and isinstance(kind := getattr(item, "type", None), str):
         return (
             (str(getattr(item, "role", "")) if kind == "chat" else kind).removesuffix("MessageChunk"),
             item.content,
             "",
         )
-    raise ConfigurationError(f"item {place} of the history is {_shown(item)}; {_WANTED}")
+    raise ConfigurationError(f"item {place} of the history is {_quoted(item)}; {_WANTED}")
 
 
 def _texts(content: Any) -> Iterator[str]:
@@ -128,6 +128,6 @@ def _texts(content: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
-def _shown(thing: Any) -> str:
-    said = repr(thing)
-    return said if len(said) <= 80 else f"{said[:77]}…"
+def _quoted(thing: Any) -> str:
+    text = repr(thing)
+    return text if len(text) <= 80 else f"{text[:77]}…"

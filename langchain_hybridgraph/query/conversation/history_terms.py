@@ -17,7 +17,7 @@ _TURN = 1_000
 _DISTINCT = 4  # a question with this number of content words is complete
 _FROM_ANSWER = 8
 _STEM = 5  # letters in which most forms of a word agree
-_GOES_ON = re.compile(
+_CONTINUES = re.compile(
     r"\W*(?:(?:and|but|or|so|then|also|(?:what|how) about|what of|"
     r"und|aber|oder|was ist mit|wie (?:ist|steht) es mit|et|mais|ou|qu['’]en est-il|y|pero|qué (?:tal|hay)|e|ma|mas|en|"
     r"maar|и|а|но|что насч[её]т)\b|那|还有|還有)",
@@ -75,14 +75,14 @@ class HistoryTerms:
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
         """The question with a name, with words of the history and the turns it leans on, or alone."""
         leans = leaning(query)
-        asked, answer = _leant_on(history)
-        context = " ".join(dict.fromkeys(text for text in (*asked, answer) if text))
+        questions, answer = _questions_and_answer(history)
+        context = " ".join(dict.fromkeys(text for text in (*questions, answer) if text))
         if not self.weight * leans or not context:
             return ExpandedQuery(query if leans else with_name(query, history))
-        sure = _goes_on(query) or (leans < 1 and _shares_a_word(query, context))
+        sure = _continues(query) or (leans < 1 and _shares_a_word(query, context))
         if leans < 1 and not sure:
             return ExpandedQuery(query)
-        terms = _lacking(query, _telling(" ".join(reversed(asked))), _by_worth(answer, asked))
+        terms = _missing_words(query, _content_words(" ".join(reversed(questions))), _by_worth(answer, questions))
         return ExpandedQuery(" ".join([query, *terms[: self.most]]), context, self.weight * leans, sure)
 
 
@@ -94,20 +94,20 @@ def leaning(query: str) -> float:
     >>> leaning("它的价格是多少？"), leaning("Wie alt ist denn Karls rotes Auto in Berlin?")
     (1.0, 0.0)
     """
-    told = len({word.lower() for word in _telling(query[:_TURN])})
-    return max(0.0, min(1.0, (_DISTINCT - told) / (_DISTINCT - 2)))
+    count = len({word.lower() for word in _content_words(query[:_TURN])})
+    return max(0.0, min(1.0, (_DISTINCT - count) / (_DISTINCT - 2)))
 
 
-def _goes_on(query: str) -> bool:
+def _continues(query: str) -> bool:
     """Return whether a question refers back: by its first word, by a pronoun, or because it has no content word."""
     beginning = query[:_TURN]
-    return bool(_GOES_ON.match(beginning) or _POINTS_BACK.search(beginning)) or not _telling(beginning)
+    return bool(_CONTINUES.match(beginning) or _POINTS_BACK.search(beginning)) or not _content_words(beginning)
 
 
 def _shares_a_word(query: str, context: str) -> bool:
     """Whether both have a telling word, or forms of one."""
-    said = {_stem(word) for word in _telling(context)}
-    return any(_stem(word) in said for word in _telling(query[:_TURN]))
+    stems = {_stem(word) for word in _content_words(context)}
+    return any(_stem(word) in stems for word in _content_words(query[:_TURN]))
 
 
 def _stem(word: str) -> str:
@@ -115,7 +115,7 @@ def _stem(word: str) -> str:
     return word.lower()[:_STEM].rstrip("s")
 
 
-def _leant_on(history: Sequence[Said]) -> tuple[list[str], str]:
+def _questions_and_answer(history: Sequence[Said]) -> tuple[list[str], str]:
     """The first and the last question (one if they are the same) and the last answer; the beginnings of them.
 
     Where nobody says who speaks, the last turn is taken for the answer to the one before it.
@@ -124,8 +124,8 @@ def _leant_on(history: Sequence[Said]) -> tuple[list[str], str]:
     questions = [place for place, turn in enumerate(history) if turn.speaker in ("user", "")]
     if not answers and len(questions) > 1 and not any(turn.speaker for turn in history):
         answers = [questions.pop()]
-    chosen = list(dict.fromkeys([*questions[:1], *questions[-1:]]))
-    return [history[place].text[:_TURN] for place in chosen], (history[answers[-1]].text[:_TURN] if answers else "")
+    places = list(dict.fromkeys([*questions[:1], *questions[-1:]]))
+    return [history[place].text[:_TURN] for place in places], (history[answers[-1]].text[:_TURN] if answers else "")
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -144,7 +144,7 @@ _CHINESE = re.compile(
 )
 
 
-def _telling(text: str) -> list[str]:
+def _content_words(text: str) -> list[str]:
     """The words of a text that tell something, in its order."""
     words = _WORD.findall(text)
     building = function_words([word.lower() for word in words]).words | _LEFT_OVER
@@ -158,15 +158,15 @@ def _parts(word: str) -> list[str]:
     return [word] if len(word) > 1 or word.isdigit() else []
 
 
-def _by_worth(answer: str, asked: Sequence[str]) -> list[str]:
+def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
     """The telling words of an answer: names first, then what is said often."""
-    words = _telling(answer)
-    often = Counter(word.lower() for word in [*words, *_telling(" ".join(asked[:1]))])
+    words = _content_words(answer)
+    often = Counter(word.lower() for word in [*words, *_content_words(" ".join(questions[:1]))])
     return sorted(words, key=lambda word: (not word[0].isupper(), -often[word.lower()]))[:_FROM_ANSWER]
 
 
-def _lacking(query: str, *found: Iterable[str]) -> list[str]:
+def _missing_words(query: str, *groups: Iterable[str]) -> list[str]:
     """Words that the query does not have, each once, in their order."""
     have = {word.lower() for word in _WORD.findall(query)}
-    words = {word.lower(): word for some in found for word in some if word.lower() not in have}
+    words = {word.lower(): word for some in groups for word in some if word.lower() not in have}
     return list(words.values())

@@ -53,16 +53,20 @@ class LLMRewrite:
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
         """The question as the model puts it."""
-        return drive(self._rewritten(query, history), deadline_in(self.timeout))
+        return drive(self._rewrite(query, history), deadline_in(self.timeout))
 
     async def acall(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
         """Do what calling the expander does, without blocking the event loop."""
-        return await adrive(self._rewritten(query, history), deadline_in(self.timeout))
+        return await adrive(self._rewrite(query, history), deadline_in(self.timeout))
 
-    def _rewritten(self, query: str, history: Sequence[Said]) -> Search[ExpandedQuery]:
-        said = [{"speaker": turn.speaker, "text": shorten(turn.text, _LONGEST)} for turn in history[-self.turns :]]
-        question = prompt_messages(_INSTRUCTIONS, {"conversation": said, "question": shorten(query, 4 * _LONGEST)})
+    def _rewrite(self, query: str, history: Sequence[Said]) -> Search[ExpandedQuery]:
+        conversation = [
+            {"speaker": turn.speaker, "text": shorten(turn.text, _LONGEST)} for turn in history[-self.turns :]
+        ]
+        question = prompt_messages(
+            _INSTRUCTIONS, {"conversation": conversation, "question": shorten(query, 4 * _LONGEST)}
+        )
         ainvoke = getattr(self.llm, "ainvoke", None)
         (answer,) = yield from ask_or_raise(model_call("expander", self, self.llm.invoke, ainvoke, question))
-        longest = _BESIDE + len(query) + sum(len(turn["text"]) for turn in said)
+        longest = _BESIDE + len(query) + sum(len(turn["text"]) for turn in conversation)
         return ExpandedQuery(question_in(answer, query, min(longest, _LONGEST)), weight=0.8)

@@ -52,10 +52,10 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
     >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"', "its price?")
     'What does the roadster cost?'
     """
-    said = replace_surrogates(str(answer if isinstance(answer, str) else getattr(answer, "text", "")))
-    text = _one_line(_unwrapped(strip_reasoning(said)))
+    raw = replace_surrogates(str(answer if isinstance(answer, str) else getattr(answer, "text", "")))
+    text = _one_line(_unwrap(strip_reasoning(raw)))
     if not text or len(text) > longest or (_is_no_question(text) and not _is_no_question(query.strip())):
-        raise ValueError(f"the model gave no question: {quote_value(shorten(' '.join(said.split()), 200))}")
+        raise ValueError(f"the model gave no question: {quote_value(shorten(' '.join(raw.split()), 200))}")
     return text
 
 
@@ -65,22 +65,22 @@ def _is_no_question(text: str) -> bool:
     return bool(_REFUSAL.match(plain) or _REMARK.match(plain))
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
     """The inside of a fence, a JSON value, a label."""
     if fence := _FENCE.search(text):
         text = fence[1]
     text = text.strip("` \n")
-    if text[:1] in ("{", "[") and (found := find_json(text)) is not None:
-        text = _text_of(found)
+    if text[:1] in ("{", "[") and (value := find_json(text)) is not None:
+        text = _text_of(value)
     return text[label.end() :] if (label := _LABEL.match(text)) else text
 
 
 def _text_of(found: Any) -> str:
     """The text of a JSON value: of a mapping that of the key that is named like a question, else its only one."""
     if isinstance(found, Mapping):
-        named = [found[key] for word in _KEYS for key in found if word in str(key).casefold()]
-        texts = [value for value in (*named, *found.values()) if isinstance(value, str)]
-        return texts[0] if texts and (named or len(found) == 1) else ""
+        preferred = [found[key] for word in _KEYS for key in found if word in str(key).casefold()]
+        texts = [value for value in (*preferred, *found.values()) if isinstance(value, str)]
+        return texts[0] if texts and (preferred or len(found) == 1) else ""
     if isinstance(found, list):
         return _text_of(found[0]) if len(found) == 1 else ""
     return found if isinstance(found, str) else ""

@@ -32,8 +32,8 @@ class StripQuestion:
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
         """The question without its lead."""
-        left = query.strip()
-        while (lead := _LEAD.match(left)) and lead.end():
-            left = left[lead.end() :]
-        left = left.rstrip(" ?？!.。")
-        return ExpandedQuery(left or query)
+        rest = query.strip()
+        while (lead := _LEAD.match(rest)) and lead.end():
+            rest = rest[lead.end() :]
+        rest = rest.rstrip(" ?？!.。")
+        return ExpandedQuery(rest or query)

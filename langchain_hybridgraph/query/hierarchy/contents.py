@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.query.hierarchy.nodes import summaries_of
-from langchain_hybridgraph.query.hierarchy.uri_lookup import targeted
+from langchain_hybridgraph.query.hierarchy.uri_lookup import target_nodes
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.text.abstracts import OVERVIEW_LENGTH, abstract_of
 
@@ -30,15 +30,15 @@ class NodeContents(NamedTuple):
         return whole_text(self.chunks)
 
 
-def standing(store: Any, uri: str, scope: Scope) -> NodeContents:
+def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
     """Return the contents of a uri that a call may see; raises ConfigurationError if there are none."""
     tree = store.scoped_tree(scope)
-    node = targeted(tree, [uri])[0][0]
+    node = target_nodes(tree, [uri])[0][0]
     summaries = summaries_of(store)
-    shown = summaries is not None and tree.is_directory(node) and tree.is_fully_visible(node)
-    found = summaries.get([tree.uri(node)]) if summaries is not None and shown else {}
+    has_summary = summaries is not None and tree.is_directory(node) and tree.is_fully_visible(node)
+    summaries_by_uri = summaries.get([tree.uri(node)]) if summaries is not None and has_summary else {}
     chunks = store.read(tree.chunks(node), scope, {}).values()
-    return NodeContents(found.get(tree.uri(node)), sorted(chunks, key=place_of))
+    return NodeContents(summaries_by_uri.get(tree.uri(node)), sorted(chunks, key=place_of))
 
 
 def lead(chunks: Sequence[Chunk]) -> str:

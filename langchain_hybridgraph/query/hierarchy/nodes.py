@@ -13,7 +13,7 @@ import numpy as np
 from langchain_hybridgraph.execution.effects import Effect, Search, ask
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.hierarchy.best_first import Reached, ScoredLevel
-from langchain_hybridgraph.query.hierarchy.scores import Scores, own_hit, propagated
+from langchain_hybridgraph.query.hierarchy.scores import Scores, own_hit, with_directory
 from langchain_hybridgraph.query.pipeline import Pipeline, SearchContext, gather, look_up_originals, rank, rerank
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.records import Chunk, Hit, Scope
@@ -33,7 +33,7 @@ WIDE, NEAR = 400, 200
 CANDIDATES = 20
 
 
-class _Read(NamedTuple):
+class _RerankScores(NamedTuple):
     """The reranker's judgement of a node (see ``ScoredLevel``); ``counts`` tells whether it may be an answer."""
 
     answer: float
@@ -61,9 +61,9 @@ class QueryTree:
         self._vector: Vector | None = None
         self._texts: Scores
         self._summaries: Scores | None = None
-        self._led: dict[int, float] = {}
-        self._true: dict[str, bool] = {}
-        self._read: dict[int, _Read] = {}
+        self._best_below: dict[int, float] = {}
+        self._are_current: dict[str, bool] = {}
+        self._rerank_scores: dict[int, _RerankScores] = {}
 
     # -- where to start -------------------------------------------------------------------------------------
 
@@ -88,10 +88,10 @@ class QueryTree:
             else:
                 self._trace.degrade("no-layers")
             return
-        kept = self._layers.store
-        sources = (VectorSource(kept, weights[0]), KeywordSource(kept, weights[1]))
-        asked = Pipeline(
-            store=kept,
+        summary_store = self._layers.store
+        sources = (VectorSource(summary_store, weights[0]), KeywordSource(summary_store, weights[1]))
+        pipeline = Pipeline(
+            store=summary_store,
             sources=tuple(source for source in sources if source.weight > 0),
             fusion=self._fusion,
             on_error="empty",
@@ -100,7 +100,7 @@ class QueryTree:
         query = replace(self._query, k=CANDIDATES, vector=self._vector, scope=scope)
         trace = Trace()
         trace.raises = self._trace.raises
-        run = SearchContext(query, asked, trace)
+        run = SearchContext(query, pipeline, trace)
         results = yield from gather(run)
         candidates = yield from rank(run, results, CANDIDATES)
         self._summaries = Scores(candidates, self._fusion)
@@ -114,14 +114,14 @@ class QueryTree:
         All are below ``roots``. A document that is a start keeps the score that it has by itself, so that a directory
         that says little of it cannot hide it.
         """
-        tree, allowed = self.tree, set(roots)
+        tree, root_nodes = self.tree, set(roots)
 
         def is_below(node: int) -> bool:
-            if TOP in allowed:
+            if TOP in root_nodes:
                 return True
-            while node not in allowed and node >= 0:
+            while node not in root_nodes and node >= 0:
                 node = tree.parent(node)
-            return node in allowed
+            return node in root_nodes
 
         summaries = [] if self._summaries is None else self._summaries.found[:CANDIDATES]
         directories = [tree.node(one.id) for one in summaries if self._has_summary(one.id)]
@@ -133,7 +133,7 @@ class QueryTree:
         holding = [node for node in holding if node >= 0 and is_below(node)]
         for node in documents:
             score = max(map(self._texts.score, tree.chunks(node)))
-            self._led[tree.parent(node)] = max(score, self._led.get(tree.parent(node), 0.0))
+            self._best_below[tree.parent(node)] = max(score, self._best_below.get(tree.parent(node), 0.0))
         return list(dict.fromkeys([*directories[:n], *holding, *documents[:n_documents]]))
 
     # -- what nodes are worth -------------------------------------------------------------------------------
@@ -145,10 +145,10 @@ class QueryTree:
             return level
         children = level.nodes.tolist()
         near = set(children[:NEAR] if self._vector is None else self.tree.nearest(children, self._vector, NEAR))
-        found = set(self.tree.nodes([one.id for one in self._texts.found]))
+        candidates = set(self.tree.nodes([one.id for one in self._texts.found]))
         if self._summaries is not None:
-            found.update(self.tree.node(one.id) for one in self._summaries.found)
-        return self.tree.level(child for child in children if child in near or child in found)
+            candidates.update(self.tree.node(one.id) for one in self._summaries.found)
+        return self.tree.level(child for child in children if child in near or child in candidates)
 
     def look(self, node: int) -> Search[ScoredLevel | None]:
         """Return the scored children of a directory; None if it has none."""
@@ -158,10 +158,10 @@ class QueryTree:
     def judge(self, level: Level) -> Search[ScoredLevel]:
         """Return the scores of these nodes; a reranker that filters leaves some out."""
         yield from self._learn([level])
-        judged = self._judged(level)
+        scored = self._score_level(level)
         if self._pipeline.reranker is not None and self._query.text is not None:
-            judged = yield from self._reread(judged)
-        return judged
+            scored = yield from self._reread(scored)
+        return scored
 
     def look_ahead(self, nodes: Iterable[int]) -> Search[None]:
         """Score what is in these directories at once: one question to each engine costs less than several."""
@@ -175,7 +175,7 @@ class QueryTree:
             directories = chain.from_iterable(compress(level.uris, level.is_directory) for level in levels)
             yield from self._summaries.learn(filter(self._has_summary, directories), self._query, self._trace)
 
-    def _judged(self, level: Level) -> ScoredLevel:
+    def _score_level(self, level: Level) -> ScoredLevel:
         answers, counts = self._texts.best(level), self.are_answers(level)
         ways = answers.copy()
         for place in np.flatnonzero(level.is_directory).tolist():
@@ -184,7 +184,7 @@ class QueryTree:
                 answers[place] = summary or 0.0
                 counts[place] &= summary is not None
             # A directory that was not summarised is as good as the best that the flat search has found in it.
-            way = max(answers[place], summary or self._led.get(int(level.nodes[place]), 0.0))
+            way = max(answers[place], summary or self._best_below.get(int(level.nodes[place]), 0.0))
             ways[place] = way if way or summary is not None else np.nan
         return ScoredLevel(level.nodes, level.uris, answers, ways, counts, level.is_directory)
 
@@ -196,24 +196,24 @@ class QueryTree:
         """Whether a directory's summary is true; one that is not, or is not there, makes the answer say so."""
         if self._layers is None:
             return False
-        if uri not in self._true:
-            self._true[uri] = self._layers.is_current(uri)
-            self._trace.degrade(None if self._true[uri] else "layers-stale")
-        return self._true[uri]
+        if uri not in self._are_current:
+            self._are_current[uri] = self._layers.is_current(uri)
+            self._trace.degrade(None if self._are_current[uri] else "layers-stale")
+        return self._are_current[uri]
 
-    def _reread(self, judged: ScoredLevel) -> Search[ScoredLevel]:
+    def _reread(self, level: ScoredLevel) -> Search[ScoredLevel]:
         """Them as the reranker has them; what it has read before is not read again."""
-        new = [place for place, node in enumerate(judged.nodes.tolist()) if node not in self._read]
+        new = [place for place, node in enumerate(level.nodes.tolist()) if node not in self._rerank_scores]
         if new:
-            yield from self._read_best(judged.at(new))
-        kept = judged.at([place for place, node in enumerate(judged.nodes.tolist()) if node in self._read])
-        read = np.array([self._read[node] for node in kept.nodes.tolist()]).reshape(-1, 3)
-        return kept._replace(answers=read[:, 0], ways=read[:, 1], counts=kept.counts & (read[:, 2] > 0))
+            yield from self._read_best(level.at(new))
+        scored = level.at([place for place, node in enumerate(level.nodes.tolist()) if node in self._rerank_scores])
+        scores = np.array([self._rerank_scores[node] for node in scored.nodes.tolist()]).reshape(-1, 3)
+        return scored._replace(answers=scores[:, 0], ways=scores[:, 1], counts=scored.counts & (scores[:, 2] > 0))
 
-    def _read_best(self, judged: ScoredLevel) -> Search[None]:
+    def _read_best(self, level: ScoredLevel) -> Search[None]:
         """Record the reranker's scores of the best documents (by their best chunk) and directories (by overview)."""
-        order = np.argsort(-judged.worth, kind="stable")
-        best = judged.at(order[: self._pipeline.rerank_depth].tolist())
+        order = np.argsort(-level.worth, kind="stable")
+        best = level.at(order[: self._pipeline.rerank_depth].tolist())
         nodes = best.nodes.tolist()
         answers = yield from self.hits(list(zip(nodes, best.answers.tolist(), strict=True)))
         overviews = self._overviews([node for node in answers if self.tree.is_document(node)])
@@ -226,44 +226,44 @@ class QueryTree:
         for reason in trace.reasons:  # it has failed: what the search says stands
             self._trace.degrade(reason)
             self._trace.errors |= trace.errors
-            self._read |= _as_read(judged)
+            self._rerank_scores |= _as_rerank_scores(level)
             return
         scores = {hit.id: hit.score for hit in reread}
-        for node, own in _as_read(best).items():
+        for node, own in _as_rerank_scores(best).items():
             answer = scores.get(answers[node].id) if node in answers else None
             way = scores.get(ways[node].id) if node in ways else None
             if node not in answers:
-                self._read[node] = own  # there is nothing to read of it: a directory without a summary
+                self._rerank_scores[node] = own  # there is nothing to read of it: a directory without a summary
             elif answer is not None or way is not None:
                 both = max(score for score in (answer, way) if score is not None)
-                self._read[node] = _Read(answer or 0.0, both, answer is not None)
+                self._rerank_scores[node] = _RerankScores(answer or 0.0, both, answer is not None)
 
     # -- what becomes of them -------------------------------------------------------------------------------
 
-    def propagated(self, reached: Sequence[Reached], alpha: float) -> Search[list[tuple[int, Hit]]]:
+    def reached_hits(self, reached: Sequence[Reached], alpha: float) -> Search[list[tuple[int, Hit]]]:
         """Return the reached nodes as hits, best first; nodes that no longer exist are left out."""
         hits = yield from self.hits([(each.node, each.own) for each in reached])
-        return [(each.node, propagated(hits[each.node], each, alpha)) for each in reached if each.node in hits]
+        return [(each.node, with_directory(hits[each.node], each, alpha)) for each in reached if each.node in hits]
 
-    def hits(self, wanted: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
+    def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
         """Each node's best chunk (a directory's overview) as a hit with this score; missing ones are left out."""
-        texts, found = self._texts, {}
-        chunks = {node: self.tree.chunks(node) for node, _ in wanted}
+        texts, hits = self._texts, {}
+        chunks = {node: self.tree.chunks(node) for node, _ in scored_nodes}
         best = {node: max(of, key=texts.score) for node, of in chunks.items() if of}
         now = yield from look_up_originals(self._run, list(best.values()))
-        known = {id: chunk for id, chunk in now.items() if chunk is not None}
+        originals = {id: chunk for id, chunk in now.items() if chunk is not None}
         there = [id for id in best.values() if now.get(id, True) is not None]
-        call = Effect("catalogue", partial(self._store.read, there, self._query.scope, known), quick=True)
-        read = yield from ask(self._trace, call)
-        if read is None:
+        call = Effect("catalogue", partial(self._store.read, there, self._query.scope, originals), quick=True)
+        chunks_by_id = yield from ask(self._trace, call)
+        if chunks_by_id is None:
             return {}
-        overviews = self._overviews([node for node, _ in wanted if node not in best])
-        for node, own in wanted:
-            chunk = read.get(best[node]) if node in best else overviews.get(node)
+        overviews = self._overviews([node for node, _ in scored_nodes if node not in best])
+        for node, own in scored_nodes:
+            chunk = chunks_by_id.get(best[node]) if node in best else overviews.get(node)
             scores = texts if node in best else self._summaries
             if chunk is not None and scores is not None:
-                found[node] = own_hit(chunk, scores, own)
-        return found
+                hits[node] = own_hit(chunk, scores, own)
+        return hits
 
     def _overviews(self, nodes: Sequence[int]) -> dict[int, Chunk]:
         if self._layers is None or not nodes:
@@ -272,9 +272,9 @@ class QueryTree:
         return {of[uri]: chunk for uri, chunk in self._layers.get(of).items()}
 
 
-def _as_read(judged: ScoredLevel) -> dict[int, _Read]:
-    every = zip(judged.nodes.tolist(), judged.answers.tolist(), judged.ways.tolist(), strict=True)
-    return {node: _Read(answer, way, counts=True) for node, answer, way in every}
+def _as_rerank_scores(level: ScoredLevel) -> dict[int, _RerankScores]:
+    every = zip(level.nodes.tolist(), level.answers.tolist(), level.ways.tolist(), strict=True)
+    return {node: _RerankScores(answer, way, counts=True) for node, answer, way in every}
 
 
 def summaries_of(store: object) -> CurrentSummaries | None:

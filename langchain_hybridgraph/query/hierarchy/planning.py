@@ -24,7 +24,7 @@ class Session(NamedTuple):
     messages: Callable[[], Effect]
 
 
-def planned(
+def plan_queries(
     text: str, session: Session | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
     """Return the plan to run: the raw query without a session, the planner's queries with one.
@@ -42,10 +42,12 @@ def planned(
         messages = []
     trace.has_context = bool(messages or session.summary)
     # The rules look for the first question, too; what a model is shown has to end somewhere.
-    shown = list(messages) if getattr(planner, "reads_all_messages", False) else list(messages)[-LAST_MESSAGES:]
-    given = session.summary[:LONGEST_SUMMARY], shown, text
-    arun = partial(planner.acall, *given) if hasattr(planner, "acall") else None
-    call = Effect("planner", partial(planner, *given), arun, lane=lane_of("planner", planner), deadline=until)
+    planner_messages = (
+        list(messages) if getattr(planner, "reads_all_messages", False) else list(messages)[-LAST_MESSAGES:]
+    )
+    arguments = session.summary[:LONGEST_SUMMARY], planner_messages, text
+    arun = partial(planner.acall, *arguments) if hasattr(planner, "acall") else None
+    call = Effect("planner", partial(planner, *arguments), arun, lane=lane_of("planner", planner), deadline=until)
     try:
         with trace.stage("plan"):
             (answer,) = yield from ask_or_raise(call)
@@ -72,18 +74,22 @@ def _raw(text: str) -> TypedQuery:
     return TypedQuery(text) if text.strip() else TypedQuery("?")
 
 
-def _checked_plan(made: Any) -> QueryPlan:
+def _checked_plan(answer: Any) -> QueryPlan:
     """The plan that a planner returned; a list of queries becomes one."""
-    if isinstance(made, str) or not isinstance(made, Sequence) or not all(isinstance(q, TypedQuery) for q in made):
-        raise ValueError(f"the planner must return a list of TypedQuery, got {quote_value(made)}")
-    plan = made if isinstance(made, QueryPlan) else QueryPlan(tuple(made))
+    if (
+        isinstance(answer, str)
+        or not isinstance(answer, Sequence)
+        or not all(isinstance(q, TypedQuery) for q in answer)
+    ):
+        raise ValueError(f"the planner must return a list of TypedQuery, got {quote_value(answer)}")
+    plan = answer if isinstance(answer, QueryPlan) else QueryPlan(tuple(answer))
     return replace(plan, queries=tuple(sorted(plan, key=lambda query: query.priority)[:5]))
 
 
 def messages_call(source: str, history: Any) -> Effect:
     """The call that reads the messages of a chat history."""
-    awaited = getattr(history, "aget_messages", None) if is_asynchronous(history) else None
-    return Effect(source, lambda: list(history.messages), awaited, lane=lane_of(source, history))
+    arun = getattr(history, "aget_messages", None) if is_asynchronous(history) else None
+    return Effect(source, lambda: list(history.messages), arun, lane=lane_of(source, history))
 
 
 def as_session(session: Any) -> Session | None:

@@ -24,8 +24,8 @@ class Scores:
 
     def __init__(self, ranked: Candidates, fusion: Any) -> None:
         self.found = found = ranked.fused
-        self._ranked, self._fusion = ranked, fusion
-        self._known = {one.id: one for one in found}
+        self._candidates, self._fusion = ranked, fusion
+        self._by_id = {one.id: one for one in found}
         self._own = [dict(ranking.scores) for ranking in ranked.rankings]
         # From here on the fusion needs only the best entry of each list.
         self._rankings = [
@@ -35,8 +35,8 @@ class Scores:
 
     def score(self, id: str) -> float:
         """The fused score of a chunk, 0 where none is known."""
-        known = self._known.get(id)
-        return 0.0 if known is None else known.score
+        candidate = self._by_id.get(id)
+        return 0.0 if candidate is None else candidate.score
 
     def best(self, level: Level) -> Weights:
         """The best score of each node's chunks, 0 for a node without any."""
@@ -46,8 +46,8 @@ class Scores:
 
     def parts(self, id: str) -> Mapping[str, float]:
         """Each source's part of it."""
-        known = self._known.get(id)
-        return {} if known is None else known.parts
+        candidate = self._by_id.get(id)
+        return {} if candidate is None else candidate.parts
 
     def raw(self, source: str, id: str) -> float | None:
         """The source's own score."""
@@ -55,24 +55,24 @@ class Scores:
 
     def finders(self, id: str) -> tuple[str, ...]:
         """The sources that found the chunk."""
-        pairs = zip(self._ranked.results, self._ranked.found, strict=True)
+        pairs = zip(self._candidates.results, self._candidates.found, strict=True)
         return tuple(source.name for source, ids in pairs if id in ids)
 
     def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
         """Ask every source about the chunks that are not known yet."""
-        new = [id for id in dict.fromkeys(ids) if id not in self._known]
+        new = [id for id in dict.fromkeys(ids) if id not in self._by_id]
         if not new:
             return
-        asked = []
-        for place, (source, answer) in enumerate(self._ranked.results.items()):
+        calls_by_place = []
+        for place, (source, answer) in enumerate(self._candidates.results.items()):
             unknown = [id for id in new if id not in self._own[place]]
             if unknown and (call := source.score(query, answer, unknown)) is not None:
-                asked.append((place, call))
-        answers = yield from ask_all(trace, [call for _, call in asked], {})
-        for (place, _), scores in zip(asked, answers, strict=True):
+                calls_by_place.append((place, call))
+        answers = yield from ask_all(trace, [call for _, call in calls_by_place], {})
+        for (place, _), scores in zip(calls_by_place, answers, strict=True):
             self._own[place] |= scores
-        self._known |= {one.id: one for one in self._fusion.others(self._rankings, new)}
-        self._known |= {id: FusedCandidate(id, 0.0, {}) for id in new if id not in self._known}
+        self._by_id |= {one.id: one for one in self._fusion.others(self._rankings, new)}
+        self._by_id |= {id: FusedCandidate(id, 0.0, {}) for id in new if id not in self._by_id}
 
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
@@ -95,7 +95,7 @@ def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
     )
 
 
-def propagated(hit: Hit, reached: Reached, alpha: float) -> Hit:
+def with_directory(hit: Hit, reached: Reached, alpha: float) -> Hit:
     """The hit with the value that the walk came to it with; its directory's share is the part ``hierarchy``."""
     if reached.came is None:
         return hit

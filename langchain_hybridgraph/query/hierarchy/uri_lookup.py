@@ -23,7 +23,7 @@ def path_of(uri: str) -> str:
     return uri.partition("://")[2].strip("/") if "://" in uri else uri.strip("/")
 
 
-def rooted(tree: Tree, root: str) -> list[int]:
+def root_nodes(tree: Tree, root: str) -> list[int]:
     """The nodes of a root directory: at that uri, or at that path below any scheme."""
     at = tree.node(root)
     schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
@@ -31,44 +31,44 @@ def rooted(tree: Tree, root: str) -> list[int]:
     return [node for node in (at, *below) if node >= 0]
 
 
-def as_targets(given: Any) -> tuple[str, ...]:
+def as_targets(value: Any) -> tuple[str, ...]:
     """The uris of a ``target_uri``: one, several, or none for None; raises ConfigurationError for anything else."""
-    if given is None:
+    if value is None:
         return ()
-    if isinstance(given, str):
-        return (given,)
-    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
-        raise ConfigurationError(f"target_uri must be a uri such as 'docs/api', or a list of them, got {given!r}")
-    return tuple(given)
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Mapping | bytes) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"target_uri must be a uri such as 'docs/api', or a list of them, got {value!r}")
+    return tuple(value)
 
 
-def targeted(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
+def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
     """The nodes of each target; for a bare scheme everything at its top, for ``.`` everything.
 
     A target is a uri of the tree, or a path in a form that ``read_files`` takes: relative (``./docs/``, ``docs//api``)
     or absolute (``/home/me/docs/api``, whose last folders are the uri). In other capitals it counts where only one uri
     can be meant. Raises ConfigurationError for one under which nothing lies, with what is near to it.
     """
-    found = []
+    node_lists = []
     for uri in targets:
         if not (isinstance(uri, str) and uri.strip()):
             raise ConfigurationError(f"each target_uri must be a uri such as 'docs/api', got {uri!r}")
-        nodes = _named(tree, uri)
+        nodes = _nodes_of(tree, uri)
         if not nodes:
             raise ConfigurationError(_unknown(tree, uri))
-        found.append(nodes)
-    return found
+        node_lists.append(nodes)
+    return node_lists
 
 
-def _named(tree: Tree, uri: str) -> list[int]:
+def _nodes_of(tree: Tree, uri: str) -> list[int]:
     if "://" in uri:
         at = tree.node(uri)
         if at < 0 and uri.endswith("://"):
             return [top for top in tree.top() if tree.uri(top).lower().startswith(uri.lower())]
         return [at] if at >= 0 else _in_other_capitals(tree, plain_uri(uri))
     spellings = list(dict.fromkeys(_spellings(uri)))
-    known = (node for spelling in spellings if (node := tree.node(spelling)) >= 0)
-    if (first := next(known, None)) is not None:
+    matches = (node for spelling in spellings if (node := tree.node(spelling)) >= 0)
+    if (first := next(matches, None)) is not None:
         return [first]
     if posixpath.normpath(uri) == ".":
         return tree.top()
@@ -90,12 +90,12 @@ def _spellings(path: str) -> Iterator[str]:
 def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
     """The one node whose uri is this but for capitals; nothing where there is none or several."""
     nodes = tree.top()
-    found: list[int] = []
+    matches: list[int] = []
     while nodes:
-        found += [node for node in nodes if tree.uri(node).casefold() == uri.casefold()]
+        matches += [node for node in nodes if tree.uri(node).casefold() == uri.casefold()]
         leading = [node for node in nodes if f"{uri}/".casefold().startswith(f"{tree.uri(node)}/".casefold())]
-        nodes = [child for node in leading if node not in found for child in tree.children(node)]
-    return found if len(found) == 1 else []
+        nodes = [child for node in leading if node not in matches for child in tree.children(node)]
+    return matches if len(matches) == 1 else []
 
 
 # -- what was meant -----------------------------------------------------------------------------------------------
@@ -107,26 +107,26 @@ def _unknown(tree: Tree, uri: str) -> str:
     if near:
         there = f"did you mean {' or '.join(map(repr, near))}?"
     else:
-        listed = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
-        there = f"at the top stand {listed}" if tops else "the tree is empty"
+        top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
+        there = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
     return f"the call can see nothing under {uri!r}; {there}"
 
 
 def _near(tree: Tree, uri: str) -> list[str]:
     """Return similar uris: siblings of the missing uri, and all uris that end in its name."""
-    wanted = plain_uri(posixpath.normpath(uri) if "://" not in uri else uri)
-    above = directory_of(wanted)
+    plain = plain_uri(posixpath.normpath(uri) if "://" not in uri else uri)
+    above = directory_of(plain)
     while above and tree.node(above) < 0:
         above = directory_of(above)
     siblings = tree.children(tree.node(above)) if above else tree.top()
-    beside = difflib.get_close_matches(wanted, [tree.uri(node) for node in siblings], n=_SHOWN, cutoff=0.6)
-    name = wanted.rpartition("/")[2].casefold()
-    elsewhere = [found for found in _all_uris(tree) if _is_named(found.rpartition("/")[2].casefold(), name)]
-    return list(dict.fromkeys([*beside, *sorted(elsewhere, key=lambda found: (len(found), found))]))[:_SHOWN]
+    similar = difflib.get_close_matches(plain, [tree.uri(node) for node in siblings], n=_SHOWN, cutoff=0.6)
+    name = plain.rpartition("/")[2].casefold()
+    elsewhere = [each for each in _all_uris(tree) if _is_named(each.rpartition("/")[2].casefold(), name)]
+    return list(dict.fromkeys([*similar, *sorted(elsewhere, key=lambda each: (len(each), each))]))[:_SHOWN]
 
 
-def _is_named(name: str, wanted: str) -> bool:
-    return name in (wanted, f"{wanted}s") or name.partition(".")[0] == wanted
+def _is_named(name: str, other: str) -> bool:
+    return name in (other, f"{other}s") or name.partition(".")[0] == other
 
 
 def _all_uris(tree: Tree) -> Iterator[str]:

@@ -111,11 +111,11 @@ class QueryPlanner:
         try:
             (answer,) = yield from ask_or_raise(model_call("planner", self, model.invoke, model.ainvoke, question))
             plan = parse_answer(answer)
-            return QueryPlan(self._read(plan), reasoning=_reasoning(plan), session_context=context)
+            return QueryPlan(self._queries(plan), reasoning=_reasoning(plan), session_context=context)
         except Exception as error:  # noqa: BLE001 - a model may fail with anything; the raw query is searched instead
             return QueryPlan.raw(query, error, context)
 
-    def _read(self, answer: Any) -> tuple[TypedQuery, ...]:
+    def _queries(self, answer: Any) -> tuple[TypedQuery, ...]:
         items = list(_items(answer))
         found = [query for item in items if (query := self._query(item)) is not None]
         if items and not found:
@@ -142,10 +142,10 @@ class QueryPlanner:
 
 
 def _instructions(types: Mapping[str, str]) -> str:
-    listed = "\n".join(f"- {name}: {style}" for name, style in types.items())
+    styles = "\n".join(f"- {name}: {style}" for name, style in types.items())
     return (
         "You plan what to look up before the last query of a conversation is answered. A search engine holds texts of "
-        f"these types:\n{listed}\n"
+        f"these types:\n{styles}\n"
         "Give 0 to 5 queries, in the language of the conversation. Each looks for one thing in one type and is "
         "understood by itself: it names what the conversation only points to. Do not ask for the same thing twice, or "
         "for a type that cannot help. Where the conversation has turned to something new, follow the last query. "
@@ -168,8 +168,8 @@ def _material(summary: str, messages: Sequence[Any], query: str) -> dict[str, An
 
 
 def _reasoning(answer: Any) -> str:
-    said = answer.get("reasoning") if isinstance(answer, Mapping) else None
-    return shorten(" ".join(said.split()), _LONGEST_QUERY) if isinstance(said, str) else ""
+    reasoning = answer.get("reasoning") if isinstance(answer, Mapping) else None
+    return shorten(" ".join(reasoning.split()), _LONGEST_QUERY) if isinstance(reasoning, str) else ""
 
 
 def _items(answer: Any) -> Iterator[Any]:
@@ -177,14 +177,14 @@ def _items(answer: Any) -> Iterator[Any]:
     if isinstance(answer, Mapping) and "query" in answer:
         yield answer
     elif isinstance(answer, Mapping) and "queries" in answer:
-        yield from _listed(answer["queries"])
+        yield from _queries_in(answer["queries"])
     elif isinstance(answer, list):
         yield from answer
     else:
         raise ValueError(f"the model's answer is not a list of queries: {shorten(str(answer), 200)}")
 
 
-def _listed(queries: Any) -> Iterator[Any]:
+def _queries_in(queries: Any) -> Iterator[Any]:
     if isinstance(queries, str) and (inner := find_json(queries)) is not None:
         yield from _items(inner)
     elif isinstance(queries, list):
@@ -193,8 +193,8 @@ def _listed(queries: Any) -> Iterator[Any]:
         yield queries
 
 
-def _priority(said: Any) -> int:
-    if isinstance(said, str) and said.strip().casefold() in _PRIORITIES:
-        return _PRIORITIES[said.strip().casefold()]
-    number = parse_number(said)
+def _priority(value: Any) -> int:
+    if isinstance(value, str) and value.strip().casefold() in _PRIORITIES:
+        return _PRIORITIES[value.strip().casefold()]
+    number = parse_number(value)
     return _USUAL_PRIORITY if number is None else round(min(5.0, max(1.0, number)))

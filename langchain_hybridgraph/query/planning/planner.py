@@ -67,9 +67,9 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
     @classmethod
     def raw(cls, query: str, error: BaseException, session_context: str = "") -> QueryPlan:
         """The query as it was put, in every type, since a planner failed."""
-        said = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         reasoning = "The planner failed, so the question is searched for as it was put."
-        return cls((TypedQuery(query),), ("planner-failed",), said, reasoning, session_context)
+        return cls((TypedQuery(query),), ("planner-failed",), message, reasoning, session_context)
 
     @overload
     def __getitem__(self, index: int) -> TypedQuery: ...

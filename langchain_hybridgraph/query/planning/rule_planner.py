@@ -126,18 +126,18 @@ class RulePlanner:
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
         """Return the queries to search for; the summary is not read."""
-        said = turns(messages, query)
+        history = turns(messages, query)
         queries: tuple[TypedQuery, ...] = ()
         if not is_small_talk(query, messages):
-            queries = _queries(query, with_name(query, said), self.expander(query, said) if said else query)
+            queries = _queries(query, with_name(query, history), self.expander(query, history) if history else query)
         return _plan(query, queries, summary, messages)
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
         """Do what calling the planner does; an asynchronous expander is awaited."""
-        said = turns(messages, query)
-        if is_small_talk(query, messages) or not said or not isinstance(self.expander, AsyncExpander):
+        history = turns(messages, query)
+        if is_small_talk(query, messages) or not history or not isinstance(self.expander, AsyncExpander):
             return self(summary, messages, query)
-        queries = _queries(query, with_name(query, said), await self.expander.acall(query, said))
+        queries = _queries(query, with_name(query, history), await self.expander.acall(query, history))
         return _plan(query, queries, summary, messages)
 
 
@@ -149,12 +149,12 @@ def _reasoning(query: str, queries: Sequence[TypedQuery]) -> str:
     """How the rules came to these queries, in a sentence each."""
     if not queries:
         return "The message is small talk, so nothing is searched for."
-    whole = [found for found in queries if found.context_type is None]
+    whole = [each for each in queries if each.context_type is None]
     first = "as it was put" if whole[0].query == query else "with what it leaves to the conversation filled in"
-    said = [f"The question is searched for {first}."]
+    sentences = [f"The question is searched for {first}."]
     if len(whole) > 1:
-        said.append("It leans on the conversation, so a second query has words of that.")
-    return " ".join([*said, *(_WHY[found.context_type] for found in queries if found.context_type is not None)])
+        sentences.append("It leans on the conversation, so a second query has words of that.")
+    return " ".join([*sentences, *(_WHY[each.context_type] for each in queries if each.context_type is not None)])
 
 
 _WHY = {
@@ -164,70 +164,72 @@ _WHY = {
 }
 
 
-def _queries(query: str, named: str, expanded: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
+def _queries(query: str, with_name_only: str, expanded: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
     """Return the query, with a name or completed where possible, and the typed queries."""
-    made = ExpandedQuery(expanded) if isinstance(expanded, str) else expanded
-    whole = made.text if made.text.strip() else query
-    if made.sure and not made.context:
-        named, whole = (named, named) if whole.strip() == query.strip() else (whole, whole)
-    first = TypedQuery(named, intent="what was asked" if named == query else "what was asked, made whole")
-    if whole.strip() == named.strip():
-        return best([first, *_beside(named)])
+    expansion = ExpandedQuery(expanded) if isinstance(expanded, str) else expanded
+    whole = expansion.text if expansion.text.strip() else query
+    if expansion.sure and not expansion.context:
+        with_name_only, whole = (with_name_only, with_name_only) if whole.strip() == query.strip() else (whole, whole)
+    first = TypedQuery(
+        with_name_only, intent="what was asked" if with_name_only == query else "what was asked, made whole"
+    )
+    if whole.strip() == with_name_only.strip():
+        return best([first, *_typed_queries(with_name_only)])
     second = TypedQuery(whole, intent="what was asked, with what it leaves to the conversation", priority=2)
-    if named != query or not whole.startswith(query):
-        return best([first, second, *_beside(named if named != query else whole)])
+    if with_name_only != query or not whole.startswith(query):
+        return best([first, second, *_typed_queries(with_name_only if with_name_only != query else whole)])
     # A noun phrase with words behind it says no more than the whole query does, and finds less.
-    typed = [found for found in _beside(query) if found.context_type != RESOURCE]
-    filled = [replace(found, query=_filled(found.query, whole[len(query) :])) for found in typed]
-    return best([first, second, *filled])
+    typed_queries = [each for each in _typed_queries(query) if each.context_type != RESOURCE]
+    completed = [replace(each, query=_completed(each.query, whole[len(query) :])) for each in typed_queries]
+    return best([first, second, *completed])
 
 
-def _filled(query: str, added: str) -> str:
+def _completed(query: str, words: str) -> str:
     """Return the query with these words instead of the first word that refers to them, or after it."""
-    filled, count = _POINTS.subn(lambda found: added.strip(), query, count=1)
-    return " ".join(_POINTS.sub(" ", filled).split()) if count else query + added
+    completed, count = _POINTS.subn(lambda match: words.strip(), query, count=1)
+    return " ".join(_POINTS.sub(" ", completed).split()) if count else query + words
 
 
-def _beside(query: str) -> Iterator[TypedQuery]:
-    asked = _without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
-    about_the_user, how_to = _memory(asked), _skill(asked)
+def _typed_queries(query: str) -> Iterator[TypedQuery]:
+    question = _without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
+    about_the_user, how_to = _memory(question), _skill(question)
     if about_the_user:
-        yield TypedQuery(about_the_user, MEMORY, "facts about the user", 1 if _OWN.search(asked) else 2)
+        yield TypedQuery(about_the_user, MEMORY, "facts about the user", 1 if _OWN.search(question) else 2)
     if how_to:
         yield TypedQuery(how_to, SKILL, "how it is done", 1)
-    if not about_the_user and not how_to and (phrase := _noun_phrase(asked)):
+    if not about_the_user and not how_to and (phrase := _noun_phrase(question)):
         yield TypedQuery(phrase, RESOURCE, "facts about it", 2)
 
 
-def _skill(asked: str) -> str:
+def _skill(question: str) -> str:
     """The query from its verb on; nothing where it is not asked how something is done."""
-    if lead := _HOW_TO.match(asked):
-        return asked[lead.end() :].strip(" ,:")
-    return asked if _VERBS.match(asked) else ""
+    if lead := _HOW_TO.match(question):
+        return question[lead.end() :].strip(" ,:")
+    return question if _VERBS.match(question) else ""
 
 
-def _memory(asked: str) -> str:
+def _memory(question: str) -> str:
     """Return the query about the user as ``user's …``; "" if it is not about the user."""
-    asked = asked[lead.end() :] if (lead := _HOW_TO.match(asked)) else asked
-    if _OWN_ELSEWHERE.search(asked) and not _OWN.search(asked):
-        return asked
-    if (found := _OWN.search(asked) or _ONE_OF_US.search(asked)) is None:
+    question = question[lead.end() :] if (lead := _HOW_TO.match(question)) else question
+    if _OWN_ELSEWHERE.search(question) and not _OWN.search(question):
+        return question
+    if (match := _OWN.search(question) or _ONE_OF_US.search(question)) is None:
         return ""
-    said = _CLAUSE.split(_without(_SAYING, asked[found.end() :].strip(" ,")))[0].strip()
-    return f"user's {said}" if said else asked
+    phrase = _CLAUSE.split(_without(_SAYING, question[match.end() :].strip(" ,")))[0].strip()
+    return f"user's {phrase}" if phrase else question
 
 
-def _noun_phrase(asked: str) -> str:
+def _noun_phrase(question: str) -> str:
     """Return the subject of a question; "" for a text that is not a question and for a single word."""
-    lead = _QUESTION.match(asked)
+    lead = _QUESTION.match(question)
     if lead is None:
         return ""
-    phrase = _without(_ARTICLE, asked[lead.end() :].strip(" ,:"))
+    phrase = _without(_ARTICLE, question[lead.end() :].strip(" ,:"))
     return phrase if " " in phrase else ""
 
 
 def _without(lead: re.Pattern[str], text: str) -> str:
     """The text without what it begins with, as often as it does."""
-    while (found := lead.match(text)) and found.end():
-        text = text[found.end() :].lstrip()
+    while (match := lead.match(text)) and match.end():
+        text = text[match.end() :].lstrip()
     return text

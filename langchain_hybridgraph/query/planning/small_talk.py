@@ -73,12 +73,12 @@ def is_small_talk(query: str, messages: Sequence[Any] = ()) -> bool:
     words = _words(query)
     if not words:
         return True
-    if len(words) > _MOST_WORDS or not _ONLY_TALK.fullmatch(said := "".join(f" {word}" for word in words)):
+    if len(words) > _MOST_WORDS or not _ONLY_TALK.fullmatch(text := "".join(f" {word}" for word in words)):
         return False
     before = last_turns(messages, 1)
     if before and before[0][1].rstrip().endswith(("?", "？", "؟")):
-        return bool(_COURTEOUS.search(said)) and not _AGREEING.search(said)
-    return bool(_COURTEOUS.search(said) or (before and _ASSENTING.search(said)))
+        return bool(_COURTEOUS.search(text)) and not _AGREEING.search(text)
+    return bool(_COURTEOUS.search(text) or (before and _ASSENTING.search(text)))
 
 
 def _words(text: str) -> list[str]:

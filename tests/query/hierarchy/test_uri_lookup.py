@@ -6,7 +6,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import HybridGraphStore, ingest
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import read_files
-from langchain_hybridgraph.query.hierarchy.uri_lookup import targeted
+from langchain_hybridgraph.query.hierarchy.uri_lookup import target_nodes
 from langchain_hybridgraph.records import Chunk, Scope
 
 PAGES = ("docs/api/get.md", "docs/api/put.md", "docs/Guide.md", "web://Site/page", "a/x", "A/y")
@@ -19,7 +19,7 @@ def tree_of(*uris):
 
 
 def named(tree, *targets):
-    return [[tree.uri(node) for node in nodes] for nodes in targeted(tree, targets)]
+    return [[tree.uri(node) for node in nodes] for nodes in target_nodes(tree, targets)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
     for given in ("docs", "./docs/", tmp_path / "docs", "docs/api", "../" + tmp_path.name + "/docs"):
         store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
         ingest(read_files(given), store)
-        assert targeted(store.scoped_tree(Scope()), [str(given)]), given
+        assert target_nodes(store.scoped_tree(Scope()), [str(given)]), given
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
         ("api", "did you mean 'docs/api'?"),
         ("docs/api/get", "did you mean 'docs/api/get.md' or"),
         ("dosc", "did you mean 'docs'?"),
-        ("elsewhere", "at the top stand 'A', 'a', 'docs', 'web://Site'"),
+        ("elsewhere", "the top of the tree has 'A', 'a', 'docs', 'web://Site'"),
     ],
 )
 def test_suggestions(target, meant):
