@@ -111,19 +111,19 @@ _TABLE = (
     _warning(
         "no-graph-store",
         "the store has no edges; the result is that of the hybrid search, or only the seeds with `seed_ids` or "
-        '`candidates="reached"`',
+        '`graph={"candidates": "reached"}`',
         may_miss_hits=False,
     ),
     _info("no-edges", "the store has no edges, and no setting requested a traversal; the result is that of the search"),
     _warning(
         "graph-failed",
         "the traversal failed; the result is that of the hybrid search, or only the seeds with `seed_ids` or "
-        '`candidates="reached"`',
+        '`graph={"candidates": "reached"}`',
     ),
     _warning(
         "no-seeds",
         "no search hit passes `seed_filter` and has one of `seed_labels`, so there was no traversal; with "
-        '`candidates="reached"` the result is empty',
+        '`graph={"candidates": "reached"}` the result is empty',
     ),
     _warning(
         "seeds-missing",

@@ -1,4 +1,4 @@
-"""Turns of a session: stored ones, or messages of a history."""
+"""Turns of a session, stored or from a history."""
 
 from __future__ import annotations
 
