@@ -46,9 +46,9 @@ class CombinedTraversal:
         """See :class:`~langchain_hybridgraph.query.graph.paths.AsksQuestions`."""
         return self.evidence.sources
 
-    def asked(self, question: Question) -> CombinedTraversal:
+    def for_question(self, question: Question) -> CombinedTraversal:
         """Return the traversal for a question."""
-        return replace(self, evidence=self.evidence.asked(question))
+        return replace(self, evidence=self.evidence.for_question(question))
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""

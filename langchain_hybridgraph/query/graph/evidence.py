@@ -100,16 +100,16 @@ class LinkEvidence(EdgeFilteredTraversal):
         best = max(scores.values(), default=0.0) or 1.0
         sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
         shared, *others = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
-        found = _joined([*others, self._shared(shared, np.full(len(shared.node), USUAL))])
-        likely = self._chosen(graph, found, scores, vector)
-        if likely is not found:
+        evidence = _join([*others, self._with_coverage(shared, np.full(len(shared.node), USUAL))])
+        likely = self._best_chunks(graph, evidence, scores, vector)
+        if likely is not evidence:
             shared, *others = (kind.among(likely.node) for kind in (shared, *others))
         if len(shared.node):
-            likely = _joined([*others, self._shared(shared, self._covered(graph, shared.node))])
-        led = _Led.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
-        return Walk(led.arrived(graph, scores, score, vector))
+            likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
+        reached = _ReachedChunks.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
+        return Walk(reached.arrived(graph, scores, score, vector))
 
-    def asked(self, question: Question) -> LinkEvidence:
+    def for_question(self, question: Question) -> LinkEvidence:
         """Return the traversal for a question."""
         return replace(self, question=question)
 
@@ -120,23 +120,27 @@ class LinkEvidence(EdgeFilteredTraversal):
         links = graph.links(nodes[there])
         links = links._replace(origin=there[links.origin])
         if not graph.has_entities:
-            return [_NONE, _strongest(_told(self._linked(_heaviest(links)), worth))]
+            return [_NONE, _strongest(_scale_by_source(self._by_link(_heaviest(links)), worth))]
         is_chunk = graph.is_chunk(links.node)
-        named = _Named.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
+        named = _Mentions.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
         linked = _heaviest(NeighborEdges._make(column[is_chunk] for column in links))
-        kinds = [self._sharing(graph, named, nodes), self._titled(graph, named, nodes), self._linked(linked)]
-        return [_strongest(kind) for kind in (*(_told(kind, worth) for kind in kinds), self._named(graph))]
+        kinds = [
+            self._by_shared_entity(graph, named, nodes),
+            self._by_title(graph, named, nodes),
+            self._by_link(linked),
+        ]
+        return [_strongest(kind) for kind in (*(_scale_by_source(kind, worth) for kind in kinds), self._named(graph))]
 
-    def _shared(self, found: _Evidence, covered: Weights) -> _Evidence:
+    def _with_coverage(self, evidence: _Evidence, covered: Weights) -> _Evidence:
         """Shared entities, as strong as they are with so much covered of what the sources leave open."""
-        return found._replace(strength=found.strength * (self.shared + self.uncovered * covered))
+        return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * covered))
 
-    def _covered(self, graph: Graph, nodes: Nodes) -> Weights:
+    def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
         if self.question.covered is None or not len(nodes):
             return np.full(len(nodes), USUAL)
         ids = graph.ids(nodes)
-        known = self.question.covered(ids)
-        return np.array([known.get(id, 0.0) for id in ids], np.float64)
+        shares = self.question.covered(ids)
+        return np.array([shares.get(id, 0.0) for id in ids], np.float64)
 
     def _named(self, graph: Graph) -> _Evidence:
         """Return the documents whose titles are in the question."""
@@ -151,50 +155,50 @@ class LinkEvidence(EdgeFilteredTraversal):
         strength = self.named * share[bearers.origin] * bearers.weight
         return _Evidence(np.full(len(bearers.node), THE_QUESTION), bearers.node, strength)
 
-    def _titled(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
+    def _by_title(self, graph: Graph, mentions: _Mentions, sources: Nodes) -> _Evidence:
         """The documents whose titles the sources name."""
-        wanted = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in named.ids]
-        titles = graph.nodes(wanted)
+        title_ids = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in mentions.ids]
+        titles = graph.nodes(title_ids)
         there = np.flatnonzero(titles >= 0)
         if not len(there):
             return _NONE
         bearers = graph.links(titles[there])
         bearers = bearers._replace(origin=there[bearers.origin])
-        pairs = named.pairs(bearers, sources)
-        share = named.rarity / np.maximum(np.bincount(bearers.origin, bearers.weight, len(titles)), 1.0)
+        pairs = mentions.pairs(bearers, sources)
+        share = mentions.rarity / np.maximum(np.bincount(bearers.origin, bearers.weight, len(titles)), 1.0)
         strength = self.title * pairs.mention**SURE * share[pairs.entity] * pairs.weight
-        return _Evidence(pairs.source, pairs.node, strength * _shared_out(pairs.source, pairs.node))
+        return _Evidence(pairs.source, pairs.node, strength * _divided_by_links(pairs.source, pairs.node))
 
-    def _sharing(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
+    def _by_shared_entity(self, graph: Graph, mentions: _Mentions, sources: Nodes) -> _Evidence:
         """The chunks that mention a rare entity which a source mentions."""
-        few = np.flatnonzero((named.degree > 1) & (named.degree <= self.most_common))
+        few = np.flatnonzero((mentions.degree > 1) & (mentions.degree <= self.most_common))
         if not len(few):
             return _NONE
-        holders = graph.links(named.entity[few])
-        pairs = named.pairs(holders._replace(origin=few[holders.origin]), sources)
-        strength = named.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** SURE
+        holders = graph.links(mentions.entity[few])
+        pairs = mentions.pairs(holders._replace(origin=few[holders.origin]), sources)
+        strength = mentions.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** SURE
         return _Evidence(pairs.source, pairs.node, strength)
 
-    def _linked(self, links: NeighborEdges) -> _Evidence:
+    def _by_link(self, links: NeighborEdges) -> _Evidence:
         """Return the chunks that have any other edge with the sources."""
-        strength = self.link * links.weight * _shared_out(links.origin, links.node)
+        strength = self.link * links.weight * _divided_by_links(links.origin, links.node)
         return _Evidence(links.origin, links.node, strength)
 
-    def _chosen(self, graph: Graph, found: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
+    def _best_chunks(self, graph: Graph, evidence: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
         """Return the seeds, and the ``max_nodes`` other chunks with the most evidence, similarity included."""
-        if len(found.node) <= self.max_nodes:
-            return found
-        is_seed = np.isin(found.node, graph.nodes(list(seeds)))
+        if len(evidence.node) <= self.max_nodes:
+            return evidence
+        is_seed = np.isin(evidence.node, graph.nodes(list(seeds)))
         others = np.flatnonzero(~is_seed)
         if len(others) <= self.max_nodes:
-            return found
-        speaks = found.strength[others]
+            return evidence
+        speaks = evidence.strength[others]
         if vector is not None:
-            similar = np.nan_to_num(graph.cosines(vector, found.node[others]))
+            similar = np.nan_to_num(graph.cosines(vector, evidence.node[others]))
             speaks = 1 - (1 - speaks) * (1 - np.clip(similar, 0.0, 1.0))
-        kept = others[np.argsort(-speaks, kind="stable")[: self.max_nodes]]
-        places = np.sort(np.concatenate([np.flatnonzero(is_seed), kept]))
-        return _Evidence._make(column[places] for column in found)
+        best = others[np.argsort(-speaks, kind="stable")[: self.max_nodes]]
+        places = np.sort(np.concatenate([np.flatnonzero(is_seed), best]))
+        return _Evidence._make(column[places] for column in evidence)
 
 
 class _Evidence(NamedTuple):
@@ -216,7 +220,7 @@ _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 class _Pairs(NamedTuple):
     """A mention by a source and an edge of the same entity to a chunk: arrays of one length.
 
-    ``entity`` is a place in :class:`_Named`; ``mention`` and ``weight`` are the two edges' weights.
+    ``entity`` is a place in :class:`_Mentions`; ``mention`` and ``weight`` are the two edges' weights.
     """
 
     source: Nodes
@@ -226,7 +230,7 @@ class _Pairs(NamedTuple):
     weight: Weights
 
 
-class _Named(NamedTuple):
+class _Mentions(NamedTuple):
     """The entities that the sources mention, each once, and the mentions: ``place`` of the entity, source, weight."""
 
     entity: Nodes
@@ -238,13 +242,13 @@ class _Named(NamedTuple):
     weight: Weights
 
     @classmethod
-    def of(cls, graph: Graph, mentions: NeighborEdges) -> _Named:
+    def of(cls, graph: Graph, mentions: NeighborEdges) -> _Mentions:
         """These mentions of entities by sources, titles that the sources bear left out."""
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
-        said = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
-        borne = {(source, id.removeprefix(TITLE)) for source, id in said if id.startswith(TITLE)}
-        is_name = [id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in borne for source, id in said]
+        pairs = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
+        borne = {(source, id.removeprefix(TITLE)) for source, id in pairs if id.startswith(TITLE)}
+        is_name = [id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in borne for source, id in pairs]
         kept = np.array(is_name, np.bool_)
         return cls(
             entity,
@@ -288,13 +292,13 @@ def _rarity(graph: Graph, entities: Nodes) -> Weights:
     return rarity
 
 
-def _shared_out(source: Nodes, node: Nodes) -> Weights:
+def _divided_by_links(source: Nodes, node: Nodes) -> Weights:
     """Per entry, the fourth root of 1 / how many chunks its source leads to."""
     pairs = np.unique(source << 32 | node)
     return np.asarray(np.bincount(pairs >> 32)[source] ** -0.25)
 
 
-def _joined(kinds: Sequence[_Evidence]) -> _Evidence:
+def _join(kinds: Sequence[_Evidence]) -> _Evidence:
     """One entry per chunk for which anything speaks: of several kinds joined, with the source of the strongest."""
     strongest = _together([kind for kind in kinds if len(kind.node)] or [_NONE])
     if strongest.strength.min(initial=1.0) < LEAST:
@@ -304,22 +308,22 @@ def _joined(kinds: Sequence[_Evidence]) -> _Evidence:
     first = np.flatnonzero(np.diff(node, prepend=-1))
     if not len(first):
         return strongest
-    joined = 1 - np.multiply.reduceat(1 - np.minimum(strength, MOST), first)
-    return _Evidence(source[first], node[first], joined)
+    strengths = 1 - np.multiply.reduceat(1 - np.minimum(strength, MOST), first)
+    return _Evidence(source[first], node[first], strengths)
 
 
-def _strongest(found: _Evidence) -> _Evidence:
+def _strongest(evidence: _Evidence) -> _Evidence:
     """The strongest entry per chunk."""
-    if len(found.node) < 2:
-        return found
-    order = np.lexsort((found.source, -found.strength, found.node))
-    first = order[np.flatnonzero(np.diff(found.node[order], prepend=-1))]
-    return _Evidence._make(column[first] for column in found)
+    if len(evidence.node) < 2:
+        return evidence
+    order = np.lexsort((evidence.source, -evidence.strength, evidence.node))
+    first = order[np.flatnonzero(np.diff(evidence.node[order], prepend=-1))]
+    return _Evidence._make(column[first] for column in evidence)
 
 
-def _told(found: _Evidence, worth: Weights) -> _Evidence:
+def _scale_by_source(evidence: _Evidence, worth: Weights) -> _Evidence:
     """Return the evidence multiplied by the scores of its sources."""
-    return found._replace(strength=found.strength * worth[found.source])
+    return evidence._replace(strength=evidence.strength * worth[evidence.source])
 
 
 def _together(parts: Sequence[_Evidence]) -> _Evidence:
@@ -328,7 +332,7 @@ def _together(parts: Sequence[_Evidence]) -> _Evidence:
     return _Evidence._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
-class _Led(NamedTuple):
+class _ReachedChunks(NamedTuple):
     """Chunks, each with where it was led to from, and how strongly; ``named`` are those that the question names.
 
     What nothing leads to, or the question itself, begins at itself.
@@ -342,21 +346,23 @@ class _Led(NamedTuple):
     @classmethod
     def by(
         cls,
-        found: _Evidence,
+        evidence: _Evidence,
         ids: Sequence[str],
         sources: Sequence[str],
         seeds: Mapping[str, float],
         *,
         is_lifting: bool,
-    ) -> _Led:
+    ) -> _ReachedChunks:
         """Return the reached chunks and the other seeds; a path between two sources must add evidence."""
         known = set(ids)
         others = [id for id in seeds if id not in known]
-        rooted = () if is_lifting else set(sources)
-        told = list(zip(ids, found.source.tolist(), strict=True))
-        begins = [id if x == THE_QUESTION or id in rooted else sources[x] for id, x in told]
-        strength = np.concatenate([found.strength, np.zeros(len(others))])
-        return cls([*ids, *others], [*begins, *others], strength, {id for id, x in told if x == THE_QUESTION})
+        path_starts = () if is_lifting else set(sources)
+        chunks_with_source = list(zip(ids, evidence.source.tolist(), strict=True))
+        begins = [id if x == THE_QUESTION or id in path_starts else sources[x] for id, x in chunks_with_source]
+        strength = np.concatenate([evidence.strength, np.zeros(len(others))])
+        return cls(
+            [*ids, *others], [*begins, *others], strength, {id for id, x in chunks_with_source if x == THE_QUESTION}
+        )
 
     def arrived(
         self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None

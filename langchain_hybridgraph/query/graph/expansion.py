@@ -90,7 +90,7 @@ class Expansion:
             return {} if covered is None else covered(left_open(text, [_read(hit) for hit in best]), ids)
 
         names = self.names(text) if has_names and self.names is not None and not self.only_reached else ()
-        return traversal.asked(Question(tuple(names), None if covered is None else covers))
+        return traversal.for_question(Question(tuple(names), None if covered is None else covers))
 
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
         """The ids and scores, best first, at which the walk begins.

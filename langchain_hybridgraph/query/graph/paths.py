@@ -80,15 +80,15 @@ class Question(NamedTuple):
 
 @runtime_checkable
 class AsksQuestions(Protocol):
-    """A traversal that looks at the question, and at the best so many seeds for what it leaves open."""
+    """A traversal that reads the question, and checks which of its words the best seeds leave uncovered."""
 
     @property
     def sources(self) -> int:
         """Number of seeds that are used."""
         ...
 
-    def asked(self, question: Question) -> Traversal:
-        """The traversal for this question."""
+    def for_question(self, question: Question) -> Traversal:
+        """Return the traversal for a question."""
         ...
 
 

@@ -85,7 +85,7 @@ def test_a_seed_keeps_its_value_if_the_traversal_sets_the_score():
 
 def test_a_chunk_named_by_the_question_has_no_seed():
     """No seed leads to it, so its path is its own id."""
-    evidence = LinkEvidence().asked(Question(("b",)))
+    evidence = LinkEvidence().for_question(Question(("b",)))
     edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
     walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), [("d", 1.0)], NoisyOr(), None)
     assert [(arrived.path, arrived.seed) for arrived in walk.reached if arrived.value] == [(("b",), NO_SEED)]
