@@ -50,10 +50,7 @@ DATA = ("langchain_hybridgraph/text/function_words.py", "tests/test_language.py"
 
 
 # Areas that are still being rewritten.
-UNFINISHED = (
-    *("langchain_hybridgraph/config/",),
-    *("langchain_hybridgraph/retrievers/", "tests/retrievers/"),
-)
+UNFINISHED = ()
 
 
 class Passage(NamedTuple):

@@ -64,7 +64,7 @@ def hybrid(store):
 
 
 class Words(BaseRetriever):
-    """Finds texts by the words they share with the query: a retriever that takes nothing but the query."""
+    """Finds texts by the words they share with the query: a retriever that takes only the query."""
 
     asked: list = Field(default_factory=list)
 
@@ -134,12 +134,12 @@ def test_without_a_history_the_answer_is_the_retrievers(hybrid, history):
 
 
 def test_a_question_that_stands_by_itself_is_not_changed(hybrid):
-    """So a change of topic does not hurt."""
+    """A change of topic does not hurt."""
     query = "Which flour and salt does bread need in winter?"
     assert AdvancedRetriever(hybrid).retrieve_with_context(query, HISTORY) == hybrid.retrieve(query)
 
 
-def test_what_a_question_leaves_out_is_found(hybrid):
+def test_missing_words_of_a_question_come_from_the_conversation(hybrid):
     """The car of the conversation."""
     result = AdvancedRetriever(hybrid).retrieve_with_context("and how fast?", HISTORY, k=1)
     assert ids(result) == ["roadster"]
@@ -156,20 +156,20 @@ def test_the_vector_is_between_question_and_context(hybrid, store):
 
 
 def test_a_new_topic_without_a_name_is_followed(hybrid):
-    """The short question's own best hit is clearly better than any beside the conversation: the answer is its own."""
+    """The raw question's best hit is clearly better than any of the mixed vector, so its answer is returned."""
     result = AdvancedRetriever(hybrid).retrieve_with_context("What has salt water?", HISTORY)
     assert result == hybrid.retrieve("What has salt water?")
     assert (result[0].id, result.plan["searched"]) == ("sea", "raw")
 
 
 def test_a_short_question_without_hits_of_its_own_leans(hybrid):
-    """Nothing says that it goes on; what is found beside the conversation is better."""
+    """Nothing marks it as a follow-up question, but the hits of the mixed vector are better."""
     result = AdvancedRetriever(hybrid).retrieve_with_context("How large?", HISTORY)
     assert (result[0].id, result.plan["searched"]) == ("roadster", "mixed")
 
 
 def test_the_nearer_answer_is_found_awaited(hybrid):
-    """The same answers in an event loop."""
+    """The answers are the same in an event loop."""
     retriever = AdvancedRetriever(hybrid)
     for query in ("What has salt water?", "How large?"):
         awaited = asyncio.run(retriever.aretrieve_with_context(query, HISTORY))
@@ -243,7 +243,7 @@ def rewrite():
 
 
 def test_a_rewrite_stands_for_the_question(hybrid):
-    """What comes back is what the rewrite finds by itself, over ours and over others."""
+    """The answer is that of the rewrite alone, for retrievers of this package and for others."""
     for below in (hybrid, Words()):
         result = AdvancedRetriever(below, expander=rewrite()).retrieve_with_context("and its price?", HISTORY)
         assert (result.plan["searched"], ids(result)) == ("expanded", ids(below.invoke(WHOLE)))
@@ -305,7 +305,7 @@ def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, calle
             assert said["retrieval_rank"] == alone[document.id]["retrieval_rank"]
 
 
-def test_what_a_foreign_retriever_says_is_kept_when_two_searches_are_fused():
+def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
     """Scores and other metadata of either search are kept; each search's own score is under its name."""
     lists = {
         "why?": [Document("a", id="a", metadata={"score": 3.0, "lang": "en", "bm25_score": None})],
@@ -344,7 +344,7 @@ def test_a_prefix_comes_before_every_key_of_two_searches(store):
 
 
 def test_the_least_score_holds_for_what_is_fused(hybrid):
-    """Of the mean, not of each search, and by call as by setting."""
+    """It applies to the mean, not to each search, whether set by the call or the constructor."""
     retriever = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True)
     every = retriever.retrieve_with_context("and its price?", HISTORY, k=6)
     scores = [document.metadata["score"] for document in every]
@@ -362,7 +362,7 @@ def test_the_answer_for_k_is_the_head_of_a_larger_one(hybrid):
 
 
 def test_stored_documents_are_not_changed():
-    """What a foreign retriever gives may be its own."""
+    """Documents of a foreign retriever may be its own objects."""
     kept = Document(id="a", page_content="a", metadata={"own": 1})
 
     class Kept(BaseRetriever):
@@ -394,7 +394,7 @@ def test_it_explains_itself(hybrid):
 
 
 def test_a_foreign_answer_is_listed():
-    """Nothing is known of how it was found."""
+    """There is no information about how it was found."""
     assert AdvancedRetriever(Words(), k=1).explain("coal trains") == f"coal trains\n1. {TEXTS['train']}"
 
 
@@ -431,7 +431,7 @@ def test_an_option_that_the_retriever_does_not_take_is_an_error():
 
 
 def test_an_option_that_is_nearly_one_is_named(hybrid):
-    """With all that there are, by the retriever itself as over it."""
+    """The error lists all options, from the inner retriever as well as from this one."""
     for retriever in (hybrid, AdvancedRetriever(hybrid)):
         with pytest.raises(
             TypeError, match=r"HybridRetriever takes no filtre per call; did you mean filter\?; there are"
@@ -484,7 +484,7 @@ def test_over_a_vector_store_retriever():
     "wrong",
     [{"k": -1}, {"k": True}, {"conversation_history": "User: red car"}, {"conversation_history": [7]}],
 )
-def test_what_cannot_be_used_is_an_error(hybrid, wrong):
+def test_invalid_values_are_errors(hybrid, wrong):
     """Named, and a ValueError."""
     with pytest.raises(ConfigurationError):
         AdvancedRetriever(hybrid).retrieve("and its price?", **wrong)
@@ -498,7 +498,7 @@ def test_settings_that_cannot_be_used(hybrid, setting):
 
 
 def test_the_class_of_an_expander_is_none():
-    """The error has the line that mends it."""
+    """The error contains the corrected line."""
     with pytest.raises(ValueError, match=r"pass expander=HistoryTerms\("):
         AdvancedRetriever(Words(), expander=HistoryTerms)
 
@@ -539,7 +539,7 @@ def test_one_of_two_searches_may_fail():
     assert result.degraded == ("conversation-failed",)
 
 
-def test_what_is_asked_wrongly_is_no_failure_of_a_search(hybrid):
+def test_an_invalid_call_is_not_a_failed_search(hybrid):
     """A malformed filter is an error, whichever way was searched."""
     for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(hybrid, expander=AppendHistory())):
         with pytest.raises(ValueError, match="unknown"):
@@ -698,7 +698,7 @@ def test_a_message_alone_is_the_question(hybrid):
 
 @pytest.mark.parametrize("given", [{"text": "why?"}, {}, [], 7, [AIMessage("")], [AIMessage("It is red.")]])
 def test_an_input_without_a_question_is_an_error(hybrid, given):
-    """It says what was wanted."""
+    """The error names the expected forms."""
     with pytest.raises(ConfigurationError):
         AdvancedRetriever(hybrid).invoke(given)
 
@@ -716,7 +716,7 @@ def test_batch_answers_in_order(hybrid):
 
 
 class Runs(BaseCallbackHandler):
-    """Which runs began below which."""
+    """Parents and children of runs."""
 
     def __init__(self):
         self.began, self.ended = [], 0
@@ -911,7 +911,7 @@ def test_the_input_schema_names_every_form(hybrid):
     ],
     ids=["text", "pair", "mapping"],
 )
-def test_what_the_schema_allows_can_be_invoked(hybrid, key, history_key, turn):
+def test_inputs_allowed_by_the_schema_can_be_invoked(hybrid, key, history_key, turn):
     """Every key and every form of a turn, as JSON, checked against the schema as LangServe does."""
     retriever = AdvancedRetriever(hybrid)
     wanted = ids(retriever.retrieve_with_context("How large?", HISTORY))
@@ -941,7 +941,7 @@ def test_the_schemas_examples_can_be_invoked(hybrid):
 
 
 @pytest.mark.parametrize("wrong", [7, {"chat_history": []}, {"input": {"a": 1}}, {"input": "x", "chat_history": "y"}])
-def test_what_the_schema_refuses(hybrid, wrong):
+def test_inputs_refused_by_the_schema(hybrid, wrong):
     """A client hears of it before the search."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, AdvancedRetriever(hybrid).get_input_jsonschema())

@@ -1,4 +1,4 @@
-"""What AdvancedRetriever makes of histories, and planners of answers, that are not as they should be."""
+"""Malformed histories for AdvancedRetriever, and malformed answers for planners."""
 
 import pytest
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, ToolMessage
@@ -51,7 +51,7 @@ def test_ten_thousand_turns_are_read_at_their_ends(advanced):
 
 
 def test_an_unknown_role_is_another_speaker(advanced):
-    """What a moderator said counts as an answer, not as a question."""
+    """A moderator's turn counts as an answer, not as a question."""
     said = [
         ChatMessage(role="user", content="Which car is red?"),
         ChatMessage(role="moderator", content="The roadster."),
@@ -83,7 +83,7 @@ def test_a_history_in_another_language(advanced):
 
 
 def test_a_history_of_one_language_and_a_question_of_another(advanced):
-    """What was said is taken as it is; nothing is translated, and nothing fails."""
+    """The history is used unchanged; nothing is translated, and nothing fails."""
     result = advanced.retrieve_with_context("how fast?", ["User: 红色的车是哪辆？", "Assistant: Tesla 的跑车。"])
     assert (result.degraded, result[0].id) == ((), "cars/roadster.md")
 

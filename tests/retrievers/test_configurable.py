@@ -46,7 +46,7 @@ def fields(*names):
 
 
 def in_chain(retriever):
-    """What a chain's user sees."""
+    """A chain, as its user sees it."""
     return retriever | (lambda documents: [document.metadata["source"] for document in documents])
 
 
@@ -76,7 +76,7 @@ def test_weights_at_run_time_are_the_searchs(kind, store):
 
 
 async def test_asynchronously_and_in_a_batch(store):
-    """The same settings for every way to ask."""
+    """The settings apply to every way to call the chain."""
     chain = configured(in_chain(HybridRetriever(store).configurable_fields(**fields("k"))), k=1)
     wanted = ["trains/fast.md"]
     assert chain.invoke("fast train") == wanted
@@ -94,7 +94,7 @@ def test_the_call_goes_before_configurable_and_that_before_the_constructor(kind,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_built_anew(kind, store):
+def test_nothing_is_built_again(kind, store):
     """The very same store answers, and the retriever that is configured stays as it is."""
     retriever = kind(store, k=2)
     prepared, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 1}})
@@ -151,7 +151,7 @@ def test_an_advanced_retriever_and_the_one_below(store):
 
 
 def test_a_wrong_value_at_run_time_is_an_error(store):
-    """What the constructor refuses is refused then, too."""
+    """Values that the constructor refuses are refused at run time, too."""
     retriever = HybridRetriever(store).configurable_fields(**fields("k", "fusion"))
     for wrong in ({"k": -1}, {"fusion": "rff"}):
         with pytest.raises(ValueError, match=r"greater than or equal|did you mean 'rrf'"):

@@ -163,7 +163,7 @@ def test_every_vector_store(kind, tmp_path):
 
 
 def test_a_store_that_cannot_be_listed(tmp_path):
-    """What it returns for an empty text is filtered."""
+    """Its results for an empty text are filtered."""
     make, options = STORES["bare"]
     with pytest.warns(UserWarning, match=r"cannot be listed.*documents=\[…\]"):
         retriever = HybridRetriever(make(TEXTS, tmp_path, **options), k=20)

@@ -1,4 +1,4 @@
-"""GraphRetriever: what edges lead to, over the store and beside any other."""
+"""GraphRetriever over the embedded store and over any other."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class TestStandard(RetrieversIntegrationTests):
 
 
 class TestStandardOverPlainStore(TestStandard):
-    """langchain-tests' suite, over LangChain's own in-memory store with edges beside it."""
+    """langchain-tests' suite, over LangChain's own in-memory store with separate edges."""
 
     @property
     def retriever_constructor_params(self):
@@ -253,7 +253,7 @@ def test_the_method_is_graph():
 
 
 def test_a_shared_entity_is_named():
-    """One hop over the entity, which stands in the context."""
+    """One hop over the entity, which appears in the context."""
     with ingested() as store:
         found = GraphRetriever(store, k=4, graph={"seed_k": 1}).retrieve("Who wrote notes on the Analytical Engine?")
         context = {document.id: document.metadata["graph_context"] for document in found}
@@ -263,7 +263,7 @@ def test_a_shared_entity_is_named():
 
 
 def test_the_parts_sum_to_the_score():
-    """What the search says and what the graph adds."""
+    """The search and the graph each contribute parts."""
     with ingested() as store:
         for document in GraphRetriever(store, k=4).retrieve("Who wrote notes on the Analytical Engine?"):
             metadata = document.metadata
@@ -278,7 +278,7 @@ JAWS = [
 
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name not in ("hop_decay", "distance_decay", "beam")])
-def test_what_the_graph_gave_a_seed_has_a_reason(preset):
+def test_the_graphs_part_of_a_seeds_score_has_a_reason(preset):
     """All are seeds; the one that another's edge lifts has the path from there, the edge, and says so."""
     with HybridGraphStore(None) as store:
         ingest(JAWS, store, split=None)
@@ -313,14 +313,14 @@ def test_a_seed_whose_score_no_edge_raises_has_no_path():
     ],
 )
 def test_a_score_of_the_walk_has_parts(settings, parts):
-    """What is the chunk's own, what it has for being a seed, and what edges gave."""
+    """The parts are the chunk's own score, its share as a seed, and the share from edges."""
     with drawn() as store:
         found = {hit.id: dict(hit.parts) for hit in hop_decay(store, **settings).retrieve("q").hits}
         assert {id: found[id] for id in parts} == {id: pytest.approx(part, abs=1e-6) for id, part in parts.items()}
 
 
 def test_equal_scores_stand_by_likeness():
-    """Where every seed has the same, the one that is nearest to the question comes first, not the first by name."""
+    """Among seeds with equal scores, the one nearest to the question comes first, not the first by id."""
     with drawn() as store:
         known = {"max_hops": 0, "graph": {"graph_weight": 5.0, "vector_weight": 0.0, "seed_k": 5}, "k": 5}
         found = GraphRetriever(store, **known).retrieve("q")
@@ -340,8 +340,8 @@ def test_a_filter_holds_on_every_hop():
         assert found["D"] == pytest.approx(0.07)
 
 
-def test_what_is_over_is_not_walked_through():
-    """C was valid until 2020: asked for then it leads to D, asked for now it does not."""
+def test_expired_chunks_are_not_walked_through():
+    """C was valid until 2020: as of then it leads to D, as of now it does not."""
     with drawn(C={"valid_until": "2020-06-01T00:00:00Z"}) as store:
         retriever = hop_decay(store)
         assert "D" in retriever.retrieve("q", as_of="2020-01-01T00:00:00Z")[3].id
@@ -385,7 +385,7 @@ def test_a_filter_of_seeds_is_theirs_alone():
 
 
 def test_places_can_be_kept_for_what_edges_lead_to():
-    """Of two places one is for C."""
+    """One of two places is reserved for C."""
     with drawn() as store:
         assert list(scores(hop_decay(store, k=2).retrieve("q"))) == ["A", "B"]
         assert list(scores(hop_decay(store, k=2).retrieve("q", graph={"slots": 1}))) == ["A", "C"]
@@ -525,7 +525,7 @@ def test_without_conditions_the_best_seeds_are_kept(preset):
         assert retriever.retrieve("gamma eta mu", k=5, max_tokens=10_000).hits == hits[:5]
 
 
-def test_what_is_no_seed_is_measured_by_the_best_of_all():
+def test_other_candidates_are_measured_by_the_best_of_all():
     """Z alone is a seed. B, second of all, is three edges away: .7 of its score over that of A, the best."""
     with drawn(Z={"labels": ["start"]}) as store:
         retriever = GraphRetriever(
@@ -578,7 +578,7 @@ def test_a_relation_that_no_edge_has_is_told(settings, beside):
         assert (right.degraded, right.plan["remarks"]) == ((), {})
 
 
-def test_of_many_relations_some_are_named():
+def test_some_of_many_relations_are_named():
     """Twenty stand for all."""
     with drawn(*(Edge("A", "B", f"r{n:02}") for n in range(30))) as store:
         said = (
@@ -601,7 +601,7 @@ def test_edges_can_be_shared_by_stores():
 
 
 def test_edges_beside_a_plain_store():
-    """The same walk over a list of edges."""
+    """A list of edges gives the same walk."""
     plain = InMemoryVectorStore(Angles())
     documents = [Document(id=name, page_content=name) for name in COSINES]
     plain.add_documents(documents)
@@ -631,7 +631,7 @@ class Breaking(Broken):
 
 
 class Ending:
-    """What is walked of a graph that is gone after the first hop."""
+    """Hits of a walk over a graph that is unavailable after the first hop."""
 
     def __init__(self, walked, graph):
         self._walked, self._graph = walked, graph
@@ -676,7 +676,7 @@ def test_a_graph_that_is_set_later_is_walked():
         assert [(hit.id, hit.metadata.get("path")) for hit in retriever.retrieve("q")] == own
 
 
-def test_what_a_walk_reached_and_is_no_hit_leaves_no_gap():
+def test_visited_chunks_that_are_not_hits_leave_no_gap():
     """From an entity, which is none itself: each answer is the head of that for a larger k, as long as there is any."""
     with drawn(*[Edge(id, "entity:q", "mentions", 1.0 - place / 10) for place, id in enumerate("ABCD")]) as store:
         retriever = hop_decay(store, semantic_weight=0.0, keyword_weight=1.0)
@@ -686,7 +686,7 @@ def test_what_a_walk_reached_and_is_no_hit_leaves_no_gap():
 
 
 class Slow(InMemoryGraph):
-    """A graph beside the store that is not walked before it is let."""
+    """A separate graph that blocks until it is released."""
 
     has_fast_lookups = True
     let = threading.Event()
@@ -718,7 +718,7 @@ def test_a_failing_graph_can_raise():
 
 
 def test_a_cap_that_bites_is_named():
-    """Of C and D only one has room."""
+    """Only one of C and D fits."""
     with drawn() as store:
         found = hop_decay(store, graph={"traversal": BFS(max_nodes=1)}).retrieve("q")
         assert "node-cap-reached" in found.degraded
@@ -779,7 +779,7 @@ def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
 
 
 def test_another_traversal_keeps_the_score_that_was_asked_for():
-    """By a preset, by ``score`` or by shorthand; where nobody asked for one, it has its own."""
+    """By a preset, by ``score`` or by shorthand; by default it is the traversal's own."""
     with drawn() as store:
         asked = [
             {"preset": "ring_decay"},
@@ -859,7 +859,7 @@ def test_an_unusable_setting_says_what_would_do(settings, said):
 
 
 def test_a_setting_may_be_changed():
-    """What is set after construction holds from then on."""
+    """Values set after construction apply from then on."""
     with drawn() as store:
         retriever = GraphRetriever(store, preset="hop_decay", graph={"seed_k": 2}, k=10)
         retriever.graph = {"traversal": "beam", "score": HopDecay(score_expanded=False)}
@@ -875,7 +875,7 @@ def test_a_setting_may_be_changed():
     ],
 )
 def test_an_unusable_setting_cannot_be_set(name, value, said):
-    """The same error as from the constructor, and the retriever stays what it was."""
+    """The error is that of the constructor, and the retriever does not change."""
     with drawn() as store:
         retriever = GraphRetriever(store, graph={"traversal": "beam"})
         before = retriever.retrieve("q").hits
@@ -938,7 +938,7 @@ def numbered():
 
 
 def plain_numbered():
-    """The same in a store of LangChain's, with the Documents."""
+    """A store of LangChain returns the same Documents."""
     documents = [Document(id=id, page_content=text) for id, text in NUMBERED.items()]
     return InMemoryVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=16)), documents
 
@@ -969,7 +969,7 @@ def test_given_seeds_without_edges_are_admitted_as_any_hit():
 
 @pytest.mark.parametrize("graph", [None, Broken(), InMemoryGraph([])])
 def test_given_seeds_over_a_plain_store_are_the_whole_answer(graph):
-    """Without edges beside it, as with a graph that fails."""
+    """A store without separate edges degrades like a graph that fails."""
     plain, documents = plain_numbered()
     for known in (documents, None):
         found = GraphRetriever(plain, known, edges=graph).retrieve("word0", seed_ids=["n2"])
@@ -996,7 +996,7 @@ def test_memories_begin_at_given_seeds_without_edges():
 
 
 def test_a_missing_seed_changes_nothing_for_the_others():
-    """It is no measure of what the others count."""
+    """It does not set the scale for the others."""
     with ingested() as store:
         question, retriever = "Who wrote notes on it?", GraphRetriever(store)
         both = retriever.retrieve(question, seed_ids=["ada", "nobody"])
@@ -1045,7 +1045,7 @@ def test_a_context_names_the_rarest_shared_name():
     ],
 )
 def test_seed_ids_are_a_list_of_texts(given, said):
-    """A text would be taken letter by letter; a number is no id."""
+    """A text would be taken letter by letter; a number is not an id."""
     with drawn() as store, pytest.raises(ConfigurationError, match=said):
         hop_decay(store).retrieve("q", seed_ids=given)
 
@@ -1065,7 +1065,7 @@ def test_no_hops_and_many(hops):
 
 
 async def test_sync_and_async_agree():
-    """The same documents with the same metadata."""
+    """Documents and metadata are the same."""
     with ingested() as store:
         retriever = GraphRetriever(store, k=4)
         question = "Who wrote notes on the Analytical Engine?"
@@ -1088,8 +1088,8 @@ class Whole:
 
 
 @pytest.mark.parametrize("settings", [{"max_hops": 2}, {"max_hops": 1, "graph": {"min_traversal_score": 0.4}}, {}])
-def test_what_is_not_scored_changes_nothing(settings):
-    """The same hits with the same scores, their BM25 among them, as when every candidate is asked for its BM25."""
+def test_candidates_without_a_score_change_nothing(settings):
+    """Hits and scores, including BM25, are those of scoring every candidate by BM25."""
     dice = np.random.default_rng(0)
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=16))
     words = [f"w{number}" for number in range(40)]

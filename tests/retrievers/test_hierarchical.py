@@ -114,7 +114,7 @@ def test_alpha_and_threshold():
 
 
 def test_parts_sum_to_the_score():
-    """What the directory gave is a part of its own."""
+    """The directory's share of the score is a separate part."""
     hit = pinned().find("x").contexts[0].hit
     assert math.fsum(hit.parts.values()) == pytest.approx(hit.score)
     assert hit.parts["hierarchy"] == pytest.approx(0.4, abs=1e-5)
@@ -162,7 +162,7 @@ def test_a_target_outside_the_tree(shelf, target):
 
 @pytest.mark.parametrize("target", [7, [7], {"lib": 1}, b"lib", "", [None]])
 def test_a_target_must_be_a_uri(shelf, target):
-    """It is shown, with what is wanted."""
+    """The error shows the value and the expected ones."""
     with pytest.raises(ConfigurationError, match=r"target_uri must be a uri such as 'docs/api'.*, got"):
         HierarchicalRetriever(shelf).find("cats", target)
 
@@ -181,8 +181,8 @@ def test_a_target_must_be_a_uri(shelf, target):
         (lambda r: HierarchicalRetriever(r.vector_store, tree={"roots": ["skills"]}), "must be a mapping such as"),
     ],
 )
-def test_what_cannot_be_used(shelf, call, said):
-    """It is shown, with what is wanted."""
+def test_invalid_values(shelf, call, said):
+    """The error shows the value and the expected ones."""
     with pytest.raises(ValueError, match=said):
         call(HierarchicalRetriever(shelf))
 
@@ -226,7 +226,7 @@ def test_relations():
 
 
 def test_no_more_than_five_relations():
-    """Of twenty."""
+    """They are the head of twenty."""
     store = library({**TEXTS, **{f"more/{n}.md": f"Text {n}." for n in range(20)}})
     store.upsert([], edges=[Edge("lib/pets/cats.md#0", f"more/{n}.md#0", "cites", 0.5) for n in range(20)])
     assert (
@@ -276,7 +276,7 @@ def typed(**settings):
 
 
 def test_types_by_directory():
-    """What stands in no type's directory is a resource."""
+    """Documents outside the directories of all types are resources."""
     found = typed().find("the editor")
     assert {each.uri.rpartition("/")[2] for each in found.memories} == {"editor.md", "case.md"}
     assert {each.uri.rpartition("/")[2] for each in found.skills} == {"edit.md"}
@@ -285,7 +285,7 @@ def test_types_by_directory():
 
 
 def test_a_type_of_ones_own():
-    """Metadata decide; it stands in by_type."""
+    """Metadata decide; the hit appears in by_type."""
     store = library(TYPED)
     own = {"uri": "ctx://resources/ticket.md", "context_type": "ticket"}
     ingest([Document("A ticket about the editor.", metadata=own, id="ticket")], store)
@@ -348,7 +348,7 @@ def test_the_planner_is_shown_so_much():
 
 
 @pytest.mark.parametrize("session", ["a text", 7, {"history": []}])
-def test_what_is_no_session(session):
+def test_invalid_sessions(session):
     """It is named, with what would do."""
     with pytest.raises(ConfigurationError, match=r"session (must be|has)"):
         typed().search("x", session)
@@ -423,7 +423,7 @@ def test_the_rules_plan_finds_the_memory():
 
 
 def test_a_search_without_a_session_limits_each_type_too():
-    """The raw query finds k of each type that there is."""
+    """The raw query finds k of each existing type."""
     found = crowded().search("editor manual key", k=2)
     assert (len(found.memories), len(found.resources), found.total) == (1, 2, 3)
     assert found.query_results[0].hits == found.contexts
@@ -586,7 +586,7 @@ def test_filters_hold_for_every_hit():
 
 
 def test_time_holds_for_every_hit():
-    """What is over is not found, unless one asks for then."""
+    """Expired documents are found only with an earlier ``as_of``."""
     store = library()
     over = {"uri": "lib/pets/old.md", "valid_until": "2001-01-01"}
     ingest([Document("Cats were worshipped.", metadata=over, id="old")], store)
@@ -602,7 +602,7 @@ def test_another_tenant_is_refused(shelf):
         HierarchicalRetriever(shelf).find("x", tenant="other")
 
 
-def test_what_was_deleted_is_not_found():
+def test_deleted_documents_are_not_found():
     """Nor its directory, whose summary is still there."""
     store = library()
     store.delete(document=_below("lib/pets"))
@@ -658,7 +658,7 @@ def test_a_vector_alone(shelf):
 
 
 def test_all_sources_failing_is_an_error(shelf, monkeypatch):
-    """Empty only where that is wanted."""
+    """The layer is empty only where that is expected."""
 
     def fails(*_):
         raise OSError("gone")
@@ -719,7 +719,7 @@ def test_later_stages_work(shelf):
 
 
 def test_invoke_is_find(shelf):
-    """The same hits as Documents, which name them; directories are none unless they are wanted."""
+    """Documents have the same hits and their uris; directories are included only on request."""
     retriever = HierarchicalRetriever(shelf, k=3)
     documents = retriever.invoke("How much is the red roadster?", annotate="all")
     found = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find("How much is the red roadster?")
@@ -857,7 +857,7 @@ def test_the_rest_of_the_tree_is_as_it_was():
 
 
 def test_summaries_outlive_the_model(tmp_path):
-    """A model that is made anew from the corpus has them at once: nothing has to be built for that."""
+    """A model that is fitted again to the corpus has them at once, without building anything."""
     store = library(path=tmp_path)
     generation = store.admin.stats()["generation"]
     more = {f"lib/more/{n}.md": f"word{n} other{n} something{n}" for n in range(40)}

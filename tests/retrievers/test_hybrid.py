@@ -97,12 +97,12 @@ class TestStandardOverPlainStore(TestStandard):
 
 
 def test_words_find_what_vectors_do_not(retriever):
-    """A code that stands in one text is found by its letters."""
+    """A code that appears in one text is found by its letters."""
     assert ids(retriever.invoke("E4711"))[0] == "code"
 
 
 def test_documents_say_how_they_were_found(retriever):
-    """Rank, score, sources and path stand in the metadata, beside the user's own."""
+    """Rank, score, sources and path are added to the user's metadata."""
     best = retriever.invoke("water pump valve", annotate="all")[0]
     assert best.id == "pump"
     assert best.metadata["kind"] == "machine"
@@ -128,7 +128,7 @@ def test_ranks_and_scores_descend(retriever):
 
 
 def test_a_prefix_keeps_the_users_own_keys():
-    """A user's ``score`` is not overwritten when a prefix is asked for."""
+    """A user's ``score`` is not overwritten if a prefix is set."""
     store = HybridGraphStore.from_texts(["alpha beta"], "lsa", [{"score": "mine"}])
     (found,) = HybridRetriever(store, metadata_prefix="hg_", annotate="all").invoke("alpha")
     assert found.metadata["score"] == "mine"
@@ -236,7 +236,7 @@ def test_a_vector_beside_the_text(store):
 
 
 def test_min_score(store):
-    """What is below is left out, what is above stays."""
+    """Hits below it are left out, hits above it stay."""
     retriever = HybridRetriever(store)
     everything = retriever.retrieve("water pump")
     bound = everything[1].metadata["score"]
@@ -244,7 +244,7 @@ def test_min_score(store):
 
 
 def test_mmr_spreads_the_answer():
-    """Of two near twins the second gives way to another document."""
+    """The second of two near twins is replaced by another document."""
     texts = ["the blue whale sings", "the blue whale sings loud", "a whale is a mammal", "stones are hard"]
     store = HybridGraphStore.from_texts(texts, "lsa", ids=["a", "twin", "other", "stone"])
     plain = ids(HybridRetriever(store, k=2).invoke("blue whale sings"))
@@ -254,7 +254,7 @@ def test_mmr_spreads_the_answer():
 
 
 def test_time():
-    """What is not valid now is not found now, but at its time and at all times."""
+    """A text that is not valid now is found as of its time and at all times, but not now."""
     with HybridGraphStore() as kings:
         kings.add_documents(
             [
@@ -318,7 +318,7 @@ def test_every_fusion_answers(store, fusion):
 
 
 def test_fields_can_be_configured_at_run_time(store):
-    """LangChain's configurable_fields makes the retriever anew; its index is not built again."""
+    """LangChain's configurable_fields makes a new retriever; its index is not built again."""
     vector_store = InMemoryVectorStore.from_documents(documents(), embedding())
     retriever = HybridRetriever(vector_store, documents(), k=3)
     runnable = retriever.configurable_fields(k=ConfigurableField(id="k"))
@@ -374,7 +374,7 @@ def test_a_collection_larger_than_a_page_is_read_whole(tmp_path):
 
 
 def test_documents_without_ids_take_those_of_the_collection(chroma):
-    """The same texts without ids merge with the stored ones, they do not double."""
+    """Equal texts without ids merge with the stored ones instead of doubling."""
     bare = [Document(page_content=text) for text in TEXTS.values()]
     found = HybridRetriever(chroma, bare, k=6).invoke("water for the pump and the car")
     assert sorted(ids(found)) == sorted(set(ids(found)))
@@ -474,8 +474,8 @@ def halls(request, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
-def test_what_a_collection_deletes_does_not_come_back(halls, kind):
-    """Its text stands in the keyword index still; neither a filter nor on_error="raise" makes it a hit or a failure."""
+def test_texts_deleted_from_a_collection_do_not_come_back(halls, kind):
+    """Its text is still in the keyword index; neither a filter nor on_error="raise" makes it a hit or a failure."""
     collection, given = halls
     retriever = kind(collection, given, k=2, on_error="raise")
     assert ids(retriever.invoke("zebra"))[0] == "rare"
@@ -496,7 +496,7 @@ def test_nothing_is_left_of_what_only_the_words_found(halls):
     assert (ids(result), result.degraded) == ([], ())
 
 
-def test_what_a_collection_changes_comes_back_as_it_is_now(halls):
+def test_texts_changed_in_a_collection_come_back_changed(halls):
     """Text and metadata are the collection's, and so is whether a filter admits it."""
     collection, given = halls
     retriever = HybridRetriever(collection, given, k=1)
@@ -507,7 +507,7 @@ def test_what_a_collection_changes_comes_back_as_it_is_now(halls):
     assert ids(retriever.invoke("zebra", filter={"n": {"$lt": 1}})) == []
 
 
-def test_what_is_named_by_its_metadata_is_looked_up_by_the_stores_id(tmp_path):
+def test_documents_named_by_metadata_are_looked_up_by_the_stores_id(tmp_path):
     """id_key= gives other ids than those of the collection."""
     from langchain_chroma import Chroma
 
@@ -520,7 +520,7 @@ def test_what_is_named_by_its_metadata_is_looked_up_by_the_stores_id(tmp_path):
 
 
 def test_any_store_that_can_be_asked_by_id_is_asked():
-    """What it has deleted is gone; what it never had is found by its words."""
+    """Texts that it deleted are gone; texts that it never had are found by their words."""
     store = InMemoryVectorStore(embedding())
     store.add_documents(documents())
     other = Document(id="own", page_content="A zebra is in no store.")
@@ -530,7 +530,7 @@ def test_any_store_that_can_be_asked_by_id_is_asked():
 
 
 def test_a_failing_lookup_is_named(chroma):
-    """What the words found is given as it was read."""
+    """Hits of the keyword search are returned as they were read."""
     retriever = HybridRetriever(chroma, k=1, keyword_weight=1.0)
     chroma.delete_collection()
     result = retriever.retrieve("E4711")
@@ -566,7 +566,7 @@ def test_an_empty_store_has_an_empty_answer():
 
 
 def test_k_beyond_the_corpus(store):
-    """All that there is, once."""
+    """Every text comes back once."""
     found = HybridRetriever(store, k=100).invoke("the cat, a dog, the car, kiwi, code, pump")
     assert len(found) == len(set(ids(found))) <= len(TEXTS)
 
@@ -584,7 +584,7 @@ def test_all_weight_on_the_words_is_one_weight(store):
 
 
 def test_the_text_is_embedded_as_it_was_asked():
-    """Blanks around a question reach the embedding: who looks vectors up by text needs them."""
+    """Blanks around a question reach the embedding: an embedding that looks vectors up by text needs them."""
     asked = []
 
     class Listening(LSAEmbeddings):
@@ -618,7 +618,7 @@ def bare() -> list[Document]:
 
 
 def test_another_retrievers_documents_without_ids_merge_with_a_plain_store():
-    """The same text from both sides is one hit, under the store's id."""
+    """A text found by both sides is one hit, under the store's id."""
     store = InMemoryVectorStore.from_documents(documents(), embedding())
     found = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
     assert sorted(ids(found)) == sorted(TEXTS)
@@ -646,7 +646,7 @@ def test_equal_texts_with_ids_of_their_own_stay_two(tmp_path):
 
 
 def test_a_filter_that_matches_nothing_is_an_empty_answer(tmp_path):
-    """Also in Chroma's default space, where vectors are asked for by id."""
+    """Also in Chroma's default space, where vectors are fetched by id."""
     from langchain_chroma import Chroma
 
     store = Chroma.from_documents(documents(), embedding(), persist_directory=str(tmp_path))
@@ -685,7 +685,7 @@ def numbered():
 
 
 def test_reranked_answers_are_heads_of_larger_ones(numbered):
-    """How much a reranker reads does not depend on k."""
+    """The number of texts that a reranker reads does not depend on k."""
     retriever = HybridRetriever(numbered, reranker=ByNumber())
     whole = ids(retriever.invoke("water", k=60))
     assert len(whole) == 60
@@ -693,7 +693,7 @@ def test_reranked_answers_are_heads_of_larger_ones(numbered):
         assert ids(retriever.invoke("water", k=k)) == whole[:k]
 
 
-def test_what_a_reranker_did_not_read_ranks_below(numbered):
+def test_hits_that_a_reranker_did_not_read_rank_below(numbered):
     """No hit is lost because the reranker read only the best."""
     found = HybridRetriever(numbered, reranker=ByNumber(), selection={"rerank_depth": 5}).retrieve("water", k=20)
     assert len(found) == 20
@@ -837,7 +837,7 @@ async def test_an_identifier_outranks_similarity(kind):
 
 
 def test_an_exact_match_is_a_part_of_the_score():
-    """So the answer says why it comes first; fixed weights have no such part."""
+    """The answer shows why it comes first; fixed weights have no such part."""
     with drawn("own") as store:
         (best,) = HybridRetriever(store, k=1).retrieve("ruby-faker").hits
         assert best.parts["exact"] > 0.9

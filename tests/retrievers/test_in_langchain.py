@@ -104,7 +104,7 @@ def test_create_retrieval_chain_hands_on_the_conversation(store):
 
 
 async def test_create_retrieval_chain_awaited_and_streamed(store):
-    """The same answer, and the parts of a stream add up to it."""
+    """All methods give one answer, and the parts of a stream add up to it."""
     chain = create_retrieval_chain(history_aware(HybridRetriever(store, k=2)), answering())
     answer = chain.invoke(ASKED)
     assert (await chain.ainvoke(ASKED))["context"] == answer["context"]
@@ -121,7 +121,7 @@ def test_a_question_without_a_conversation(store):
 
 
 def test_lcel_hands_on_the_conversation(store):
-    """As a step of a chain, and beside the question in a mapping."""
+    """A retriever is a step of a chain, and a value next to the question in a mapping."""
     retriever = history_aware(HybridRetriever(store, k=1))
     assert (retriever | ids).invoke(ASKED) == ["roadster"]
     chain = RunnablePassthrough.assign(context=retriever) | itemgetter("context") | ids
@@ -158,7 +158,7 @@ class State(TypedDict):
 
 
 def test_a_node_of_langgraph_hands_on_the_conversation(store):
-    """The state's messages are question and history; the runnable itself may stand in a node's chain, too."""
+    """The state's messages are question and history; the runnable itself may be part of a node's chain, too."""
     retriever = history_aware(HybridRetriever(store, k=1))
     for node in (lambda state: {"context": retriever.invoke(state)}, {"context": retriever} | RunnablePassthrough()):
         graph = StateGraph(State)
@@ -243,7 +243,7 @@ def test_the_prompts_of_an_old_program_stay_as_they_were(store):
 
 
 def test_multi_query_retriever(store):
-    """What several questions find is there once."""
+    """A Document found for several questions is returned once."""
     model = FakeListChatModel(responses=["red roadster\ncosts euros\nTesla"])
     found = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
     assert len(found) > 2
@@ -251,7 +251,7 @@ def test_multi_query_retriever(store):
 
 
 def test_merger_and_ensemble_retriever(store):
-    """Beside a retriever of LangChain over the same texts; the same Document from both is one."""
+    """Fused with a LangChain retriever over the same texts, equal Documents from both are one."""
     plain = store.as_retriever(search_kwargs={"k": 3})
     merged = MergerRetriever(retrievers=[HybridRetriever(store, k=3), plain]).invoke("red roadster")
     assert merged[0] == merged[1]
@@ -359,7 +359,7 @@ def test_self_query_retriever_over_our_store(store, structured, wanted):
 
 
 async def test_self_query_constructor_before_a_hybrid_retriever(store):
-    """What the constructor makes is a query and options of a call."""
+    """The constructor makes a query and options of a call."""
     constructor = self_query(store, ("", '"eq(\\"kind\\", \\"car\\")"', "1")).query_constructor
     retriever, translator = HybridRetriever(store), FilterTranslator()
 
@@ -370,7 +370,7 @@ async def test_self_query_constructor_before_a_hybrid_retriever(store):
     assert ids(await (constructor | search).ainvoke({"query": "any car"})) == ["roadster"]
 
 
-def test_what_a_structured_query_cannot_say():
+def test_unsupported_structured_queries():
     """``like`` is refused, dates lose their type."""
     from langchain_core.structured_query import Comparator, Comparison
 

@@ -1,4 +1,4 @@
-"""MemoryRetriever: modes, sessions, times and trust, over the store and beside any other."""
+"""MemoryRetriever: modes, sessions, times and trust, over the embedded store and any other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Angles(Embeddings):
 
     def _vector(self, text):
         cosine = float(text.split()[-1])
-        # Texts of one first letter lie on one side of the question.
+        # Texts with the same first letter are on one side of the question.
         side = math.sqrt(1 - cosine**2)
         return [cosine, side, 0.0] if text[0] < "n" else [cosine, 0.0, side]
 
@@ -80,7 +80,7 @@ def by_vector(memories, memory=None, **settings):
 # -- scores -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_sure_comes_before_what_is_alike():
+def test_confident_memories_come_before_similar_ones():
     """A poisoned memory, which is most alike and least sure, is last in the mode of beliefs."""
     retriever = by_vector(
         {
@@ -112,7 +112,7 @@ def test_the_parts_are_those_of_what_the_store_knows():
 
 
 def test_hotness_counts_before_the_cut():
-    """What is used much comes back although it is not among the k most alike."""
+    """A memory in frequent use comes back although it is not among the k most similar."""
     memories = {f"a{n}": (f"a{n} 0.{9 - n}", {}) for n in range(8)}
     memories["used"] = ("used 0.1", {"active_count": 10**6})
     assert "used" not in ids(by_vector(memories, k=2).invoke("?"))
@@ -160,7 +160,7 @@ class ReadsFirst(MemoryRetriever):
 
 @pytest.mark.parametrize("weights", [{"vector": 0.45, "graph": 0.4}, {"vector": 0.45}])
 def test_scoring_before_reading_is_scoring_after_it(weights):
-    """That only the best are read changes neither the hits nor their parts, with a filter and with what is over."""
+    """Reading only the best changes neither hits nor parts, with a filter and with expired memories."""
     known = [
         {
             "confidence": n % 7 / 6,
@@ -186,7 +186,7 @@ def test_scoring_before_reading_is_scoring_after_it(weights):
 
 
 def test_without_edges_all_the_same():
-    """Where there is no graph to walk, the answer is that of the search, and says so."""
+    """Without a graph the answer is that of the search, and reports it."""
     found = by_vector({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})}).retrieve(
         "?"
     )
@@ -317,7 +317,7 @@ def test_given_seeds_count_without_a_weight_of_the_graph(fusion):
 
 
 def test_sources_are_named():
-    """What vectors, words and edges found says so."""
+    """Hits name vectors, words and edges as their sources."""
     found = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), graph={"seed_k": 1}).retrieve("a")}
     assert found["a"] == "fused"
     assert set(found.values()) <= {"vector", "keyword", "graph", "session", "fused"}
@@ -372,7 +372,7 @@ def test_known_at_sees_what_was_known_then():
     assert ids(retriever.invoke("?", known_at=NOW - DAY)) == []
 
 
-def test_what_was_believed_before_it_was_known_better():
+def test_earlier_beliefs_are_found_as_of_their_time():
     """A superseded fact, a retracted one and an edge taken in later: each as it was known at the time."""
     made = store({})
     march, april, may = (datetime(2024, month, 1, tzinfo=UTC) for month in (3, 4, 5))
@@ -408,7 +408,7 @@ def test_what_was_believed_before_it_was_known_better():
 
 
 def test_a_named_day_is_awaited_beside_any_store():
-    """Where the search is a coroutine the second one, within the named times, is one too, and finds the same."""
+    """If the search is a coroutine, so is the second one within the dates, and it finds the same."""
 
     class Awaited(InMemoryVectorStore):
         """Its search is to be awaited, and only that."""
@@ -436,7 +436,7 @@ def test_a_named_day_is_awaited_beside_any_store():
 
 
 def test_known_at_needs_a_store_that_keeps_it():
-    """Beside another store it is an error, not another question."""
+    """For another store it is an error instead of a different question."""
     plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     with pytest.raises(ConfigurationError, match="HybridGraphStore"):
         MemoryRetriever(plain, [Document("a")]).invoke("a", known_at="2024-01-01")
@@ -517,7 +517,7 @@ def test_a_configuration_names_a_session_only_where_no_other_is_given():
 
 @pytest.mark.parametrize("labels", [3, [1], {"home": 1}])
 def test_labels_of_no_use(labels):
-    """Of the retriever and of a call: the error says what is wanted."""
+    """The error names the expected values, for the retriever and for a call."""
     with pytest.raises(ValueError, match=r"labels must be a text or a list of texts such as \['home'\]"):
         by_vector({"a": ("a 0.8", {})}, labels=labels)
     with pytest.raises(ConfigurationError, match="labels must be"):
@@ -525,13 +525,13 @@ def test_labels_of_no_use(labels):
 
 
 def test_a_memory_of_tomorrow_is_not_fresh():
-    """What is dated after the time that is asked for says nothing of that time."""
+    """Memories dated after ``as_of`` do not count."""
     (found,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).retrieve("?")
     assert found.metadata["score_breakdown"]["recency"] == 0.0
 
 
 def test_a_named_day_finds_its_memories():
-    """Of a hundred memories more alike, none hides that of the day that the question names."""
+    """A hundred more similar memories do not hide the one of the day in the question."""
     memories = {f"m{n}": (f"m{n} 0.9", {"created_at": "2022-01-01"}) for n in range(120)}
     memories["day"] = ("day 0.5", {"created_at": "2023-05-03T10:00:00"})
     made = store(memories)
@@ -583,7 +583,7 @@ def test_a_session_of_another_tenant_gives_nothing(tmp_path):
             retriever.invoke("?", session_id="of other", tenant="other")
 
 
-def test_what_the_session_has_said_is_damped():
+def test_memories_that_repeat_the_session_are_down_weighted():
     """A memory that says what a turn says loses half; a turn does not damp itself."""
     memories = {
         "turn": ("a 0.6", {"session_id": "now", "turn": 1}),
@@ -613,7 +613,7 @@ def test_a_chat_history_is_a_session():
 
 
 def test_messages_pass_the_filter_like_anything_else():
-    """What lacks what the filter wants does not come back."""
+    """Messages that do not match the filter do not come back."""
     retriever = by_vector({"a": ("a 0.8", {"kind": "note"})})
     found = retriever.invoke("?", session=[HumanMessage("b 0.9")], filter=by_meta(kind="note"))
     assert ids(found) == ["a"]
@@ -643,7 +643,7 @@ def test_a_session_that_is_none(wrong):
 
 
 def test_a_session_id_needs_a_store_with_sessions():
-    """Beside another store the turns themselves are wanted."""
+    """For another store the error asks for the turns themselves."""
     plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     with pytest.raises(ConfigurationError, match="session="):
         MemoryRetriever(plain, [Document("a")]).invoke("a", session_id="s")
@@ -652,8 +652,8 @@ def test_a_session_id_needs_a_store_with_sessions():
 # -- labels and tools ---------------------------------------------------------------------------------------------
 
 
-def test_labels_are_all_wanted():
-    """Of the retriever's labels and the call's each memory has all."""
+def test_all_labels_are_required():
+    """Each memory has all labels of the retriever and of the call."""
     memories = {
         "both": ("a 0.5", {"labels": ["x", "y"]}),
         "one": ("b 0.9", {"labels": ["x"]}),
@@ -718,7 +718,7 @@ def test_from_documents_and_from_config(tmp_path, monkeypatch):
 
 
 def test_sync_and_async_agree():
-    """The same hits with the same scores."""
+    """Hits and scores are the same."""
     retriever = MemoryRetriever(store(conversation()))
     one = retriever.retrieve("?", session_id="alpha", as_of=NOW)
     other = asyncio.run(retriever.aretrieve("?", session_id="alpha", as_of=NOW))
@@ -764,7 +764,7 @@ def remembered(**settings):
     return made
 
 
-def test_what_is_most_trusted_where_nothing_is_similar():
+def test_the_most_trusted_memory_answers_if_nothing_is_similar():
     """The answer says so, and the similarity of every memory is 0."""
     result = MemoryRetriever(remembered(), k=2).retrieve(STRANGE)
     assert ids(result) == ["bo", "cy"]
@@ -775,8 +775,8 @@ def test_what_is_most_trusted_where_nothing_is_similar():
     assert [hit.score for hit in result.hits] == [pytest.approx(math.fsum(hit.parts.values())) for hit in result.hits]
 
 
-def test_what_is_newest_where_nothing_is_similar():
-    """Of equally sure memories the latest one comes first."""
+def test_the_newest_memory_answers_if_nothing_is_similar():
+    """The latest of equally confident memories comes first."""
     made = HybridGraphStore(None, "lsa")
     made.add_texts(
         ["Ada sings.", "Bo paints."], [{"valid_from": NOW - n * DAY} for n in (1, 2)], ids=["later", "earlier"]

@@ -78,7 +78,7 @@ def test_texts_and_documents_are_memories(store):
 
 @pytest.mark.parametrize("alone", ["Ada likes tea.", Document("Ada likes tea.")])
 def test_one_memory_alone(store, alone):
-    """A list is wanted, and the error says how it is written: a text is no list of letters."""
+    """A list is expected, and the error shows how to write it: a text is not read letter by letter."""
     with pytest.raises(ValueError, match=r"remember takes a list: remember\(\[.*'Ada likes tea\.'"):
         store.memory.remember(alone)
     with pytest.raises(ValueError, match=r"not 7 \(int\)"):
@@ -107,7 +107,7 @@ def test_superseding_with_a_text(store):
     assert store.memory.supersede(rome, "Ada lives in Paris.", at="1970-01-03") == again
 
 
-def test_what_was_superseded_cannot_be_again(store):
+def test_a_superseded_fact_cannot_be_superseded_again(store):
     """The error names what holds now: two facts in one place would both be true. A retracted one gives the place up."""
     store.add_texts(["Ed has a cat."], ids=["cat"])
     store.memory.supersede("cat", Document("Ed has a dog.", id="dog"), at="1970-01-03")
@@ -133,8 +133,8 @@ def test_what_was_superseded_cannot_be_again(store):
         (lambda store: store.memory.supersede("paris", " "), r"retract\('paris'\) ends it"),
     ],
 )
-def test_what_is_no_list_or_no_text(store, call, said):
-    """Each says what is wanted, and nothing is taken in."""
+def test_values_that_are_not_lists_of_texts(store, call, said):
+    """Each error names the expected value, and nothing is stored."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     with pytest.raises(ValueError, match=said):
         call(store)
@@ -159,7 +159,7 @@ def test_searches_take_both_times(store):
 
 
 def test_a_retriever_sees_what_is_believed(store):
-    """What was retracted or superseded is in no answer."""
+    """Retracted and superseded memories are in no answer."""
     store.add_texts(["Ada lives in Paris.", "Ada lives in a house.", "Bo lives alone."], ids=["a", "b", "c"])
     store.memory.retract("b")
     store.memory.supersede("a", Document("Ada lives in Rome.", id="new"), at=500)
@@ -167,7 +167,7 @@ def test_a_retriever_sees_what_is_believed(store):
 
 
 def test_documents_come_back_as_they_were_given(store):
-    """What was learned stands beside the document, not in it."""
+    """Learned state is stored next to the document, not in it."""
     store.add_texts(["Ada lives in Paris."], [{"confidence": 0.5}], ids=["a"])
     store.memory.feedback("a", "validate")
     assert store.get_by_ids(["a"])[0].metadata == {"confidence": 0.5}
@@ -241,7 +241,7 @@ def test_the_call_decides_before_the_store(of_store, of_call, outcome):
 
 
 @pytest.mark.parametrize("wrong", [0, 1.1, -1, "high", True, None])
-def test_what_is_no_cosine(wrong):
+def test_values_that_are_not_cosines(wrong):
     """The error names the value and what is expected."""
     with pytest.raises(ConfigurationError, match="near_duplicate must be a cosine above 0 and up to 1, got"):
         HybridGraphStore(None, near_duplicate=wrong)

@@ -1,4 +1,4 @@
-"""What a retriever shows of its answers."""
+"""Explanations and pictures of answers."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_a_picture_shows_what_did_not_come_back(store):
 
 
 def test_an_interactive_picture(store):
-    """The same as a plotly figure."""
+    """The picture is a plotly figure."""
     pytest.importorskip("plotly")
     figure = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).picture(QUESTION, interactive=True)
     assert "references" in {note.text for note in figure.layout.annotations}

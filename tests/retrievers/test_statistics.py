@@ -1,4 +1,4 @@
-"""What a retriever counts of its calls."""
+"""Statistics of a retriever's calls."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def answer(*reasons):
 
 
 def test_nothing_is_known_before_the_first_call():
-    """What has no mean and no percentile yet is None, not 0."""
+    """Means and percentiles are None before the first call, not 0."""
     report = RetrievalStatistics().report()
     assert report == {
         "calls": 0, "errors": {}, "mean_documents": None, "p50_ms": None, "p95_ms": None, "degraded": {}
@@ -26,7 +26,7 @@ def test_nothing_is_known_before_the_first_call():
 
 
 def test_the_mean_is_that_of_the_calls_that_were_answered():
-    """A call that raises counts as a call and has no Documents; its error goes on."""
+    """A call that raises counts as a call and has no Documents; its error is raised."""
     statistics = RetrievalStatistics()
     statistics.answered(answer(), documents=2)
     statistics.answered(answer("vector-failed"), documents=4)

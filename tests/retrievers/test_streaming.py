@@ -130,7 +130,7 @@ def test_the_first_hit_comes_before_the_edges(preset):
 
 
 async def test_the_first_hit_comes_before_the_edges_awaited():
-    """The same in an event loop."""
+    """It also holds in an event loop."""
     with stored() as store:
         gate = Gate()
         retriever = GraphRetriever(
