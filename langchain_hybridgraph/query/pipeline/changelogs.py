@@ -6,14 +6,11 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, KnowsContenders, ScoresOthers
 from langchain_hybridgraph.records import FusedCandidate, Ranking
 from langchain_hybridgraph.stores.protocols import implements
-
-if TYPE_CHECKING:
-    pass
 
 # "news" and "history" may be what a corpus is about; as the capitals of a project's own file they are not.
 _CHANGELOG = re.compile(
