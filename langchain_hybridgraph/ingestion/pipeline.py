@@ -334,7 +334,8 @@ def _as_documents(given: Any) -> Iterable[Any]:
     if isinstance(given, (str, os.PathLike)):
         raise ConfigurationError(
             f"ingest takes Documents, not a path or text ({os.fspath(given)!r:.80}): for files, "
-            "ingest(read_files(path), store); for texts, ingest([Document(text)], store)"
+            "ingest(read_files(path), store), with read_files from langchain_hybridgraph.ingestion; for texts, "
+            "ingest([Document(text)], store)"
         )
     if isinstance(given, Chunk) or hasattr(given, "page_content"):
         raise ConfigurationError(
