@@ -39,6 +39,15 @@ FEATURES = {
         "from langchain_hybridgraph.llama_index import LlamaIndexRetriever\n"
         "assert LlamaIndexRetriever(HybridRetriever(store)).retrieve('Who barks?')[0].node_id == 'dog#0'",
     ),
+    "milvus": (
+        "pymilvus",
+        "import tempfile\nfrom langchain_hybridgraph import HybridRetriever, MilvusStore\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    from langchain_core.embeddings import DeterministicFakeEmbedding\n"
+        "    with MilvusStore(folder + '/milvus.db', DeterministicFakeEmbedding(size=8)) as held:\n"
+        "        held.add_texts(['Dogs bark at cats.'])\n"
+        "        assert len(HybridRetriever(held).invoke('Who barks?')) == 1\n",
+    ),
     "prometheus": (
         "prometheus_client",
         "HybridRetriever(store, telemetry={'sinks': [PrometheusSink()]}).invoke('Who barks?')",
