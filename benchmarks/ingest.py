@@ -37,7 +37,7 @@ def main() -> None:
     options.add_argument("--into", type=Path, metavar="FOLDER", help="folder to ingest first, untimed")
     options.add_argument("--rounds", type=int, default=1)
     chosen = options.parse_args()
-    checkouts = {"this": Path(__file__).parents[1]} | ({"beside": chosen.versus} if chosen.versus else {})
+    checkouts = {"this": Path(__file__).parents[1]} | ({"versus": chosen.versus} if chosen.versus else {})
     for size in chosen.files:
         found: dict[str, list[list[Run]]] = {name: [] for name in checkouts}
         for _ in range(chosen.rounds):

@@ -46,12 +46,14 @@ def init(
     from langchain_hybridgraph.config.schema import schema
     from langchain_hybridgraph.config.template import template
 
-    beside = file.with_name(f"{file.stem}.schema.json")
-    if beside.exists() and not _is_ours(beside):
-        raise ConfigurationError(f"{beside} exists and was not written by this command: name another file to write")
+    schema_file = file.with_name(f"{file.stem}.schema.json")
+    if schema_file.exists() and not _is_ours(schema_file):
+        raise ConfigurationError(
+            f"{schema_file} exists and was not written by this command: name another file to write"
+        )
     try:
         with file.open("x", encoding="utf-8") as opened:
-            opened.write(template(beside.name))
+            opened.write(template(schema_file.name))
     except FileExistsError:
         raise ConfigurationError(
             f"{file} already exists: name another file to write, or show this one with hybridgraph config show {file}"
@@ -60,8 +62,8 @@ def init(
         raise ConfigurationError(
             f"{file} cannot be written: {error.strerror}; name a file in an existing folder with write permission"
         ) from None
-    beside.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    typer.echo(f"{file} and {beside} were written; the first contains every setting as a comment")
+    schema_file.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    typer.echo(f"{file} and {schema_file} were written; the first contains every setting as a comment")
 
 
 @config_app.command()

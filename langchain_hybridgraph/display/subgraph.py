@@ -137,8 +137,8 @@ def _rows(columns: Mapping[str, int], came: Mapping[str, str], known: Mapping[st
     for seed in [id for id in best if not columns[id]]:
         below = list(_below(seed, after))
         rows |= {id: free + number for number, id in enumerate(below)}
-        beside = [rows[id] for id in after.get(seed, ())] or [free]
-        rows[seed] = (beside[0] + beside[-1]) / 2
+        targets = [rows[id] for id in after.get(seed, ())] or [free]
+        rows[seed] = (targets[0] + targets[-1]) / 2
         free += max(len(below), 1)
     return rows
 

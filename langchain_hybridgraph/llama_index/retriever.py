@@ -137,8 +137,8 @@ class LlamaIndexRetriever(BaseRetriever):
                 f"LlamaIndexRetriever({kind.__name__}(HybridRetriever(store, store.documents())))"
             )
         store = LlamaIndexVectorStore(index)
-        beside = {"edges": store.edges()} if issubclass(kind, GraphRetriever) else {}
-        return cls(kind(store, store.documents(), **beside | _ours(settings)))
+        edges = {"edges": store.edges()} if issubclass(kind, GraphRetriever) else {}
+        return cls(kind(store, store.documents(), **edges | _ours(settings)))
 
     # -- retrieving -----------------------------------------------------------------------------------------
 

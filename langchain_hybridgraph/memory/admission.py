@@ -91,7 +91,7 @@ class MemoryTarget(Protocol):
         """Return the n chunks with the largest cosines that are valid at some time of a period."""
         ...
 
-    def unknown_word_share(self, text: str, beside: str) -> float:
+    def unknown_word_share(self, text: str, other: str) -> float:
         """Return the share of a text's words that are unknown to the model and missing from the other text."""
         ...
 

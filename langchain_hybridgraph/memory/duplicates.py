@@ -72,8 +72,8 @@ class _Words(NamedTuple):
     own: list[str]
 
 
-def _sorted_out(words: Sequence[str], beside: Sequence[str]) -> _Words:
-    there = {word.lower() for word in beside}
+def _sorted_out(words: Sequence[str], other_words: Sequence[str]) -> _Words:
+    there = {word.lower() for word in other_words}
     sorted_out = _Words([], [], [])
     for place, word in enumerate(words):
         lower = word.lower()

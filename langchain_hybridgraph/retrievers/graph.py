@@ -118,7 +118,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
             return store if implements(store, HasGraph) else None
         if isinstance(self.edges, InMemoryGraph):
             cosines = store.vector_scores if implements(store, SearchesVectors) else None
-            return self.edges.beside(lambda ids, scope: store.read(ids, scope, {}), cosines)
+            return self.edges.for_store(lambda ids, scope: store.read(ids, scope, {}), cosines)
         graph: HasGraph = self.edges
         return graph
 

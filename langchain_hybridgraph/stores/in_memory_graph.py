@@ -94,11 +94,11 @@ class InMemoryGraph:
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
         """Return the graph as it is now, for a call with this scope; edges added later are not in it."""
-        return _View(self._now(), scope, edge_filter, _Asked(self.node_of, self.visible, self.cosines))
+        return _View(self._now(), scope, edge_filter, _StoreAccess(self.node_of, self.visible, self.cosines))
 
-    def beside(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
+    def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
         """Return these edges for a store that supplies visibility and cosines, where the constructor received none."""
-        return _Beside(self, self.visible or visible, self.cosines or cosines)
+        return _GraphOfStore(self, self.visible or visible, self.cosines or cosines)
 
     def _now(self) -> _State:
         with self._lock:
@@ -226,7 +226,7 @@ class _State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Beside:
+class _GraphOfStore:
     """Edges, possibly shared by several stores, for one of these stores."""
 
     edges: InMemoryGraph
@@ -241,10 +241,10 @@ class _Beside:
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
         """Return the graph as it is now, for a call with this scope."""
         edges = self.edges
-        return _View(edges._now(), scope, edge_filter, _Asked(edges.node_of, self.visible, self.cosines))
+        return _View(edges._now(), scope, edge_filter, _StoreAccess(edges.node_of, self.visible, self.cosines))
 
 
-class _Asked(NamedTuple):
+class _StoreAccess(NamedTuple):
     """The look-ups that a view needs: node of an id, visible chunks, and cosines."""
 
     node_of: Mapping[str, int]
@@ -255,7 +255,7 @@ class _Asked(NamedTuple):
 class _View:
     """A state of the edges as one call may see it: a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
 
-    def __init__(self, state: _State, scope: Scope, edge_filter: EdgeFilter, of: _Asked) -> None:
+    def __init__(self, state: _State, scope: Scope, edge_filter: EdgeFilter, of: _StoreAccess) -> None:
         self._state, self._scope, self._edge_filter = state, scope, edge_filter
         self._node_of, self._ask_visible, self._ask_cosines = of.node_of, of.visible, of.cosines
         self._seen = np.where(state.is_entity, SEEN, SEEN if of.visible is None else MISSING).astype(np.int8)

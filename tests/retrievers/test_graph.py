@@ -691,7 +691,7 @@ class Slow(InMemoryGraph):
     has_fast_lookups = True
     let = threading.Event()
 
-    def beside(self, visible, cosines):
+    def for_store(self, visible, cosines):
         return self
 
     def scoped_graph(self, scope, ways):

@@ -96,7 +96,7 @@ class MemoryIntake:
         """Return whether the vectors come from a model trained on more than the texts of this index."""
         return not isinstance(self._index.embedding, FittedEmbedding)
 
-    def unknown_word_share(self, text: str, beside: str) -> float:
+    def unknown_word_share(self, text: str, other: str) -> float:
         """Return the share of a text's words that the model does not know and the other text does not have.
 
         The vectors of a model fitted to the corpus ignore such words, so it cannot tell "lives in Rome" from "lives in
@@ -107,7 +107,7 @@ class MemoryIntake:
                 return 0.0
             analyzer = Analyzer(self._index.language)
             words = list(dict.fromkeys(analyzer.words(text)))
-            other_words = set(analyzer.words(beside))
+            other_words = set(analyzer.words(other))
             others = [word for word in words if word not in other_words]
             if not others:
                 return 0.0

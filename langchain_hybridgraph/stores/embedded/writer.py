@@ -49,15 +49,7 @@ class Writer:
         edges: Sequence[Edge] = (),
         vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
     ) -> dict[str, int]:
-        """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
-
-        The heavier of two edges with the same source, target and relation is kept, even if it was stored earlier;
-        :meth:`replace_edges` changes edges whatever their weight.
-
-        ``vectors``, len(chunks) × dimension, are used instead of embedding the texts. Raises StoreLockedError while
-        another store is writing, ValueError or TypeError for values that cannot be stored, StoreError for a full disk;
-        then nothing of the batch is written.
-        """
+        """Write one batch in one transaction (see ``EmbeddedStore.upsert``)."""
         batch = catalogue_rows(chunks, parents, self._index.rows.tenant)
         edges = checked_edges(edges)
         return self.write(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
