@@ -21,7 +21,7 @@ from _corpus import Ready, require_sets
 from quality import ndcg
 
 from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 
 def main() -> None:

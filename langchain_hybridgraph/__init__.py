@@ -1,6 +1,7 @@
 """Hybrid, graph and memory retrieval for LangChain.
 
-``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, ``retrievers/`` are the LangChain interface:
+``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
+the LangChain interface:
 
     records.py     Chunk, Edge, Hit, Query: records shared by all parts; result.py: RetrievalResult
     filters.py     metadata filters
@@ -16,7 +17,8 @@
     query/         the pipeline and its stages
     adapters/      other vector stores, retrievers and compressors
     options/       options of retrievers and calls: names, defaults, validation
-    retrievers/    the LangChain interface: retrievers and the VectorStore
+    vectorstores/  HybridGraphStore and MilvusStore, which are LangChain VectorStores
+    retrievers/    HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever, AdvancedRetriever
     telemetry/     reporting of searches: logs, Prometheus, OpenTelemetry, LangChain's handlers
     display/       explanations of hits in words, as a table and as a picture
     evaluation.py  quality of retrievers on questions with known answers; tuning.py: selection of settings
@@ -77,21 +79,21 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge as Edge
     from langchain_hybridgraph.records import Hit as Hit
     from langchain_hybridgraph.result import RetrievalResult as RetrievalResult
-    from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever as AdvancedRetriever
+    from langchain_hybridgraph.retrievers.advanced.history_aware import history_aware as history_aware
+    from langchain_hybridgraph.retrievers.advanced.retriever import AdvancedRetriever as AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
-    from langchain_hybridgraph.retrievers.history_aware import history_aware as history_aware
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
-    from langchain_hybridgraph.retrievers.milvus_store import MilvusStore as MilvusStore
-    from langchain_hybridgraph.retrievers.open_store import open_store as open_store
-    from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
     from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph as InMemoryGraph
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
     from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
     from langchain_hybridgraph.telemetry import add_sink as add_sink
     from langchain_hybridgraph.telemetry import remove_sink as remove_sink
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore as HybridGraphStore
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore as MilvusStore
+    from langchain_hybridgraph.vectorstores.open_store import open_store as open_store
 
 __version__ = "0.1.0"
 
@@ -129,17 +131,17 @@ _HOMES = {
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit"),
     "result": ("RetrievalResult",),
-    "retrievers.advanced": ("AdvancedRetriever",),
+    "retrievers.advanced.retriever": ("AdvancedRetriever",),
     "query.hierarchy.results": ("FindResult",),
     "retrievers.graph": ("GraphRetriever",),
     "retrievers.hierarchical": ("HierarchicalRetriever",),
-    "retrievers.history_aware": ("history_aware",),
+    "retrievers.advanced.history_aware": ("history_aware",),
     "retrievers.hybrid": ("HybridRetriever",),
     "adapters.indexing": ("index",),
     "retrievers.memory": ("MemoryRetriever",),
-    "retrievers.milvus_store": ("MilvusStore",),
-    "retrievers.open_store": ("open_store",),
-    "retrievers.store": ("HybridGraphStore",),
+    "vectorstores.milvus_store": ("MilvusStore",),
+    "vectorstores.open_store": ("open_store",),
+    "vectorstores.hybrid_graph_store": ("HybridGraphStore",),
     "adapters.structured_query": ("FilterTranslator",),
     "stores.in_memory_graph": ("InMemoryGraph",),
     "telemetry": ("LogSink", "OpenTelemetrySink", "PrometheusSink", "add_sink", "remove_sink"),

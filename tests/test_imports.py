@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 ORDER = [
     *("errors", "degradation", "forking", "processes", "serialization", "steps", "uris", "times", "registry", "text"),
     *("filters", "records", "chunk_metadata", "structured_output", "execution", "stores", "testing", "memory", "query"),
-    *("embeddings", "ingestion", "telemetry", "adapters", "options", "config", "display", "result", "retrievers"),
-    *("llama_index", "evaluation", "tuning", "migration", "cli"),
+    *("embeddings", "ingestion", "telemetry", "adapters", "options", "config", "display", "result", "vectorstores"),
+    *("retrievers", "llama_index", "evaluation", "tuning", "migration", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 

@@ -26,8 +26,8 @@ from langchain_hybridgraph.records import replace_surrogates
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
     from langchain_hybridgraph.ingestion.summaries import LayersReport
-    from langchain_hybridgraph.retrievers.store import HybridGraphStore
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 # LangChain, the engines and rich are imported by the commands that need them, so that help is shown at once.
 
@@ -207,7 +207,7 @@ def search(
 
     Works while another process is writing to the index, and in a read-only folder.
     """
-    from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+    from langchain_hybridgraph.retrievers.advanced.retriever import AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 

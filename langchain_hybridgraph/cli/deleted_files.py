@@ -10,7 +10,7 @@ from langchain_hybridgraph.ingestion.readers.files import SEVERAL
 from langchain_hybridgraph.ingestion.walking import source_of
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 
 class DeletedFiles:

@@ -10,7 +10,7 @@ from langchain_hybridgraph.cli.settings import configured
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, TenantError
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 
 def existing(
@@ -26,7 +26,7 @@ def existing(
     ``config`` contains the time that a change waits for its turn. Raises NotAnIndexError, TenantError,
     EmbeddingMismatchError.
     """
-    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
     facts = _facts(index)
     if not facts:
@@ -49,8 +49,8 @@ def existing_or_new(
     Raises the errors of :func:`existing`, and ConfigurationError for another language than that of the index.
     """
     from langchain_hybridgraph.embeddings import choose_embedding
-    from langchain_hybridgraph.retrievers.store import HybridGraphStore
     from langchain_hybridgraph.text.analyzer import language_name
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
     facts, options = _facts(index), _options(config)
     if not facts:

@@ -32,7 +32,7 @@ def tenants(context: typer.Context, *, index: Index = None, as_json: Json = Fals
     if context.invoked_subcommand is not None:
         context.obj = index
         return
-    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
     found = HybridGraphStore.tenants(_folder(index))
     if as_json:
@@ -58,7 +58,7 @@ def drop(
 
     Other tenants are not changed. This cannot be undone.
     """
-    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
     folder = _folder(index or context.obj)
     if not yes and not typer.confirm(f"Delete everything that {folder} keeps of {name!r}?", err=True):

@@ -10,8 +10,8 @@ from langchain_hybridgraph.query.hierarchy.uri_lookup import target_nodes
 from langchain_hybridgraph.records import Scope
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.retrievers.store import HybridGraphStore
     from langchain_hybridgraph.stores.protocols import Tree
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 
 class Branch(NamedTuple):

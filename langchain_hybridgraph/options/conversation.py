@@ -47,7 +47,7 @@ class ConversationArguments(TypedDict, total=False):
 
 
 class AdvancedArguments(ObservedArguments, ConversationArguments, total=False):
-    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.advanced.AdvancedRetriever`."""
+    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.advanced.retriever.AdvancedRetriever`."""
 
     k: int | None
     annotate: Annotate | None

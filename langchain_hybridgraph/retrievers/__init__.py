@@ -1,1 +1,1 @@
-"""The LangChain side: retrievers, the VectorStore, compressors, indexing."""
+"""LangChain retrievers: hybrid, graph, memory, hierarchical and conversational search."""

@@ -20,9 +20,9 @@ from langchain_hybridgraph.query.fusion import Fusion
 from langchain_hybridgraph.query.graph import Traversal
 from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph, SearchesVectors, implements
+from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -35,9 +35,7 @@ from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
-from langchain_hybridgraph.retrievers.open_store import store_from_settings
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
-from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.protocols import (
     FindsContents,
     ReadsChunks,
@@ -46,6 +44,8 @@ from langchain_hybridgraph.stores.protocols import (
     SearchesVectors,
     implements,
 )
+from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+from langchain_hybridgraph.vectorstores.open_store import store_from_settings
 
 # Weights of (vector, keyword) when none are given: benchmarks/README.md says how they were chosen.
 WEIGHTS = (0.7, 0.3)

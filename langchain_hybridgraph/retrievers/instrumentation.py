@@ -13,7 +13,6 @@ from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.options.group import check_names
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
-from langchain_hybridgraph.retrievers.statistics import RetrievalStatistics
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.dispatch import (
@@ -22,6 +21,7 @@ from langchain_hybridgraph.telemetry.dispatch import (
     delivery_for,
     report_search,
 )
+from langchain_hybridgraph.telemetry.statistics import RetrievalStatistics
 
 Answer = TypeVar("Answer")
 

@@ -16,6 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, Field, PrivateAttr
 
+from langchain_hybridgraph.adapters.conversation_input import session_in
 from langchain_hybridgraph.adapters.tool import SearchArguments
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
@@ -46,7 +47,6 @@ from langchain_hybridgraph.query.pipeline import Pipeline
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.conversation_input import session_in
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.session_sources import Messages, Session, StoredTurns, WithMessages
 from langchain_hybridgraph.stores.engines.vector_matrix import unit

@@ -5,7 +5,7 @@ from milvus_calls import WordEmbeddings
 
 from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, MilvusStore, open_store
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.retrievers.open_store import store_from_settings
+from langchain_hybridgraph.vectorstores.open_store import store_from_settings
 
 
 def test_a_path_opens_a_folder(tmp_path):

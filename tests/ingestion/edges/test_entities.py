@@ -12,7 +12,7 @@ from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, names_in
 from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.retrievers.store import HybridGraphStore
+from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 SECTIONS = RecursiveSplitter(join_sections=False)
 

@@ -11,8 +11,8 @@ from langchain_hybridgraph.errors import (
     TenantError,
 )
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
 from langchain_hybridgraph.stores.milvus.schema import Facts
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 pymilvus = pytest.importorskip("pymilvus")
 

@@ -16,7 +16,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
-from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 TOPICS = {
     "river": "The river floods the valley in spring. See [dams](dam.md).",

@@ -7,7 +7,7 @@ from milvus_calls import WordEmbeddings, counted_calls
 from langchain_hybridgraph import Edge, GraphRetriever, HybridRetriever, ingest
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.records import Chunk, Query
-from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 TEXTS = {
     "seed": "the river floods the valley",

@@ -11,7 +11,7 @@ from tcp_proxy import TcpProxy
 from langchain_hybridgraph import Edge, GraphRetriever, HybridRetriever, RetrievalError
 from langchain_hybridgraph.errors import StoreUnavailableError
 from langchain_hybridgraph.records import Chunk, Query
-from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 TIMEOUT = 2.0
 # Far above every limit that is tested, far below a hang.

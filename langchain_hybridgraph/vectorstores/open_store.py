@@ -10,13 +10,13 @@ from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.config.fields import ServerFields, StoreFields
 from langchain_hybridgraph.embeddings import resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
+from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-    from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 # Settings of only one kind of store.
 _OF_A_SERVER = ServerFields.model_fields.keys() - {"uri"}
@@ -45,7 +45,7 @@ def open_store(
             f'a store in Milvus needs an embedding: open_store("{location}", "minilm"), '
             '"package.module:factory" or a LangChain Embeddings'
         )
-    from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
     return MilvusStore(location, embedding, **options)
 

@@ -13,18 +13,19 @@ from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, reso
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.contradictions import NEAREST
-from langchain_hybridgraph.retrievers.document_store import DocumentStore
-from langchain_hybridgraph.retrievers.store_memory import DocumentMemory, MessageSessions
 from langchain_hybridgraph.stores.embedded import tenants
 from langchain_hybridgraph.stores.embedded.folder.index_folder import WRITE_TIMEOUT, read_facts
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
 from langchain_hybridgraph.text.analyzer import language_name
+from langchain_hybridgraph.vectorstores.document_store import DocumentStore
+from langchain_hybridgraph.vectorstores.memory import DocumentMemory
+from langchain_hybridgraph.vectorstores.sessions import MessageSessions
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.retrievers.document_store import ChunkStore
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+    from langchain_hybridgraph.vectorstores.document_store import ChunkStore
 
 NAMED = ("lsa", "minilm")
 

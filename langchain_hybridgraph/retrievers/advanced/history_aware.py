@@ -10,7 +10,7 @@ from langchain_core.runnables.base import Runnable, RunnableBindingBase
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.conversation import AdvancedArguments
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, refuse_to_keep_documents
+from langchain_hybridgraph.retrievers.advanced.retriever import AdvancedRetriever, refuse_to_keep_documents
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool

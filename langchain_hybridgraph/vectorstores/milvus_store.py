@@ -8,12 +8,12 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.retrievers.document_store import DocumentStore
 from langchain_hybridgraph.stores.milvus.store import TIMEOUT, MilvusChunkStore
+from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.retrievers.document_store import ChunkStore
     from langchain_hybridgraph.stores.milvus.index import Consistency
+    from langchain_hybridgraph.vectorstores.document_store import ChunkStore
 
 
 class MilvusStore(MilvusChunkStore, DocumentStore):

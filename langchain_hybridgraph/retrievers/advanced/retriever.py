@@ -18,6 +18,7 @@ from langchain_core.runnables.utils import get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
 
+from langchain_hybridgraph.adapters.conversation_input import ConversationCall, Input, read
 from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.config import HybridGraphSettings
@@ -53,13 +54,12 @@ from langchain_hybridgraph.query.conversation.history import Turn, turns
 from langchain_hybridgraph.query.hierarchy.planning import messages_call
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.advanced.query_log import QueryLog
+from langchain_hybridgraph.retrievers.advanced.result_fusion import fused_by_rank, fused_by_score, unit_of, with_notes
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, popped
-from langchain_hybridgraph.retrievers.conversation_input import ConversationCall, Input, read
 from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
-from langchain_hybridgraph.retrievers.query_log import QueryLog
-from langchain_hybridgraph.retrievers.result_fusion import fused_by_rank, fused_by_score, unit_of, with_notes
 from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
@@ -108,7 +108,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     function from a session's id to its chat history or messages. The id is that of the call (``session_id=``), else of
     the configuration (``{"configurable": {"session_id": …}}``, or a ``thread_id``), else ``"default"``. Nothing is
     written to a history; the chain that answers does that. ``create_retrieval_chain`` passes a BaseRetriever, such as
-    this one, only the question: use :func:`~langchain_hybridgraph.retrievers.history_aware.history_aware` with it.
+    this one, only the question: wrap it with :func:`langchain_hybridgraph.history_aware`.
 
     Other options of a call (``filter=``, …) are passed to the retriever; unsupported ones raise TypeError. Two fused
     searches of a retriever that does not take k return as many Documents as the longer one.

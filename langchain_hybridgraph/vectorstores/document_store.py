@@ -15,7 +15,6 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.options.validation import check_documents, check_vector
 from langchain_hybridgraph.query.selection import Selection, select_hits
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
-from langchain_hybridgraph.retrievers.store_memory import chunk_from
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
     HasVectors,
@@ -25,6 +24,7 @@ from langchain_hybridgraph.stores.protocols import (
     SearchesVectors,
 )
 from langchain_hybridgraph.times import parse_time
+from langchain_hybridgraph.vectorstores.memory import chunk_from
 
 if TYPE_CHECKING:
     from datetime import datetime

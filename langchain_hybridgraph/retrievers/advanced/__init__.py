@@ -1,0 +1,1 @@
+"""AdvancedRetriever: conversations, with any retriever."""

@@ -1,0 +1,1 @@
+"""LangChain vector stores: HybridGraphStore and MilvusStore."""

@@ -1,0 +1,140 @@
+"""Memories of a store, as Documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.memory.admission import Admission, admit
+from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.stores.embedded.catalog.rows import content_id
+from langchain_hybridgraph.stores.embedded.feedback import Feedback
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+    from langchain_hybridgraph.stores.embedded.memory_intake import MemoryIntake
+    from langchain_hybridgraph.stores.embedded.writer import Writer
+
+
+class DocumentMemory(Feedback):
+    """The memories of a store: adding and replacing them, and what is learned about them from feedback."""
+
+    def __init__(self, index: IndexFolder, writer: Writer, intake: MemoryIntake, near_duplicate: float) -> None:
+        super().__init__(index, writer)
+        self._intake, self._near_duplicate = intake, near_duplicate
+
+    def remember(
+        self,
+        documents: Iterable[Document | str],
+        llm: Any = None,
+        *,
+        contradictions: bool = True,
+        near_duplicate: float | None = None,
+    ) -> list[Admission]:
+        """Add new memories in one transaction; return one record per memory, in order, with its outcome.
+
+        A new memory joins an existing one if their cosine is at least ``near_duplicate`` (None: the store's, 0.95) and
+        they do not differ in a number, a name or a negation. It is refused if its source has little credibility and
+        it adds little (see :func:`langchain_hybridgraph.memory.admission.admit`). Existing memories that it
+        contradicts, among those with a common label and an overlapping validity, get an edge ``contradicts`` and lose
+        confidence. The chat model ``llm`` decides what is a contradiction. Without a model the labels decide, which is
+        a rough guess: if many memories have the same labels, pass a model, or ``contradictions=False``. Raises
+        ValueError for invalid metadata, such as a confidence of 7, for a blank text, and for a text in place of a list.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> from langchain_hybridgraph.records import Scope
+        >>> _ = store.memory.remember([Document("Ada likes tea.", id="tea"), Document("Bo plays chess.", id="chess")])
+        >>> [admission] = store.memory.remember(["Ada likes tea!"])
+        >>> admission.outcome, admission.id, store.memory.states(["tea"], Scope())["tea"].active_count
+        ('joined', 'tea', 1)
+        """
+        if isinstance(documents, str | Document):
+            raise ValueError(
+                f"documents must be a list of Documents or texts, got one {type(documents).__name__}; "
+                f"pass [{_shown(documents)}]"
+            )
+        chunks = [_chunk_of(document) for document in documents]
+        if not chunks:
+            return []
+        near = self._near_duplicate if near_duplicate is None else near_duplicate
+        return admit(chunks, self._intake, llm, contradictions=contradictions, near_duplicate=near)
+
+    def supersede(self, old_id: str, document: Document | str, *, at: float | str | datetime | None = None) -> str:
+        """Replace an old fact by a new one in one transaction; return the id of the new one.
+
+        The new fact is valid from its ``valid_from``, else from ``at``, else from now. The validity of the old one ends
+        a microsecond before. Searches with an earlier ``as_of`` still find the old fact, and for searches with a
+        ``known_at`` before now it has not ended. An edge ``supersedes`` leads from the new fact to the old one. Raises
+        ValueError for an ``old_id`` that does not exist, becomes valid only later, or was superseded already (the error
+        names the current fact), and for a blank text and invalid times.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.add_texts(["Ada lives in Paris."], ids=["paris"])
+        >>> new = store.memory.supersede("paris", Document("Ada lives in Rome.", id="rome"), at="2024-05-01")
+        >>> [document.id for document in store.similarity_search("Where does Ada live?", k=5)]
+        ['rome']
+        >>> [document.id for document in store.similarity_search("Where does Ada live?", k=5, as_of="2024-04-30")]
+        ['paris']
+        """
+        fact = _document(document)
+        if not fact.page_content.strip():
+            raise ValueError(
+                f"the text that replaces {quote_value(old_id)} is blank; pass a text, or end the old fact with "
+                f"retract({quote_value(old_id)})"
+            )
+        if fact.id is None:
+            new_id = content_id(fact.page_content, {**fact.metadata, "supersedes": old_id})
+        else:
+            new_id = _checked_id(fact.id)
+        self.replace_fact(old_id, Chunk(new_id, fact.page_content, fact.metadata), at)
+        return new_id
+
+    def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
+        """Set the default mode for searching this tenant's memories; None resets it to that of ``MemoryRetriever``.
+
+        The ``mode`` of a retriever or a call takes precedence. Raises ConfigurationError for an unknown mode.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> store.memory.set_mode("procedural")
+        >>> store.memory.mode
+        'procedural'
+        """
+        from langchain_hybridgraph.options.memory_modes import mode_from
+
+        if mode is not None:
+            mode_from(mode)
+        super().set_mode(mode)
+
+
+def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
+    """Return a chunk; without an id, derive one from text and metadata. Raises ValueError for the id ""."""
+    return Chunk(content_id(text, metadata) if id is None else _checked_id(id), text, metadata)
+
+
+def _checked_id(id: str) -> str:
+    if not id:
+        raise ValueError('an id must not be empty, got ""; pass None to derive the id from the text')
+    return id
+
+
+def _document(memory: Any) -> Document:
+    if not isinstance(memory, str | Document):
+        raise ValueError(f"a memory must be a text or a Document, got {quote_value(memory)} ({type(memory).__name__})")
+    return memory if isinstance(memory, Document) else Document(memory)
+
+
+def _chunk_of(memory: Document | str) -> Chunk:
+    document = _document(memory)
+    return chunk_from(document.page_content, document.metadata, document.id)
+
+
+def _shown(document: Document | str) -> str:
+    return quote_value(document) if isinstance(document, str) else f"Document({quote_value(document.page_content)}, …)"
