@@ -4,7 +4,7 @@
 the LangChain interface:
 
     records.py     Chunk, Edge, Hit, Query: records shared by all parts; result.py: RetrievalResult
-    filters.py     metadata filters
+    filters/       metadata filters
     times.py       times in any usual form
     text/          words, names, dates and token counts of texts
     errors.py      errors that callers may want to catch

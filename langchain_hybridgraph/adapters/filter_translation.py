@@ -18,26 +18,21 @@ from __future__ import annotations
 import json
 import re
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from langchain_hybridgraph.filters import (
-    NEGATIONS,
     ORDERINGS,
-    And,
     CanonicalBool,
     CanonicalTime,
     Comparison,
     Filter,
-    Not,
     Path,
     canonical_to_seconds,
 )
-
-Condition = TypeVar("Condition")
+from langchain_hybridgraph.filters.translation import Condition, Dialect, parts_of, superset
 
 _EXACT = 2**53  # every smaller integer is exact as a float
 _MOST_OPERANDS = 10_000  # Chroma: two SQL variables each, of 32,766
@@ -84,90 +79,22 @@ def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
 # -- shared by all stores ------------------------------------------------------------------------------------
 
 
-class _Dialect(ABC, Generic[Condition]):
-    """The filter language of one store; None for anything it cannot express."""
-
-    @abstractmethod
-    def key(self, path: Path) -> str | None:
-        """Return the store's name for a path."""
-
-    @abstractmethod
-    def holds(self, key: str, operator: str, operand: Any) -> Condition | None:
-        """Return a condition that is true wherever the comparison is true."""
-
-    @abstractmethod
-    def fails(self, key: str, operator: str, operand: Any) -> Condition | None:
-        """Return a condition that is true wherever the comparison is false."""
-
-    @abstractmethod
-    def every(self, parts: list[Condition]) -> Condition:
-        """Combine two or more conditions, all of which must hold."""
-
-    @abstractmethod
-    def some(self, parts: list[Condition]) -> Condition:
-        """Combine two or more conditions, at least one of which must hold."""
-
-    def all_of(self, parts: Sequence[Condition | None]) -> Condition | None:
-        """Combine a conjunction; parts that cannot be expressed are left out."""
-        expressible = [part for part in parts if part is not None]
-        if not expressible:
-            return None
-        return self.every(expressible) if len(expressible) > 1 else expressible[0]
-
-    def any_of(self, parts: Sequence[Condition | None]) -> Condition | None:
-        """Combine a disjunction; None if one part cannot be expressed."""
-        expressible = [part for part in parts if part is not None]
-        if len(expressible) < len(parts) or not expressible:
-            return None
-        return self.some(expressible) if len(expressible) > 1 else expressible[0]
-
-
-def _translate(filter: Filter, dialect: _Dialect[Condition]) -> Condition | None:
+def _translate(filter: Filter, dialect: Dialect[Condition]) -> Condition | None:
     comparisons = list(_comparisons(filter))
     operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each in comparisons)
     if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or _depth(filter) > _DEEPEST:
         return None
-    return _superset(filter, dialect, wanted=True)
-
-
-def _superset(filter: Filter, dialect: _Dialect[Condition], wanted: bool) -> Condition | None:
-    """Return a condition that is true wherever ``filter.matches`` returns ``wanted``."""
-    if isinstance(filter, Comparison):
-        return _comparison(filter, dialect, wanted)
-    if isinstance(filter, Not):
-        return _superset(filter.part, dialect, not wanted)
-    parts = [_superset(part, dialect, wanted) for part in _parts(filter)]
-    return dialect.all_of(parts) if isinstance(filter, And) is wanted else dialect.any_of(parts)
-
-
-def _comparison(comparison: Comparison, dialect: _Dialect[Condition], wanted: bool) -> Condition | None:
-    key = dialect.key(comparison.path)
-    if key is None:
-        return None
-    operator, operand = comparison.operator, comparison.operand
-    if operator in NEGATIONS or operand is False:  # only $exists has a Python bool for an operand
-        wanted = not wanted
-    operator = NEGATIONS.get(operator, operator)
-    if operator == "$eq":
-        operator, operand = "$in", (operand,)
-    return dialect.holds(key, operator, operand) if wanted else dialect.fails(key, operator, operand)
-
-
-def _parts(filter: Filter) -> Sequence[Filter]:
-    if isinstance(filter, Not):
-        return (filter.part,)
-    parts: Sequence[Filter] = getattr(filter, "parts", ())
-    return parts
+    return superset(filter, dialect)
 
 
 def _comparisons(filter: Filter) -> list[Comparison]:
     if isinstance(filter, Comparison):
         return [filter]
-    return [comparison for part in _parts(filter) for comparison in _comparisons(part)]
+    return [comparison for part in parts_of(filter) for comparison in _comparisons(part)]
 
 
 def _depth(filter: Filter) -> int:
-    return 1 + max(map(_depth, _parts(filter)), default=0)
+    return 1 + max(map(_depth, parts_of(filter)), default=0)
 
 
 def _is_text(value: Any) -> bool:
@@ -190,7 +117,7 @@ def _by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float
 # -- Chroma --------------------------------------------------------------------------------------------------
 
 
-class _Chroma(_Dialect[dict[str, Any]]):
+class _Chroma(Dialect[dict[str, Any]]):
     def key(self, path: Path) -> str | None:
         reserved = path[0].startswith(("$", "#", "chroma:"))
         return path[0] if len(path) == 1 and _is_text(path[0]) and not reserved else None
@@ -236,7 +163,7 @@ def _expressible(operands: Sequence[Any]) -> bool:
 # -- PGVector ------------------------------------------------------------------------------------------------
 
 
-class _PGVector(_Dialect[dict[str, Any]]):
+class _PGVector(Dialect[dict[str, Any]]):
     def key(self, path: Path) -> str | None:
         return path[0] if len(path) == 1 and path[0].isidentifier() else None
 
@@ -282,7 +209,7 @@ class _PGVector(_Dialect[dict[str, Any]]):
         """Compare times as texts: the text begins with a local date, which is within a day of the date in UTC."""
         try:
             moment = datetime.fromtimestamp(seconds, UTC)
-            if operator in ("$gt", "$gte"):
+            if ORDERINGS[operator].is_lower_bound:
                 return {key: {"$gte": (moment - _DAY).date().isoformat()}}
             return {key: {"$lt": (moment + 2 * _DAY).date().isoformat()}}
         except (ValueError, OverflowError):  # before the year 1, after 9999
@@ -308,7 +235,7 @@ def _is_json(text: str) -> bool:
 # -- Qdrant --------------------------------------------------------------------------------------------------
 
 
-class _Qdrant(_Dialect[Any]):
+class _Qdrant(Dialect[Any]):
     """Qdrant's conditions: ``key`` matches a value and the elements of a list, ``key[]`` the elements only."""
 
     def __init__(self, metadata_key: str) -> None:
@@ -377,8 +304,11 @@ class _Qdrant(_Dialect[Any]):
         """Match values that are neither numbers nor certainly outside: they may be times Qdrant cannot read."""
         try:
             bound = datetime.fromtimestamp(seconds, UTC)
-            later = operator in ("$gt", "$gte")
-            outside = {"lt": bound - timedelta(seconds=1)} if later else {"gt": bound + timedelta(seconds=1)}
+            outside = (
+                {"lt": bound - timedelta(seconds=1)}
+                if ORDERINGS[operator].is_lower_bound
+                else {"gt": bound + timedelta(seconds=1)}
+            )
         except (ValueError, OverflowError):  # before the year 1, after 9999
             return None
         certainly_outside = self._field(key, range=self._models.DatetimeRange(**outside))

@@ -19,19 +19,15 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.filters import (
-    NEGATIONS,
     ORDERINGS,
-    And,
     CanonicalBool,
     CanonicalTime,
-    Comparison,
     Filter,
-    Not,
-    Or,
     canonical,
     canonical_to_seconds,
     join_key,
 )
+from langchain_hybridgraph.filters.translation import Dialect, superset
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Path
@@ -44,8 +40,6 @@ NOTHING, EVERYTHING = 'key == ""', 'key != ""'
 # From here on not every whole number is a float.
 _INEXACT = 2.0**53
 _LARGEST = 1.7976931348623157e308
-_OPERATORS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-_OPPOSITES = {"$gt": "<=", "$gte": "<", "$lt": ">=", "$lte": ">"}
 
 
 class Marks(NamedTuple):
@@ -88,7 +82,8 @@ def expression(filter: Filter) -> str:
     >>> expression(parse_filter({"year": 2020}) & ~parse_filter({"labels": {"$exists": True}})).count("ARRAY_CONTAINS")
     3
     """
-    return f'({_possible(filter, negated=False)} or ARRAY_CONTAINS(marks, "{UNMARKED}"))'
+    condition: str | None = superset(filter, _Marks())
+    return f'({condition or EVERYTHING} or ARRAY_CONTAINS(marks, "{UNMARKED}"))'
 
 
 def has_any(marks: Sequence[str]) -> str:
@@ -200,48 +195,46 @@ def _bounded(value: float) -> float:
 # -- filters -------------------------------------------------------------------------------------------------
 
 
-def _possible(filter: Filter, *, negated: bool) -> str:
-    """Return an expression for what matches (``negated``: does not match), or may match.
+class _Marks(Dialect[str]):
+    """Milvus expressions over marks. ``not`` precedes only ``ARRAY_CONTAINS``, where nothing is ever null."""
 
-    ``not`` stands only before ``ARRAY_CONTAINS``, where nothing is ever null.
-    """
-    match filter:
-        case Not():
-            return _possible(filter.part, negated=not negated)
-        case And() | Or():
-            word = " and " if isinstance(filter, And) is not negated else " or "
-            return "(" + word.join(_possible(part, negated=negated) for part in filter.parts) + ")"
-        case Comparison():
-            return _compared(filter, negated=negated)
-    return EVERYTHING
+    def key(self, path: Path) -> str:
+        return join_key(path)
+
+    def holds(self, key: str, operator: str, operand: Any) -> str:
+        if operator in ORDERINGS:
+            return _order(operator, operand, key, negated=False)
+        marks = _operand_marks(key, operator, operand)
+        if operator == "$contains" and isinstance(operand, str):
+            marks.append(mark("text", key, ""))  # the operand may be a substring of any text
+        return has_any(marks)
+
+    def fails(self, key: str, operator: str, operand: Any) -> str:
+        if operator in ORDERINGS:
+            return _order(operator, operand, key, negated=True)
+        marks = _operand_marks(key, operator, operand)
+        return f"not {has_any(marks)}" if marks else EVERYTHING
+
+    def every(self, parts: list[str]) -> str:
+        return "(" + " and ".join(parts) + ")"
+
+    def some(self, parts: list[str]) -> str:
+        return "(" + " or ".join(parts) + ")"
 
 
-def _compared(comparison: Comparison, *, negated: bool) -> str:
-    operator, operand, key = comparison.operator, comparison.operand, join_key(comparison.path)
-    if operator in NEGATIONS:
-        operator, negated = NEGATIONS[operator], not negated
-    if operator in ORDERINGS:
-        return _order(operator, operand, key, negated=negated)
+def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
+    """Return the marks of which a row has at least one if the comparison is true."""
     if operator == "$exists":
-        return _has([mark("exists", key)], negated=negated is operand)
+        return [mark("exists", key)]
     operands = operand if operator == "$in" else (operand,)
     kind = "contains" if operator == "$contains" else "equals"
-    marks = [mark(kind, key, form) for each in operands for form in _operand_forms(each)]
-    if operator == "$contains" and isinstance(operand, str) and not negated:
-        marks.append(mark("text", key, ""))  # of which it may be a part
-    return _has(marks, negated=negated)
+    return [mark(kind, key, form) for each in operands for form in _operand_forms(each)]
 
 
 def _operand_forms(operand: Any) -> Iterable[str]:
     """Return the forms of which an equal value has one; a text equals a time only as text."""
     form = _form(operand)
     return _equals(operand) if isinstance(operand, CanonicalTime) else () if form is None else (form,)
-
-
-def _has(marks: Sequence[str], *, negated: bool) -> str:
-    if not marks:
-        return EVERYTHING if negated else NOTHING
-    return f"not {has_any(marks)}" if negated else has_any(marks)
 
 
 def _order(operator: str, operand: Any, key: str, *, negated: bool) -> str:
@@ -251,7 +244,8 @@ def _order(operator: str, operand: Any, key: str, *, negated: bool) -> str:
     if kind == "ordered text":
         return EVERYTHING if negated else has_any([known])
     number = _bounded(operand if seconds is None else seconds)
-    sign = (_OPPOSITES if negated else _OPERATORS)[operator]
+    ordering = ORDERINGS[operator]
+    sign = ORDERINGS[ordering.negation].symbol if negated else ordering.symbol
     if abs(number) >= _INEXACT and len(sign) == 1:
         sign += "="  # two different numbers may be one float
     held = f'(ARRAY_CONTAINS(marks, "{known}") and numbers["{known}"] {sign} {number!r})'

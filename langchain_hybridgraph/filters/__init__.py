@@ -1,0 +1,123 @@
+r"""Metadata filters: parsing, building and matching.
+
+Filters are written as in Chroma and MongoDB, or built with functions such as :func:`by_source`; combine them with
+``& | ~``:
+
+>>> recent = parse_filter({"labels": {"$contains": "api"}, "year": {"$gte": 2020, "$lt": 2030}})
+>>> recent.matches({"labels": ["api", "web"], "year": 2024})
+True
+>>> (recent & ~by_source("old.md")).matches({"labels": ["api"], "year": 2024, "source": "old.md"})
+False
+
+Meaning of each operator, for a metadata value v and an operand x:
+
+==================  ========================================================================================
+``$eq``             v equals x. ``{"key": x}`` is shorthand for it if x is a string, number, bool or time
+``$ne``             not ``$eq``, so a missing key matches
+``$in``             v equals one of the elements of x; an empty list matches nothing
+``$nin``            not ``$in``, so a missing key matches, and an empty list matches everything
+``$gt $gte``        v and x are both numbers, both times or both other strings, and compare in this order; any
+``$lt $lte``        other pair does not match: bools, lists, objects, a time with a number or other string
+``$contains``       x (a string, number, bool or time) is an element of the list v, or a case-sensitive
+                    substring of the string v; an object has no elements
+``$not_contains``   shorthand for ``{"$not": {"key": {"$contains": x}}}``
+``$exists``         true: v is present; false: v is missing
+``$and $or $not``   ``$and`` and ``$or`` take a non-empty list of filters; ``$not`` takes one filter, or is used
+                    inside a field: ``{"year": {"$not": {"$gt": 2020}}}``
+several             several keys, or several operators on one key, must all match
+==================  ========================================================================================
+
+Details of missing values, equality, times and keys:
+
+- Null counts as missing. A missing key matches only ``$ne``, ``$nin``, ``$not`` (and so ``$not_contains``) and
+  ``{"$exists": false}``. An empty list, object or string is present.
+- True is not 1 and false is not 0, at any depth; 1 is 1.0, exactly (2**53 + 1 is not 2.0**53). NaN is present
+  but equals nothing and has no order. Infinity is the largest number.
+- Two lists are equal if they have equal elements in the same order, two objects if they have equal keys and
+  values. A list never equals one of its elements; use ``$contains``. Strings are compared by code points.
+- A time is a ``datetime``, a ``date`` or a string such as ``2024-05-01``, ``2024-05-01T10:00``,
+  ``2024-05-01 10:00:00.5+02:00``; without a time zone it is UTC. Times are ordered by instant. Two strings are
+  equal only as text, but a ``datetime`` on either side equals every time of the same instant. Inside a list
+  or an object, a ``datetime`` is compared as its ISO text.
+- Dots in a key lead into objects, never into lists. Write ``\.`` for a dot in a name, ``\\`` for a backslash and
+  ``\$`` for a dollar sign.
+- ``None`` and ``{}`` mean no filter: everything matches. ``{}`` inside a filter is an error.
+
+No part of a filter is ever ignored. Unknown operators, operands that could never match (null, NaN, ordering by
+bools), and lists or objects without an operator raise :class:`~langchain_hybridgraph.errors.FilterError`.
+"""
+
+from __future__ import annotations
+
+from langchain_hybridgraph.filters.constructors import (
+    by_document as by_document,
+)
+from langchain_hybridgraph.filters.constructors import (
+    by_meta as by_meta,
+)
+from langchain_hybridgraph.filters.constructors import (
+    by_source as by_source,
+)
+from langchain_hybridgraph.filters.constructors import (
+    created_after as created_after,
+)
+from langchain_hybridgraph.filters.constructors import (
+    created_before as created_before,
+)
+from langchain_hybridgraph.filters.constructors import (
+    exclude_document as exclude_document,
+)
+from langchain_hybridgraph.filters.constructors import (
+    has_labels as has_labels,
+)
+from langchain_hybridgraph.filters.expressions import (
+    And as And,
+)
+from langchain_hybridgraph.filters.expressions import (
+    Comparison as Comparison,
+)
+from langchain_hybridgraph.filters.expressions import (
+    Filter as Filter,
+)
+from langchain_hybridgraph.filters.expressions import (
+    Not as Not,
+)
+from langchain_hybridgraph.filters.expressions import (
+    Or as Or,
+)
+from langchain_hybridgraph.filters.expressions import (
+    compare as compare,
+)
+from langchain_hybridgraph.filters.expressions import (
+    parse_filter as parse_filter,
+)
+from langchain_hybridgraph.filters.keys import (
+    Path as Path,
+)
+from langchain_hybridgraph.filters.keys import (
+    join_key as join_key,
+)
+from langchain_hybridgraph.filters.keys import (
+    split_key as split_key,
+)
+from langchain_hybridgraph.filters.keys import (
+    value_getter as value_getter,
+)
+from langchain_hybridgraph.filters.operators import (
+    NEGATIONS as NEGATIONS,
+)
+from langchain_hybridgraph.filters.operators import (
+    ORDERINGS as ORDERINGS,
+)
+from langchain_hybridgraph.filters.values import (
+    CanonicalBool as CanonicalBool,
+)
+from langchain_hybridgraph.filters.values import (
+    CanonicalTime as CanonicalTime,
+)
+from langchain_hybridgraph.filters.values import (
+    canonical as canonical,
+)
+from langchain_hybridgraph.filters.values import (
+    canonical_to_seconds as canonical_to_seconds,
+)

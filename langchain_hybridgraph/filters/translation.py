@@ -1,0 +1,90 @@
+"""Translation of filters to the languages of stores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, Not, Or
+from langchain_hybridgraph.filters.keys import Path
+from langchain_hybridgraph.filters.operators import NEGATIONS
+
+Condition = TypeVar("Condition")
+
+
+class Dialect(ABC, Generic[Condition]):
+    """The filter language of one store.
+
+    A condition may match more than the filter does, and None stands for a condition that matches everything.
+    """
+
+    @abstractmethod
+    def key(self, path: Path) -> str | None:
+        """Return the store's name for a path."""
+
+    @abstractmethod
+    def holds(self, key: str, operator: str, operand: Any) -> Condition | None:
+        """Return a condition that is true wherever the comparison is true.
+
+        ``operator`` is an ordering, ``$in`` (also for ``$eq``), ``$contains`` or ``$exists`` (with the operand True).
+        """
+
+    @abstractmethod
+    def fails(self, key: str, operator: str, operand: Any) -> Condition | None:
+        """Return a condition that is true wherever the comparison is false."""
+
+    @abstractmethod
+    def every(self, parts: list[Condition]) -> Condition:
+        """Combine two or more conditions, all of which must hold."""
+
+    @abstractmethod
+    def some(self, parts: list[Condition]) -> Condition:
+        """Combine two or more conditions, at least one of which must hold."""
+
+    def all_of(self, parts: Sequence[Condition | None]) -> Condition | None:
+        """Combine a conjunction; parts that cannot be expressed are left out."""
+        expressible = [part for part in parts if part is not None]
+        if not expressible:
+            return None
+        return self.every(expressible) if len(expressible) > 1 else expressible[0]
+
+    def any_of(self, parts: Sequence[Condition | None]) -> Condition | None:
+        """Combine a disjunction; None if one part cannot be expressed."""
+        expressible = [part for part in parts if part is not None]
+        if len(expressible) < len(parts) or not expressible:
+            return None
+        return self.some(expressible) if len(expressible) > 1 else expressible[0]
+
+
+def superset(filter: Filter, dialect: Dialect[Condition], wanted: bool = True) -> Condition | None:
+    """Return a condition that is true wherever ``filter.matches`` returns ``wanted``; it may be true elsewhere, too.
+
+    None means that the dialect cannot express any such condition.
+    """
+    if isinstance(filter, Comparison):
+        return _comparison(filter, dialect, wanted)
+    if isinstance(filter, Not):
+        return superset(filter.part, dialect, not wanted)
+    parts = [superset(part, dialect, wanted) for part in parts_of(filter)]
+    return dialect.all_of(parts) if isinstance(filter, And) is wanted else dialect.any_of(parts)
+
+
+def _comparison(comparison: Comparison, dialect: Dialect[Condition], wanted: bool) -> Condition | None:
+    key = dialect.key(comparison.path)
+    if key is None:
+        return None
+    operator, operand = comparison.operator, comparison.operand
+    if operator in NEGATIONS or operand is False:  # only $exists has a Python bool for an operand
+        wanted = not wanted
+    operator = NEGATIONS.get(operator, operator)
+    if operator == "$eq":
+        operator, operand = "$in", (operand,)
+    return dialect.holds(key, operator, operand) if wanted else dialect.fails(key, operator, operand)
+
+
+def parts_of(filter: Filter) -> Sequence[Filter]:
+    """Return the filters that a filter is composed of; none for a comparison."""
+    if isinstance(filter, Not):
+        return (filter.part,)
+    return filter.parts if isinstance(filter, And | Or) else ()

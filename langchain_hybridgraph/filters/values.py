@@ -1,0 +1,83 @@
+"""Canonical form of metadata values and operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from enum import Enum
+from numbers import Integral, Real
+from typing import Any
+
+from langchain_hybridgraph.times import iso_seconds, parse_time
+
+
+class CanonicalBool(Enum):
+    """A bool in canonical form, because Python's True equals 1."""
+
+    FALSE = False
+    TRUE = True
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalTime:
+    """A datetime in canonical form: Unix seconds, UTC."""
+
+    seconds: float
+
+
+PLAIN = frozenset({str, int, float, type(None)})
+"""Types of values that are already in canonical form."""
+
+
+def canonical(value: Any) -> Any:
+    """Convert a metadata value to a hashable form whose ``==`` follows the filter language.
+
+    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list a tuple, an object a
+    frozenset of its items, a datetime a :class:`CanonicalTime`, a NumPy value a Python value, and anything else its
+    ``str``. There is one exception: a time and the text of the same instant are equal in the filter language, but not
+    by ``==``.
+    """
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        return frozenset((str(key), _element(item)) for key, item in value.items())
+    if isinstance(value, (list, tuple, Set)):
+        return tuple(map(_element, value))
+    return _canonical_scalar(value)
+
+
+def canonical_to_seconds(value: Any) -> float | None:
+    """Return a canonical value in Unix seconds if it is a time, else None."""
+    if type(value) is str:
+        return iso_seconds(value)
+    return value.seconds if type(value) is CanonicalTime else None
+
+
+def _canonical_scalar(value: Any) -> Any:
+    if isinstance(value, bool):
+        return CanonicalBool(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, date):
+        return CanonicalTime(parse_time(value))
+    if isinstance(value, Real):
+        return int(value) if isinstance(value, Integral) else float(value)
+    return canonical(value.tolist()) if hasattr(value, "tolist") else str(value)
+
+
+def _element(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else canonical(value)
+
+
+def to_python(value: Any) -> Any:
+    """Convert a canonical value back to a Python value."""
+    if isinstance(value, CanonicalBool):
+        return value.value
+    if isinstance(value, tuple):
+        return [to_python(item) for item in value]
+    if isinstance(value, frozenset):
+        return {key: to_python(item) for key, item in sorted(value, key=lambda pair: str(pair[0]))}
+    if isinstance(value, CanonicalTime):
+        return datetime.fromtimestamp(value.seconds, UTC)
+    return value
