@@ -25,6 +25,7 @@ from scipy import sparse
 from langchain_hybridgraph.query.graph import BFS, PersonalizedPageRank, Traversal
 from langchain_hybridgraph.query.graph.scores import Flow, GraphScore, HopDecay
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Scope
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 
 WIDTH = 64
@@ -72,7 +73,7 @@ def drawn_edges(chunks: int, edges: int, dice: np.random.Generator) -> Iterator[
 
 def filled(place: Path, chunks: int, edges: int) -> EmbeddedStore:
     """Return a store with this number of chunks and edges."""
-    store = EmbeddedStore(place, embedding=RandomVectors(), name="random")
+    store = EmbeddedStore(IndexSettings(path=place, embedding=RandomVectors(), name="random"))
     for start in range(0, chunks, 5_000):
         store.upsert([Chunk(f"c{number}", f"text {number}") for number in range(start, min(start + 5_000, chunks))])
     store.flush()
@@ -283,7 +284,7 @@ def main() -> None:
 
 def opened(folder: Path) -> EmbeddedStore:
     """Open a store that was filled before."""
-    return EmbeddedStore(folder, embedding=RandomVectors(), name="random")
+    return EmbeddedStore(IndexSettings(path=folder, embedding=RandomVectors(), name="random"))
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def _options(config: Path | None) -> dict[str, Any]:
 
 
 def _facts(index: Path) -> dict[str, Any]:
-    from langchain_hybridgraph.stores.embedded.folder.index_folder import read_facts
+    from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
     from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
 
     if is_milvus_uri(str(index)):

@@ -14,7 +14,9 @@ from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchEr
 from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.contradictions import NEAREST
 from langchain_hybridgraph.stores.embedded import tenants
-from langchain_hybridgraph.stores.embedded.folder.index_folder import WRITE_TIMEOUT, read_facts
+from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
+from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
+from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT, IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
@@ -85,15 +87,17 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         model = resolve_embedding(chosen, language=language)
         self._named_embedding = (chosen, language) if isinstance(chosen, str) else None
         super().__init__(
-            folder,
-            embedding=model,
-            name=embedding_name(model),
-            load=LSAEmbeddings.load if isinstance(model, LSAEmbeddings) else None,
-            tenant=tenant,
-            language=language,
-            read_only=read_only,
-            write_timeout=write_timeout,
-            vector_server=None if vector_server is None else ChromaServer.parse(vector_server),
+            IndexSettings(
+                path=folder,
+                embedding=model,
+                name=embedding_name(model),
+                load=LSAEmbeddings.load if isinstance(model, LSAEmbeddings) else None,
+                tenant=tenant,
+                language=language,
+                read_only=read_only,
+                write_timeout=write_timeout,
+                vector_server=None if vector_server is None else ChromaServer.parse(vector_server),
+            )
         )
 
     def _assemble(self, index: IndexFolder) -> None:
@@ -105,14 +109,14 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         """Return the settings; a model that was given by its name is found by it again."""
         state = super().__getstate__() | {"near_duplicate": self._near_duplicate, "named": self._named_embedding}
         if self._named_embedding is not None:
-            state["index"].unfitted_embedding = None
+            state["index"].change_embedding(NoEmbedding())
         return state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self._near_duplicate, self._named_embedding = state["near_duplicate"], state["named"]
         if self._named_embedding is not None:
             name, language = self._named_embedding
-            state["index"].unfitted_embedding = resolve_embedding(name, language=language)
+            state["index"].change_embedding(resolve_embedding(name, language=language))
         super().__setstate__(state)
 
     @property

@@ -14,6 +14,7 @@ from pathlib import Path
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.embedded import writer
 from langchain_hybridgraph.stores.embedded.folder import engine_sync, index_folder
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
@@ -27,8 +28,10 @@ COLOURS = ["amber", "blue", "coral", "green", "red"]
 def open_store(folder, kind, **options):
     """Return the store that the writer uses and that the test opens after its death."""
     if kind == "fitted":
-        return EmbeddedStore(folder, embedding=FittedWords(), name="fitted", load=FittedWords.load, **options)
-    return EmbeddedStore(folder, embedding=HashedWords(), name="words", **options)
+        return EmbeddedStore(
+            IndexSettings(path=folder, embedding=FittedWords(), name="fitted", load=FittedWords.load, **options)
+        )
+    return EmbeddedStore(IndexSettings(path=folder, embedding=HashedWords(), name="words", **options))
 
 
 def step(dice):

@@ -12,6 +12,7 @@ from saying_model import SayingModel
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Scope
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 
 # Signs that part sentences say the angle, so that the words of two memories may be the same.
@@ -31,7 +32,7 @@ class Angles:
 
 
 def opened(path=None, tenant=None):
-    store = EmbeddedStore(path, embedding=Angles(), name="angles", tenant=tenant)
+    store = EmbeddedStore(IndexSettings(path=path, embedding=Angles(), name="angles", tenant=tenant))
     store.clock = lambda: 1_000.0
     return store
 
@@ -119,7 +120,7 @@ def test_from_when_on_a_memory_is_a_near_duplicate_is_a_setting(store):
 
 def test_a_model_of_the_texts_is_not_trusted_with_synonyms():
     """To it words are alike that are in like texts; a phrase that moves is the same statement to it, too."""
-    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+    with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = [
             "Bo plays chess on Mondays.",
             "Bo plays golf on Mondays.",
@@ -191,7 +192,7 @@ OPPOSITES = [
 @pytest.mark.parametrize(("one", "other"), OPPOSITES)
 def test_opposites_are_two_memories(one, other):
     """To a model made from the texts each of these pairs is one vector."""
-    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+    with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], store._intake)
         [said] = admit([Chunk("other", other)], store._intake)
         assert (said.id, said.outcome) == ("other", "added")
@@ -403,7 +404,7 @@ def test_metadata_of_no_use(store, metadata):
 
 def test_without_a_model_of_texts():
     """An embedding that is made from the corpus has none before the first texts; then it has."""
-    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+    with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = ["Ada likes green tea.", "Bo plays chess on Mondays.", "Ada likes green tea!"]
         said = admit([Chunk(str(n), text) for n, text in enumerate(texts)], store._intake)
         assert [record.outcome for record in said] == ["added"] * 3
@@ -414,7 +415,7 @@ def test_without_a_model_of_texts():
 
 def test_words_that_a_model_has_never_read_are_news():
     """To vectors made from the texts, Rome is Paris until they have read of Rome; the memory is not lost for that."""
-    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+    with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
         admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store._intake)
         assert store._intake.unknown_word_share("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)

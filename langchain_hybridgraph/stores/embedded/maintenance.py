@@ -21,8 +21,9 @@ from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_fe
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
+from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, used_server
-from langchain_hybridgraph.stores.embedded.folder.index_folder import FittedEmbedding, IndexFolder, is_large
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, is_large
 from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting
 from langchain_hybridgraph.stores.embedded.writer import Writer
 
@@ -89,7 +90,7 @@ class Maintenance:
         with ExitStack() as stack:
             stack.enter_context(self._index.guard)
             try:
-                stack.enter_context(self._index.writer(timeout=min(CHECK_PATIENCE, self._index.write_timeout)))
+                stack.enter_context(self._index.writer(timeout=min(CHECK_PATIENCE, self._index.settings.write_timeout)))
                 is_writer, problems = True, self._try_step()
             except (StoreLockedError, ReadOnlyError):
                 is_writer, problems = False, []
@@ -184,8 +185,8 @@ class Maintenance:
         """
         if not isinstance(self._index.embedding, FittedEmbedding):
             raise ConfigurationError(
-                f"{self._index.name} is not fitted to the texts of the index, so it cannot be refitted: only lsa can; "
-                "to use another embedding, make a new index"
+                f"{self._index.settings.name} is not fitted to the texts of the index, so it cannot be "
+                "refitted: only lsa can; to use another embedding, make a new index"
             )
         with self._index.writer():
             texts = ModelFitting(self._index).fit()
@@ -209,12 +210,12 @@ class Maintenance:
         return {
             **counts,
             "dimension": facts.get("dimension"),
-            "embedding": facts.get("embedding", self._index.name),
+            "embedding": facts.get("embedding", self._index.settings.name),
             "language": self._index.language,
-            "tenant": self._index.tenant,
+            "tenant": self._index.settings.tenant,
             "version": facts["version"],
             "generation": facts["generation"],
-            "bytes": 0 if self._index.path is None else _bytes_in(self._index.path),
+            "bytes": 0 if self._index.settings.path is None else _bytes_in(self._index.settings.path),
             "layers": 0 if summaries is None else summaries._index.snapshot().rows.living,
         }
 

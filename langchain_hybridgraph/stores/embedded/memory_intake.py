@@ -13,7 +13,8 @@ from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_fe
 from langchain_hybridgraph.stores.embedded.catalog.feedback import StoredMemory
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.feedback import Feedback
-from langchain_hybridgraph.stores.embedded.folder.index_folder import FittedEmbedding, IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.reader import Reader
 from langchain_hybridgraph.stores.embedded.writer import Writer
 from langchain_hybridgraph.text.analyzer import Analyzer

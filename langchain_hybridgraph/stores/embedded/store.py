@@ -17,8 +17,7 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
 from langchain_hybridgraph.stores.embedded.feedback import Feedback
 from langchain_hybridgraph.stores.embedded.file_records import FileRecords
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, catch_up
-from langchain_hybridgraph.stores.embedded.folder.index_folder import WRITE_TIMEOUT, IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
 from langchain_hybridgraph.stores.embedded.graph import GraphView
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.memory_intake import MemoryIntake
@@ -32,9 +31,10 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope, SourceResult, Vector
     from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
-    from langchain_hybridgraph.stores.embedded.folder.generation import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+    from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
     from langchain_hybridgraph.stores.embedded.graph import ScopedGraph
-    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
@@ -51,10 +51,6 @@ LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
 class EmbeddedStore:
     """Chunks, parents and edges in one folder, searched by vector, by keyword and through the graph.
 
-    ``path`` None keeps everything in memory. ``embedding`` makes the vectors and ``name`` identifies its model;
-    ``load`` reads the model of a fitted embedding from its file. A ``tenant`` at creation makes a multi-tenant folder:
-    from then on every store opened on it names its tenant and sees only that tenant's data.
-
     Its methods are those of ``stores.protocols``. Everything else belongs to one of its parts: ``memory`` (feedback,
     validity), ``sessions``, ``graph`` (pruning), ``summaries`` of directories, ``files`` that were ingested, and
     ``admin`` (check, repair, statistics).
@@ -66,33 +62,8 @@ class EmbeddedStore:
 
     has_fast_lookups = True
 
-    def __init__(
-        self,
-        path: Path | None,
-        *,
-        embedding: Embedding,
-        name: str,
-        load: Callable[[Path], Embedding] | None = None,
-        tenant: str | None = None,
-        language: str = "english",
-        read_only: bool = False,
-        write_timeout: float = WRITE_TIMEOUT,
-        vector_server: ChromaServer | None = None,
-    ) -> None:
-        self._assemble(
-            IndexFolder(
-                path,
-                embedding=embedding,
-                name=name,
-                load=load,
-                tenant=tenant,
-                language=language,
-                read_only=read_only,
-                write_timeout=write_timeout,
-                vector_server=vector_server,
-                on_open=catch_up,
-            )
-        )
+    def __init__(self, settings: IndexSettings) -> None:
+        self._assemble(open_index(settings))
 
     def _assemble(self, index: IndexFolder) -> None:
         """Make the parts; none of them refers to the store, so that one that is no longer referenced closes itself."""
@@ -119,17 +90,17 @@ class EmbeddedStore:
     @property
     def path(self) -> Path | None:
         """The folder; None for a store in memory."""
-        return self._index.path
+        return self._index.settings.path
 
     @property
     def name(self) -> str:
         """Name of the embedding's model."""
-        return self._index.name
+        return self._index.settings.name
 
     @property
     def tenant(self) -> str | None:
         """The tenant whose data the store sees; None for a folder without tenants."""
-        return self._index.tenant
+        return self._index.settings.tenant
 
     @property
     def language(self) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, catch_up
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT, IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.reader import Reader
@@ -20,7 +22,7 @@ from langchain_hybridgraph.stores.embedded.writer import Writer
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
-    from langchain_hybridgraph.stores.embedded.folder.generation import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
     from langchain_hybridgraph.stores.protocols import Tree
 
 FOLDER = "layers"
@@ -31,18 +33,8 @@ STATE = "state"
 class SummaryIndex:
     """An index of summaries, each a chunk with the uri of its directory: a ``reader``, a ``writer``, its ``admin``."""
 
-    def __init__(
-        self, path: Path | None, *, embedding: Embedding, name: str, tenant: str | None, language: str, read_only: bool
-    ) -> None:
-        self._index = IndexFolder(
-            path,
-            embedding=embedding,
-            name=name,
-            tenant=tenant,
-            language=language,
-            read_only=read_only,
-            on_open=catch_up,
-        )
+    def __init__(self, settings: IndexSettings) -> None:
+        self._index = open_index(settings)
         sync = EngineSync(self._index)
         self.reader = Reader(self._index)
         self.writer = Writer(self._index, sync)
@@ -122,7 +114,7 @@ class Summaries:
         summaries = self.index()
         if summaries is None:
             return None
-        tree = self._tree.scoped(Scope(None, self._index.tenant, time.time()))
+        tree = self._tree.scoped(Scope(None, self._index.settings.tenant, time.time()))
         return CurrentSummaries(summaries, self._states(summaries), tree)
 
     def index(self) -> SummaryIndex | None:
@@ -134,7 +126,7 @@ class Summaries:
                 opened = mirror.opened
                 if opened is not None and opened[0] == number:
                     return opened[1]
-                if index.path is None or not (_folder(index.path, number) / CATALOGUE).exists():
+                if index.settings.path is None or not (_folder(index.settings.path, number) / CATALOGUE).exists():
                     return None
                 return self._open_as_present(number)
 
@@ -147,22 +139,22 @@ class Summaries:
         with index.guard, index.refresh_lock:
             number = index.snapshot().generation.number
             before, opened = self._before(number), mirror.opened
-            for tenant in before.keys() - {index.tenant}:
+            for tenant in before.keys() - {index.settings.tenant}:
                 other = self._open(number, tenant)
                 other.take_over(before[tenant])
                 other.close()
             made = self._open_as_present(number)
             if opened is not None:
                 opened[1].close()
-        made.take_over(before.get(index.tenant, []))
-        if index.path is not None:
-            for folder in _other_folders(index.path, number):
+        made.take_over(before.get(index.settings.tenant, []))
+        if index.settings.path is not None:
+            for folder in _other_folders(index.settings.path, number):
                 shutil.rmtree(folder, ignore_errors=True)
         return made
 
     def carry_over(self) -> None:
         """Embed the summaries of the previous generation, if there are any, with the present model."""
-        path = self._index.path
+        path = self._index.settings.path
         has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
         if has_others and self.index() is None:
             self.index_for_writing()
@@ -192,27 +184,32 @@ class Summaries:
         return present[2]
 
     def _open_as_present(self, number: int) -> SummaryIndex:
-        made = self._open(number, self._index.tenant)
+        made = self._open(number, self._index.settings.tenant)
         self._mirror.opened = number, made
         return made
 
     def _open(self, number: int, tenant: str | None) -> SummaryIndex:
         index = self._index
+        path = index.settings.path
         return SummaryIndex(
-            None if index.path is None else _folder(index.path, number),
-            embedding=_BorrowedEmbedding(index.embedding),
-            name=index.name,
-            tenant=tenant,
-            language=index.language,
-            read_only=index.read_only,
+            replace(
+                index.settings,
+                path=None if path is None else _folder(path, number),
+                embedding=_BorrowedEmbedding(index.embedding),
+                load=None,
+                tenant=tenant,
+                language=index.language,
+                write_timeout=WRITE_TIMEOUT,
+                vector_server=None,
+            )
         )
 
     def _before(self, number: int) -> dict[str | None, list[Chunk]]:
         """Return the summaries made for the vectors of an earlier generation, by tenant."""
-        if self._index.path is None:
+        if self._index.settings.path is None:
             opened = self._mirror.opened
-            return {} if opened is None or opened[0] == number else {self._index.tenant: opened[1].all()}
-        folders = _other_folders(self._index.path, number)
+            return {} if opened is None or opened[0] == number else {self._index.settings.tenant: opened[1].all()}
+        folders = _other_folders(self._index.settings.path, number)
         if not folders:
             return {}
         before: dict[str | None, list[Chunk]] = {}

@@ -14,9 +14,11 @@ from langchain_hybridgraph.errors import NotAnIndexError, TenantError
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, catch_up
-from langchain_hybridgraph.stores.embedded.folder.generation import BATCH, Generation, NoEmbedding
-from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, read_facts
+from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
+from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
+from langchain_hybridgraph.stores.embedded.folder.generation import BATCH, Generation
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.summaries import FOLDER
@@ -67,7 +69,7 @@ def _facts(path: Path) -> Mapping[str, Any]:
 def _emptied(path: Path, tenant: str) -> dict[str, int]:
     """Delete all data of the tenant; return the number deleted, by kind."""
     name = str(read_facts(path).get("embedding", ""))
-    index = IndexFolder(path, embedding=NoEmbedding(), name=name, tenant=tenant, on_open=catch_up)
+    index = open_index(IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant))
     sync = EngineSync(index)
     with closing(index):
         with index.writer():

@@ -21,8 +21,10 @@ from langchain_hybridgraph.stores.embedded.catalog import transfer as catalog_tr
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, PARENT
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
-from langchain_hybridgraph.stores.embedded.folder.generation import Generation, NoEmbedding
-from langchain_hybridgraph.stores.embedded.folder.index_folder import read_facts
+from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
+from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
+from langchain_hybridgraph.stores.embedded.folder.generation import Generation
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.embedded.summaries import STATE
@@ -55,7 +57,14 @@ class TransferIndex(EmbeddedStore):
     ) -> TransferIndex:
         """Open the index at this path; ``name`` is its embedding's, ``tenant`` is "" for an index without tenants."""
         return cls(
-            path, embedding=NoEmbedding(), name=name, tenant=tenant or None, language=language, read_only=read_only
+            IndexSettings(
+                path=path,
+                embedding=NoEmbedding(),
+                name=name,
+                tenant=tenant or None,
+                language=language,
+                read_only=read_only,
+            )
         )
 
     def restore(

@@ -12,9 +12,10 @@ from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writ
 from langchain_hybridgraph.stores.embedded.catalog.feedback import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, GRAPH, ChunkRow, StoredHashes
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, probe_facts
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
-from langchain_hybridgraph.stores.embedded.folder.index_folder import FittedEmbedding, IndexFolder
-from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting, probe_facts
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Writer:
     def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
         if isinstance(self._index.embedding, FittedEmbedding):
             raise ValueError(
-                f"the embedding {self._index.name!r} is fitted to the texts, so vectors cannot be passed: "
+                f"the embedding {self._index.settings.name!r} is fitted to the texts, so vectors cannot be passed: "
                 "leave vectors= out, or open the store with the embedding that made them"
             )
         if len(vectors) != len(chunks):
@@ -275,7 +276,7 @@ class Writer:
         """
         if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
             return {}
-        facts = probe_facts(self._index.name, self._index.generation, rows[0], new[0].text)
+        facts = probe_facts(self._index.settings.name, self._index.generation.matrix, rows[0], new[0].text)
         own = self._own_vector(new[0].text) if has_own_vectors else None
         if own is not None:
             self._index.check_width(len(own))

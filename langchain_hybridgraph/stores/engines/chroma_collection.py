@@ -15,7 +15,7 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.transfer import ChunkRecord, Kind, Page, StoreFacts
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.embedded.folder.generation import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
 
 # Cosine from which a text's own vector counts as made by the same model.
 SAME_VECTOR = 0.99

@@ -17,6 +17,7 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import adjacency, graph
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.protocols import HasGraph, implements
 from langchain_hybridgraph.testing import HashedWords
@@ -39,7 +40,7 @@ def memory():
 
 
 def opened(path, **options):
-    return EmbeddedStore(path, embedding=HashedWords(), name="words", **options)
+    return EmbeddedStore(IndexSettings(path=path, embedding=HashedWords(), name="words", **options))
 
 
 def put(store, *ids, edges=()):

@@ -8,6 +8,7 @@ import pytest
 
 from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, REFERENCES, Chunk, Edge, EdgeFilter, Scope
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
@@ -15,13 +16,13 @@ from langchain_hybridgraph.testing import HashedWords
 @pytest.fixture(params=["disk", "memory"])
 def store(request, tmp_path):
     path = tmp_path / "index" if request.param == "disk" else None
-    with closing(EmbeddedStore(path, embedding=HashedWords(), name="words")) as store:
+    with closing(EmbeddedStore(IndexSettings(path=path, embedding=HashedWords(), name="words"))) as store:
         yield store
 
 
 @pytest.fixture
 def memory():
-    with closing(EmbeddedStore(None, embedding=HashedWords(), name="words")) as store:
+    with closing(EmbeddedStore(IndexSettings(path=None, embedding=HashedWords(), name="words"))) as store:
         yield store
 
 
@@ -187,7 +188,9 @@ def test_another_tenants_edges_are_left_alone(tmp_path):
     """Each tenant prunes its own."""
 
     def opened(tenant):
-        return closing(EmbeddedStore(tmp_path / "index", embedding=HashedWords(), name="words", tenant=tenant))
+        return closing(
+            EmbeddedStore(IndexSettings(path=tmp_path / "index", embedding=HashedWords(), name="words", tenant=tenant))
+        )
 
     with opened("x") as other:
         put(other, "a", edges=[Edge("a", "missing", "r")])
@@ -221,13 +224,13 @@ def test_times_of_edges_are_given_in_any_form(store):
 @pytest.mark.parametrize("column", ["valid_from", "valid_until"])
 def test_an_edge_with_an_invalid_time_is_reported_and_repaired(tmp_path, column):
     """check reports an invalid time in a damaged index and repair deletes the edge; the others stay."""
-    with closing(EmbeddedStore(tmp_path, embedding=HashedWords(), name="words")) as store:
+    with closing(EmbeddedStore(IndexSettings(path=tmp_path, embedding=HashedWords(), name="words"))) as store:
         put(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
     with closing(sqlite3.connect(tmp_path / "catalogue.sqlite")) as connection, connection:
         connection.execute(
             f"UPDATE edges SET {column} = '2024-01-01' WHERE target = (SELECT node FROM nodes WHERE id = 'b')"
         )
-    with closing(EmbeddedStore(tmp_path, embedding=HashedWords(), name="words")) as store:
+    with closing(EmbeddedStore(IndexSettings(path=tmp_path, embedding=HashedWords(), name="words"))) as store:
         (problem,) = store.admin.check().problems
         assert problem.startswith("1 edges")
         assert store.admin.repair().ok

@@ -29,6 +29,7 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import reader, writer
 from langchain_hybridgraph.stores.embedded.folder import engine_sync, index_folder, model_fitting
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import FileLock
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.engines import chroma
@@ -42,24 +43,26 @@ PLACES = ["disk", "memory"]
 class TestOnDisk(StoreSuite):
     @pytest.fixture
     def store(self, tmp_path):
-        with closing(EmbeddedStore(tmp_path / "index", embedding=self.embedding, name="words")) as store:
+        with closing(
+            EmbeddedStore(IndexSettings(path=tmp_path / "index", embedding=self.embedding, name="words"))
+        ) as store:
             yield store
 
     @pytest.fixture
     def open_tenant(self, tmp_path):
         return lambda tenant: closing(
-            EmbeddedStore(tmp_path / "index", embedding=self.embedding, name="words", tenant=tenant)
+            EmbeddedStore(IndexSettings(path=tmp_path / "index", embedding=self.embedding, name="words", tenant=tenant))
         )
 
     @pytest.fixture
     def open_again(self, store):
-        return lambda: closing(EmbeddedStore(store.path, embedding=self.embedding, name="words"))
+        return lambda: closing(EmbeddedStore(IndexSettings(path=store.path, embedding=self.embedding, name="words")))
 
 
 class TestInMemory(StoreSuite):
     @pytest.fixture
     def store(self):
-        with closing(EmbeddedStore(None, embedding=self.embedding, name="words")) as store:
+        with closing(EmbeddedStore(IndexSettings(path=None, embedding=self.embedding, name="words"))) as store:
             yield store
 
 
@@ -74,7 +77,9 @@ def opened(folder):
     stores = []
 
     def open_store(path=folder, embedding=None, name="words", **options):
-        stores.append(EmbeddedStore(path, embedding=embedding or HashedWords(), name=name, **options))
+        stores.append(
+            EmbeddedStore(IndexSettings(path=path, embedding=embedding or HashedWords(), name=name, **options))
+        )
         return stores[-1]
 
     yield open_store
@@ -374,7 +379,7 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=12))
 def test_any_history_leaves_what_a_dictionary_would(history):
     """After any upserts, removals and flushes every read returns what a dictionary from id to content holds."""
-    with closing(EmbeddedStore(None, embedding=HashedWords(), name="words")) as store:
+    with closing(EmbeddedStore(IndexSettings(path=None, embedding=HashedWords(), name="words"))) as store:
         model = {}
         for verb, argument in history:
             if verb == "upsert":
@@ -1395,7 +1400,11 @@ def test_the_last_reference_closes_the_store(folder, place):
     """Without close(), files are released with the last reference, even without the garbage collector."""
     gc.disable()
     try:
-        stores = [EmbeddedStore(folder if place == "disk" else None, embedding=HashedWords(), name="words")]
+        stores = [
+            EmbeddedStore(
+                IndexSettings(path=folder if place == "disk" else None, embedding=HashedWords(), name="words")
+            )
+        ]
         stores.append(copy.copy(stores[0]) if place == "disk" else stores[0])
         fill(stores[1], chunk("a"), chunk("b"), edges=[Edge("a", "b", "r")])
         assert everywhere(stores[0]) == ({"a", "b"},) * 3

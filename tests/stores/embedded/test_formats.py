@@ -9,7 +9,7 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, FormatVersionError, NotAnIndexError, StoreLockedError
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.embedded.catalog import migrations as catalog_migrations
-from langchain_hybridgraph.stores.embedded.folder import index_folder
+from langchain_hybridgraph.stores.embedded.folder import creation
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
 
 TEXTS = ["Cats purr at home.", "Dogs bark at cats.", "Trains are slow."]
@@ -79,7 +79,7 @@ def test_an_old_index_opened_for_reading_says_how_to_migrate(folder, tomorrow):
 
 def test_an_old_index_that_is_being_written_to_is_left_alone(folder, tomorrow, monkeypatch):
     """The other process may still be of the old version."""
-    monkeypatch.setattr(index_folder, "CREATION_PATIENCE", 0.1)
+    monkeypatch.setattr(creation, "CREATION_PATIENCE", 0.1)
     with WriterLock(folder / "writer.lock").turn(timeout=1), pytest.raises(StoreLockedError):
         found(folder)
     assert format_of(folder) == tomorrow - 1

@@ -10,12 +10,18 @@ from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outb
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, is_large
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
     from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
 
 logger = logging.getLogger(__name__)
 
 # Versions of the outbox that are kept for readers in other processes; a reader further behind reads everything again.
 KEPT_VERSIONS = 64
+
+
+def open_index(settings: IndexSettings) -> IndexFolder:
+    """Open an index folder; each time it is opened, engines that lag behind are brought up to date."""
+    return IndexFolder(settings, on_open=catch_up)
 
 
 class EngineSync:
@@ -82,7 +88,7 @@ class EngineSync:
 
 def uses_chroma(index: IndexFolder) -> bool:
     """Return whether this index brings Chroma up to date: if it is large, in the process that owns Chroma."""
-    is_own = index.path is not None and index.shared.server is None
+    is_own = index.settings.path is not None and index.shared.server is None
     return is_own and is_large(index.rows, index.generation) and index.shared.chroma.own()
 
 
@@ -96,7 +102,7 @@ def catch_up(index: IndexFolder) -> None:
     """Bring lagging engines up to date if no other process is writing at the moment."""
     server = used_server(index)
     is_behind = uses_chroma(index) if server is None else server.is_waiting
-    if index.read_only or not (index.keywords.lags(index.rows.version) or is_behind):
+    if index.settings.read_only or not (index.keywords.lags(index.rows.version) or is_behind):
         return
     try:
         with index.writer(timeout=0):
@@ -105,4 +111,4 @@ def catch_up(index: IndexFolder) -> None:
         # The process that holds the turn brings the engines up to date.
         return
     except StoreError:
-        logger.warning("%s can be read, but not be brought up to date", index.path, exc_info=True)
+        logger.warning("%s can be read, but not be brought up to date", index.settings.path, exc_info=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, checksums, owners
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
 
 logger = logging.getLogger(__name__)
 
@@ -24,30 +24,6 @@ BATCH = 8_192
 # would push Chroma's graph out of the processor's cache with each query.
 SAMPLE = 128
 FEWEST_SAMPLED = 50
-
-
-class Embedding(Protocol):
-    """The methods of an embedding that a store calls; LangChain's ``Embeddings`` has them."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector per text."""
-        ...
-
-    def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a question."""
-        ...
-
-
-class NoEmbedding:
-    """Placeholder for the embedding of an index whose texts are not embedded; its name identifies the model."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Raise StoreError; an index whose embedding cannot embed is recognised by its name."""
-        raise StoreError("this index was opened without its embedding, so nothing can be embedded")
-
-    def embed_query(self, text: str) -> list[float]:
-        """Raise StoreError."""
-        raise StoreError("this index was opened without its embedding, so nothing can be embedded")
 
 
 class Generation:

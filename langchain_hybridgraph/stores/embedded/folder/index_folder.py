@@ -8,69 +8,42 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    NotAnIndexError,
-    ReadOnlyError,
-    TenantError,
-    quote_value,
-)
+from langchain_hybridgraph.errors import EmbeddingMismatchError, ReadOnlyError, TenantError
 from langchain_hybridgraph.forking import keep_alive_forever
-from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.catalog.migrations import is_older
-from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
-from langchain_hybridgraph.stores.embedded.catalog.rows import check_name
 from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
-from langchain_hybridgraph.stores.embedded.folder.generation import Embedding, Generation, remove_leftovers
+from langchain_hybridgraph.stores.embedded.folder.creation import (
+    check_tenancy,
+    create_catalogue,
+    create_index,
+    read_facts,
+)
+from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, is_embedding_of
+from langchain_hybridgraph.stores.embedded.folder.generation import Generation, remove_leftovers
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE, FORK_PATIENCE, LOCK, OpenFolder
-from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import FORK_PATIENCE, OpenFolder
 from langchain_hybridgraph.stores.engines.metadata_columns import MetadataColumns
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Mask, Scope, Vector
+    from langchain_hybridgraph.records import Mask, Scope
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
+    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
     from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
-    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
 Mirror = TypeVar("Mirror")
 
 # Up to this size the matrix is searched faster than Chroma.
 MATRIX_BYTES = 400 << 20
-# Seconds to wait for another process that is creating the index in the same folder, or converting it.
-CREATION_PATIENCE = 10.0
-# Seconds that a change waits for its turn to write.
-WRITE_TIMEOUT = 30.0
-# Cosine from which the probe text's vector counts as the one that the index was made with.
-SAME_VECTOR = 0.99
-
-
-@runtime_checkable
-class FittedEmbedding(Embedding, Protocol):
-    """An embedding that is fitted to the corpus and kept in the index folder."""
-
-    def fit(self, texts: Sequence[str]) -> Self:
-        """Learn from the texts."""
-        ...
-
-    def save(self, path: Path) -> None:
-        """Write the fitted model to a file, durably."""
-        ...
-
-    def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether these texts, added since the fit, differ too much from the texts it was fitted to."""
-        ...
 
 
 class Snapshot(NamedTuple):
@@ -78,46 +51,6 @@ class Snapshot(NamedTuple):
 
     rows: Rows
     generation: Generation
-
-
-def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
-    """Return the facts of the index in this folder, {} when there is none yet.
-
-    An index made by an earlier version of the package is converted to the present format; with ``read_only``, or in a
-    folder that cannot be written to, FormatVersionError explains how to convert it. Raises NotAnIndexError for a folder
-    with other contents or a path that is not a folder, and StoreLockedError if another process writes to an index that
-    has to be converted.
-    """
-    if path is None or not path.exists():
-        return {}
-    if not path.is_dir():
-        raise NotAnIndexError(f"{path} is a file; an index is a folder")
-    if (path / CATALOGUE).exists():
-        if not read_only and is_older(path / CATALOGUE):
-            _bring_up_to_date(path)
-        catalogue = Catalogue(path / CATALOGUE)
-        try:
-            return catalogue.facts()
-        finally:
-            catalogue.close()
-    if (path / "chroma.sqlite3").exists():
-        raise NotAnIndexError(
-            f"{path} holds a Chroma collection, not an index: search it with "
-            f"HybridRetriever(Chroma(…, persist_directory={str(path)!r})), or name another folder for a new index"
-        )
-    if any(not entry.name.startswith((LOCK, CATALOGUE)) for entry in path.iterdir()):
-        raise NotAnIndexError(
-            f"{path} is not empty and holds no index ({CATALOGUE} is missing): name another folder for a new one"
-        )
-    return {}
-
-
-def _bring_up_to_date(path: Path) -> None:
-    try:
-        with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
-            Catalogue(path / CATALOGUE, create=True).close()
-    except ReadOnlyError:
-        return  # reading the catalogue then reports what to do
 
 
 @dataclass(slots=True)
@@ -142,36 +75,13 @@ class IndexFolder:
     copied, and keeps working in a forked process: there it opens the folder again on first use.
 
     ``clock`` returns the time of a change, unix seconds. ``on_open`` is called whenever the folder has been opened.
+
+    Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
     """
 
-    def __init__(
-        self,
-        path: Path | None,
-        *,
-        embedding: Embedding,
-        name: str,
-        load: Callable[[Path], Embedding] | None = None,
-        tenant: str | None = None,
-        language: str = "english",
-        read_only: bool = False,
-        write_timeout: float = WRITE_TIMEOUT,
-        vector_server: ChromaServer | None = None,
-        on_open: Callable[[IndexFolder], None] | None = None,
-    ) -> None:
-        if tenant is not None:
-            check_name(tenant, "tenant")
-        _check_timeout(write_timeout)
-        # The folder itself: neither a change of the working directory nor of a link may lead to another one.
-        self.path = None if path is None else Path(os.path.realpath(path))
-        self.name = name
+    def __init__(self, settings: IndexSettings, on_open: Callable[[IndexFolder], None]) -> None:
+        self.settings = settings
         self.clock: Callable[[], float] = time.time
-        self.tenant = tenant
-        self.read_only = read_only
-        self.write_timeout = write_timeout
-        self.vector_server = vector_server
-        self.unfitted_embedding = embedding
-        self._load = load
-        self._new_language = language
         self._on_open = on_open
         self._opened: _Opened | None = None
         self._open()
@@ -261,10 +171,10 @@ class IndexFolder:
 
     def _open(self) -> None:
         folder = self._open_folder()
-        tenant = self.tenant or ""
+        settings, tenant = self.settings, self.settings.tenant or ""
         self._opened = _Opened(
             folder,
-            Snapshot(Rows(tenant), Generation(self.path, -1, None, self.unfitted_embedding)),
+            Snapshot(Rows(tenant), Generation(settings.path, -1, None, settings.embedding)),
             MetadataColumns(partial(_metadata, folder.catalogue, tenant)),
             weakref.finalize(self, folder.release),
         )
@@ -278,6 +188,10 @@ class IndexFolder:
             raise
         _indexes.add(self)
 
+    def change_embedding(self, embedding: Embedding) -> None:
+        """Exchange the embedding of an index that has not been opened yet."""
+        self.settings = replace(self.settings, embedding=embedding)
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings, from which the folder is opened again."""
         return {**vars(self), "_opened": None}
@@ -287,7 +201,7 @@ class IndexFolder:
         opened = self._opened
         if opened is None:
             return
-        if self.path is None:
+        if self.settings.path is None:
             opened.guard.begin_in_child()  # the index is the child's own copy
             return
         opened.release.detach()
@@ -295,85 +209,34 @@ class IndexFolder:
         self._opened = None
 
     def _open_folder(self) -> OpenFolder:
-        if self.path is None:
-            catalogue = Catalogue(None, create=True)
-            self._initialize(catalogue)
-            return OpenFolder.in_memory(catalogue)
-        facts = read_facts(self.path, read_only=self.read_only)
+        settings = self.settings
+        if settings.path is None:
+            return OpenFolder.in_memory(create_catalogue(None, settings))
+        facts = read_facts(settings.path, read_only=settings.read_only)
         if not facts:
-            self._create(self.path)
-            facts = read_facts(self.path)
-        self._check_tenancy(facts)
-        return OpenFolder.of(self.path, self.vector_server)
-
-    def _create(self, path: Path) -> None:
-        """Create a new index; of several processes that try at once one does, and the index appears complete."""
-        if self.read_only:
-            raise NotAnIndexError(
-                f"{path} holds no index, and a store opened with read_only=True cannot create one: "
-                "check the path, or open it without read_only"
-            )
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ReadOnlyError(f"cannot create the folder {path}: {error.strerror}") from error
-        with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
-            if not read_facts(path):
-                self._create_locked(path)
-
-    def _create_locked(self, path: Path) -> None:
-        for leftover in path.glob(f"{CATALOGUE}.new*"):
-            leftover.unlink()
-        unfinished = path / f"{CATALOGUE}.new"
-        catalogue = Catalogue(unfinished, create=True)
-        self._initialize(catalogue)
-        catalogue.close()
-        unfinished.rename(path / CATALOGUE)
-
-    def _initialize(self, catalogue: Catalogue) -> None:
-        with catalogue.writing() as connection:
-            tenancy = "single" if self.tenant is None else "multi"
-            catalog_outbox.set_facts(connection, tenancy=tenancy, language=self._new_language)
-
-    def _check_tenancy(self, facts: Mapping[str, Any]) -> None:
-        if facts["tenancy"] == "multi" and self.tenant is None:
-            raise TenantError(f"{self.path} holds several tenants: open it with tenant=…")
-        if facts["tenancy"] == "single" and self.tenant is not None:
-            raise TenantError(
-                f"{self.path} was made without tenants, so it cannot be opened for tenant {self.tenant!r}: leave "
-                "tenant= out, or make a new folder with a tenant from the start"
-            )
+            create_index(settings)
+            facts = read_facts(settings.path)
+        check_tenancy(facts, settings)
+        return OpenFolder.of(settings.path, settings.vector_server)
 
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError for the scope of another tenant."""
-        if scope.tenant is not None and scope.tenant != self.tenant:
+        tenant = self.settings.tenant
+        if scope.tenant is not None and scope.tenant != tenant:
             raise TenantError(
-                f"the store is open for tenant {self.tenant!r}, but the call requests tenant {scope.tenant!r}: "
+                f"the store is open for tenant {tenant!r}, but the call requests tenant {scope.tenant!r}: "
                 "open a store for that tenant"
             )
 
     def _check_embedding(self, facts: Mapping[str, Any], generation: Generation) -> None:
-        """Raise EmbeddingMismatchError unless the recorded probe text still gets the recorded vector."""
-        recorded_name = facts.get("embedding")
-        if recorded_name is None or self._state.is_known_embedding:
+        """Raise EmbeddingMismatchError unless the index was made with this embedding."""
+        if "embedding" not in facts or self._state.is_known_embedding:
             return
-        embedding = generation.embedding
-        if recorded_name == self.name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):
-            self.confirm_embedding()
-            return
-        try:
-            vectors = unit(embedding.embed_documents([facts["probe_text"]] * 2))
-        except Exception:  # noqa: BLE001 - a model that cannot embed now is recognised by name; queries raise its error
-            same = recorded_name == self.name
-        else:
-            # A model that disagrees with itself (random test vectors) cannot be told apart from another.
-            same = _similar(vectors[0], np.frombuffer(facts["probe_vector"], np.float32)) or (
-                recorded_name == self.name and not _similar(vectors[0], vectors[1])
-            )
-        if not same:
+        if not is_embedding_of(facts, self.settings.name, generation.embedding):
             raise EmbeddingMismatchError(
-                f"{self.path} was made with the embedding {recorded_name!r} ({facts['dimension']} dimensions), not "
-                f"with this {self.name!r}: open it with that one, or ingest the documents into a new folder"
+                f"{self.settings.path} was made with the embedding {facts['embedding']!r} ({facts['dimension']} "
+                f"dimensions), not with this {self.settings.name!r}: open it with that one, or ingest the documents "
+                "into a new folder"
             )
         self.confirm_embedding()
 
@@ -388,9 +251,11 @@ class IndexFolder:
         Raises StoreLockedError after ``timeout`` seconds (None: ``write_timeout``), ReadOnlyError for an index that was
         opened with ``read_only``. The same thread may nest it.
         """
-        if self.read_only:
-            raise ReadOnlyError(f"{self.path} was opened with read_only=True: open it without read_only to change it")
-        with self.guard, self.shared.lock.turn(self.write_timeout if timeout is None else timeout):
+        if self.settings.read_only:
+            raise ReadOnlyError(
+                f"{self.settings.path} was opened with read_only=True: open it without read_only to change it"
+            )
+        with self.guard, self.shared.lock.turn(self.settings.write_timeout if timeout is None else timeout):
             self.snapshot()
             if not self.shared.is_tidy:
                 remove_leftovers(self.generation, self.shared.chroma.drop)
@@ -437,9 +302,10 @@ class IndexFolder:
             if present.matrix is not None:
                 present.matrix.remap()
             return present
-        generation = Generation(self.path, number, dimension, self.unfitted_embedding)
-        if self._load is not None and self.path is not None and number > 0:
-            generation.load(self._load)
+        settings = self.settings
+        generation = Generation(settings.path, number, dimension, settings.embedding)
+        if settings.load is not None and settings.path is not None and number > 0:
+            generation.load(settings.load)
         return generation
 
     def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
@@ -464,7 +330,7 @@ class IndexFolder:
 
     def is_unfitted(self, generation: Generation) -> bool:
         """Return whether the model is yet to be fitted; a fitted copy is used, never the embedding passed in."""
-        return isinstance(generation.embedding, FittedEmbedding) and generation.embedding is self.unfitted_embedding
+        return isinstance(generation.embedding, FittedEmbedding) and generation.embedding is self.settings.embedding
 
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
         """Return the unit vectors of texts, len(texts) × dimension; raises ValueError if the embedding returns others.
@@ -483,9 +349,10 @@ class IndexFolder:
         """Raise EmbeddingMismatchError unless vectors of this width belong to the index."""
         matrix = self.generation.matrix
         if matrix is not None and width != matrix.dimension:
+            name = self.catalog.facts().get("embedding", self.settings.name)
             raise EmbeddingMismatchError(
-                f"the vector has {width} dimensions, but the index was made with {matrix.dimension} "
-                f"({self.catalog.facts().get('embedding', self.name)!r}): use the embedding that it was made with"
+                f"the vector has {width} dimensions, but the index was made with {matrix.dimension} ({name!r}): "
+                "use the embedding that it was made with"
             )
 
 
@@ -493,15 +360,6 @@ def _metadata(catalogue: Catalogue, tenant: str, start: int, stop: int) -> Itera
     for entry in catalogue.iterate(start, stop):
         if entry.tenant == tenant and entry.row is not None:
             yield entry.row, filterable(entry)
-
-
-def _check_timeout(seconds: Any) -> None:
-    if not isinstance(seconds, int | float) or not seconds >= 0:
-        raise ConfigurationError(
-            f"write_timeout must be a number of seconds, at least 0, got {quote_value(seconds)}: it is how long a "
-            "change "
-            "waits while others write"
-        )
 
 
 def filterable(entry: StoredChunk) -> dict[str, Any]:
@@ -513,10 +371,6 @@ def is_large(rows: Rows, generation: Generation) -> bool:
     """Return whether Chroma is faster than the matrix."""
     matrix = generation.matrix
     return matrix is not None and len(rows) * matrix.dimension * 4 > MATRIX_BYTES
-
-
-def _similar(one: Vector, other: Vector) -> bool:
-    return one.shape == other.shape and (float(one @ other) >= SAME_VECTOR or not (one.any() or other.any()))
 
 
 _reopening = threading.RLock()
@@ -536,7 +390,7 @@ def _release_memory() -> None:
 
 
 def _in_memory() -> list[IndexFolder]:
-    return [index for index in list(_indexes) if index.path is None]
+    return [index for index in list(_indexes) if index.settings.path is None]
 
 
 def _reopen_in_child() -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.steps import report
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
+from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, probe_facts
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
-from langchain_hybridgraph.stores.embedded.folder.index_folder import FittedEmbedding, IndexFolder
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class ModelFitting:
         report("embedding", 0, chunks, "chunks")
         fitted = copy.copy(model).fit([text for place, (_, text) in enumerate(catalogue.texts()) if place % every == 0])
         old = index.generation
-        fresh = Generation(index.path, old.number + 1, None, fitted)
+        fresh = Generation(index.settings.path, old.number + 1, None, fitted)
         fresh.remove()
         index.shared.chroma.drop(fresh.number)
         if fresh.model_file is not None:
@@ -79,7 +80,7 @@ class ModelFitting:
                     chroma_applied=0,
                     fitted_row=int(facts["next_row"]),
                     fitted_texts=chunks,
-                    **probe_facts(index.name, fresh, row, text),
+                    **probe_facts(index.settings.name, fresh.matrix, row, text),
                 )
                 catalog_outbox.log_changes(connection, [])
             index.use_generation(fresh)
@@ -98,15 +99,3 @@ class ModelFitting:
             yield [entry.row or 0 for entry in page], unit(model.embed_documents(texts)), [*map(text_hash, texts)]
             done += len(page)
             report("embedding", done, chunks, "chunks")
-
-
-def probe_facts(name: str, generation: Generation, row: int, text: str) -> dict[str, Any]:
-    """Return the facts by which another model than ``name`` is recognised: a text and its vector."""
-    matrix = generation.matrix
-    assert matrix is not None, "rows with vectors belong to a matrix"
-    return {
-        "embedding": name,
-        "dimension": matrix.dimension,
-        "probe_text": text,
-        "probe_vector": matrix.take([row])[0].tobytes(),
-    }

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.records import Chunk, MemoryState, Scope
 from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.protocols import MemoryColumns
 from langchain_hybridgraph.testing import HashedWords
@@ -29,7 +30,7 @@ GIVEN = {
 
 
 def opened(path=None, tenant=None, **options):
-    store = EmbeddedStore(path, embedding=HashedWords(), name="words", tenant=tenant, **options)
+    store = EmbeddedStore(IndexSettings(path=path, embedding=HashedWords(), name="words", tenant=tenant, **options))
     store.clock = lambda: 1_000.0
     return store
 

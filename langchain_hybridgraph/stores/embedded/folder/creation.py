@@ -1,0 +1,104 @@
+"""Creates index folders and reads their facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, TenantError
+from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.migrations import is_older
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE, LOCK
+from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
+
+# Seconds to wait for another process that is creating the index in the same folder, or converting it.
+CREATION_PATIENCE = 10.0
+
+
+def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
+    """Return the facts of the index in this folder, {} when there is none yet.
+
+    An index made by an earlier version of the package is converted to the present format; with ``read_only``, or in a
+    folder that cannot be written to, FormatVersionError explains how to convert it. Raises NotAnIndexError for a folder
+    with other contents or a path that is not a folder, and StoreLockedError if another process writes to an index that
+    has to be converted.
+    """
+    if path is None or not path.exists():
+        return {}
+    if not path.is_dir():
+        raise NotAnIndexError(f"{path} is a file; an index is a folder")
+    if (path / CATALOGUE).exists():
+        if not read_only and is_older(path / CATALOGUE):
+            _bring_up_to_date(path)
+        catalogue = Catalogue(path / CATALOGUE)
+        try:
+            return catalogue.facts()
+        finally:
+            catalogue.close()
+    if (path / "chroma.sqlite3").exists():
+        raise NotAnIndexError(
+            f"{path} holds a Chroma collection, not an index: search it with "
+            f"HybridRetriever(Chroma(…, persist_directory={str(path)!r})), or name another folder for a new index"
+        )
+    if any(not entry.name.startswith((LOCK, CATALOGUE)) for entry in path.iterdir()):
+        raise NotAnIndexError(
+            f"{path} is not empty and holds no index ({CATALOGUE} is missing): name another folder for a new one"
+        )
+    return {}
+
+
+def _bring_up_to_date(path: Path) -> None:
+    try:
+        with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
+            Catalogue(path / CATALOGUE, create=True).close()
+    except ReadOnlyError:
+        return  # reading the catalogue then reports what to do
+
+
+def create_index(settings: IndexSettings) -> None:
+    """Create a new index in the folder of these settings.
+
+    If several processes try at once, one of them does; the others see the index when it is complete. Raises
+    NotAnIndexError for settings with ``read_only``, ReadOnlyError for a folder that cannot be written to.
+    """
+    path = settings.path
+    assert path is not None, "an index in memory has no folder"
+    if settings.read_only:
+        raise NotAnIndexError(
+            f"{path} holds no index, and a store opened with read_only=True cannot create one: "
+            "check the path, or open it without read_only"
+        )
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReadOnlyError(f"cannot create the folder {path}: {error.strerror}") from error
+    with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
+        if not read_facts(path):
+            for leftover in path.glob(f"{CATALOGUE}.new*"):
+                leftover.unlink()
+            unfinished = path / f"{CATALOGUE}.new"
+            create_catalogue(unfinished, settings).close()
+            unfinished.rename(path / CATALOGUE)
+
+
+def create_catalogue(path: Path | None, settings: IndexSettings) -> Catalogue:
+    """Create the catalogue of a new index in this file, or in memory for None."""
+    catalogue = Catalogue(path, create=True)
+    with catalogue.writing() as connection:
+        tenancy = "single" if settings.tenant is None else "multi"
+        catalog_outbox.set_facts(connection, tenancy=tenancy, language=settings.language)
+    return catalogue
+
+
+def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
+    """Raise TenantError unless the settings name a tenant for an index with tenants, and none for one without."""
+    if facts["tenancy"] == "multi" and settings.tenant is None:
+        raise TenantError(f"{settings.path} holds several tenants: open it with tenant=…")
+    if facts["tenancy"] == "single" and settings.tenant is not None:
+        raise TenantError(
+            f"{settings.path} was made without tenants, so it cannot be opened for tenant {settings.tenant!r}: leave "
+            "tenant= out, or make a new folder with a tenant from the start"
+        )

@@ -1,0 +1,59 @@
+"""Settings with which an index folder is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.stores.embedded.catalog.rows import check_name
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
+    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+
+# Seconds that a change waits for its turn to write.
+WRITE_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSettings:
+    """Settings of one open index.
+
+    ``path`` None keeps everything in memory. ``embedding`` makes the vectors, ``name`` identifies its model, and
+    ``load`` reads the model of a fitted embedding from its file. A ``tenant`` at creation makes a folder with tenants:
+    from then on every store opened on it names its tenant and sees only that tenant's data. ``language`` is that of the
+    keyword index of a new folder. A change that has waited ``write_timeout`` seconds for its turn to write raises
+    StoreLockedError. ``vector_server`` searches the vectors of a large index.
+
+    Raises ValueError for a tenant's name that cannot be stored, ConfigurationError for an invalid timeout.
+    """
+
+    path: Path | None
+    embedding: Embedding
+    name: str
+    load: Callable[[Path], Embedding] | None = None
+    tenant: str | None = None
+    language: str = "english"
+    read_only: bool = False
+    write_timeout: float = WRITE_TIMEOUT
+    vector_server: ChromaServer | None = None
+
+    def __post_init__(self) -> None:
+        if self.tenant is not None:
+            check_name(self.tenant, "tenant")
+        _check_timeout(self.write_timeout)
+        if self.path is not None:
+            # The folder itself: neither a change of the working directory nor of a link may lead to another one.
+            object.__setattr__(self, "path", Path(os.path.realpath(self.path)))
+
+
+def _check_timeout(seconds: Any) -> None:
+    if not isinstance(seconds, int | float) or not seconds >= 0:
+        raise ConfigurationError(
+            f"write_timeout must be a number of seconds, at least 0, got {quote_value(seconds)}: it is how long a "
+            "change waits while others write"
+        )
