@@ -119,7 +119,7 @@ class VectorStoreAdapter:
             self._given_ids = {content_key(to_document(chunk)): id for id, chunk in self._given.items()}
         return {content: id for content in contents if (id := self._given_ids.get(content)) is not None}
 
-    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+    def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
         """Return what the vector store has now of those among ``ids`` that it is known to have had; None: deleted."""
         stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
         if not stored:

@@ -14,11 +14,11 @@ from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.conversation.history import turns
 from langchain_hybridgraph.records import Chunk, Query, Scope, content_id
 from langchain_hybridgraph.stores.protocols import (
+    HasOriginals,
     HasParents,
     HasSessions,
     HasVectors,
     ReadsChunks,
-    Rechecks,
     implements,
 )
 
@@ -113,9 +113,9 @@ class WithMessages:
         stored = self.store.read(ids, scope, {id: chunk for id, chunk in known.items() if id not in messages})
         return {id: stored.get(id) or messages[id] for id in ids if id in stored or id in messages}
 
-    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.Rechecks`; empty if the store keeps no copies."""
-        return self.store.current(ids) if implements(self.store, Rechecks) else {}
+    def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """See :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`; empty if the store keeps no copies."""
+        return self.store.originals(ids) if implements(self.store, HasOriginals) else {}
 
     @property
     def has_parents(self) -> bool:

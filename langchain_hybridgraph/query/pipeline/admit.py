@@ -11,7 +11,7 @@ from langchain_hybridgraph.query.pipeline.gather import chunks_in
 from langchain_hybridgraph.query.pipeline.pruning import hits_needed
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit
-from langchain_hybridgraph.stores.protocols import Rechecks, implements
+from langchain_hybridgraph.stores.protocols import HasOriginals, implements
 from langchain_hybridgraph.uris import ENTITY, TITLE
 
 
@@ -63,9 +63,9 @@ def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapp
     Empty for a store that keeps no copies, and if the original store cannot be reached.
     """
     store = context.pipeline.store
-    if not ids or not implements(store, Rechecks):
+    if not ids or not implements(store, HasOriginals):
         return {}
-    call = Effect("lookup", partial(store.current, ids), lane=lane_of("lookup", store))
+    call = Effect("lookup", partial(store.originals, ids), lane=lane_of("lookup", store))
     originals: Mapping[str, Chunk | None] = yield from context.ask(call, {})
     return originals
 

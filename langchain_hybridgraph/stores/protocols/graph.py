@@ -1,0 +1,106 @@
+"""Protocols of graphs, whose nodes are chunks and entities."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Scope, Vector
+
+    Nodes = NDArray[np.int64]
+    Weights = NDArray[np.float64]
+
+
+class NeighborEdges(NamedTuple):
+    """Edges that leave some nodes, as arrays of equal length, one entry per edge.
+
+    ``origin`` is a position in the array of nodes passed in, ``node`` is where the edge leads, ``weight`` is in (0, 1].
+    ``via`` is the entity between two chunks that mention it, -1 for a direct edge. Two nodes joined by edges of several
+    relations have one entry, with the largest weight.
+    """
+
+    origin: Nodes
+    node: Nodes
+    weight: Weights
+    via: Nodes
+
+
+class Graph(Protocol):
+    """One state of a graph, as one call may see and traverse it.
+
+    The nodes are the chunks in the call's scope, and entities, which have no text. Edges outside the scope's time or
+    excluded by the call's ``EdgeFilter`` do not exist. Deleted and hidden chunks are neither reached nor passed
+    through.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of chunks, in scope or not: the total against which an entity is rare."""
+        ...
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether the graph has entities; without any, no name has to be looked up."""
+        ...
+
+    @property
+    def relations(self) -> Collection[str]:
+        """The relations of its edges, in scope or not: a traversal over any other relation leads nowhere."""
+        ...
+
+    def nodes(self, ids: Sequence[str]) -> Nodes:
+        """Return the node of each id, -1 for an id that is not in the graph or not in scope."""
+        ...
+
+    def ids(self, nodes: Nodes) -> list[str]:
+        """Return the id of each node, chunk or entity."""
+        ...
+
+    def restricted_to(self, nodes: Nodes) -> Graph:
+        """Return the same graph with ``neighbours`` restricted to hops that lead to these chunks."""
+        ...
+
+    def neighbours(self, nodes: Nodes) -> NeighborEdges:
+        """Return the chunks one hop away, by an edge or by a shared entity (weight: the product of both mentions)."""
+        ...
+
+    def links(self, nodes: Nodes) -> NeighborEdges:
+        """Return the edges as stored: to chunks and entities, and from entities to the chunks that mention them."""
+        ...
+
+    def degrees(self, nodes: Nodes) -> Nodes:
+        """Return the number of edges of each node, over all relations, in scope or not; common entities have many."""
+        ...
+
+    def is_chunk(self, nodes: Nodes) -> Mask:
+        """Return which of the nodes are chunks."""
+        ...
+
+    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
+        """Return the cosine of each chunk with a unit vector; NaN where it is unknown."""
+        ...
+
+    def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
+        """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity both share.
+
+        Edges keep their stored direction, whichever way they were traversed; None for a step without an edge.
+        """
+        ...
+
+
+@runtime_checkable
+class HasGraph(Protocol):
+    """A store whose chunks are connected by edges."""
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether the store has any edge now."""
+        ...
+
+    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
+        """Return the graph as a call with this scope may traverse it."""
+        ...

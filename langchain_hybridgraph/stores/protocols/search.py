@@ -1,0 +1,90 @@
+"""Protocols of stores that search chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from langchain_hybridgraph.stores.protocols.reading import ReadsChunks
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Query, SourceResult, Vector
+
+
+@runtime_checkable
+class SearchesVectors(Protocol):
+    """A store that searches chunks by vector."""
+
+    def vector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n chunks with the largest cosine in the query's scope, best first, ties by id.
+
+        The vector is the query's own, or else that of its text. ``SourceResult.vector`` is the unit vector that was
+        used, None if the store does not report it.
+        """
+        ...
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosine of each of these chunks; chunks whose cosine is unknown are left out."""
+        ...
+
+
+@runtime_checkable
+class AwaitsVectors(SearchesVectors, Protocol):
+    """A store whose vector search is a network call that an event loop can await."""
+
+    async def avector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the result of :meth:`SearchesVectors.vector_search` without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class SearchesKeywords(Protocol):
+    """A store that searches chunks by keywords."""
+
+    def keyword_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n chunks with the largest BM25 in the query's scope; best first, ties by id.
+
+        ``SourceResult.bound`` is the largest BM25 that any text could have.
+        """
+        ...
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return the BM25 of each of these chunks; chunks that share no word with the text are left out."""
+        ...
+
+
+@runtime_checkable
+class HasFastKeywords(Protocol):
+    """A store that knows whether its keyword search takes less time than starting a thread."""
+
+    @property
+    def has_fast_keyword_search(self) -> bool:
+        """Whether a keyword search takes well under a millisecond now."""
+        ...
+
+
+class HybridResult(NamedTuple):
+    """The results of a vector search and a keyword search that were made in one call."""
+
+    vector: SourceResult
+    keyword: SourceResult
+
+
+@runtime_checkable
+class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
+    """A store that makes both searches in one call, such as a server on which every call costs a round trip.
+
+    The BM25 scores of chunks that its keyword search did not return are not requested.
+    """
+
+    def hybrid_search(self, query: Query, n: int) -> HybridResult:
+        """Return the results of :meth:`vector_search` and :meth:`keyword_search`."""
+        ...
+
+    async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
+        """Return the result of :meth:`hybrid_search` without blocking the event loop."""
+        ...
+
+
+class SearchableStore(ReadsChunks, SearchesVectors, SearchesKeywords, Protocol):
+    """A store that a pipeline can search by vector and by keywords."""

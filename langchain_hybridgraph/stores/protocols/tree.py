@@ -1,0 +1,150 @@
+"""Protocols of trees of directories and documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Chunk, Mask, Scope, Vector
+    from langchain_hybridgraph.stores.protocols.graph import Nodes
+    from langchain_hybridgraph.stores.protocols.search import SearchableStore
+
+
+class Level(NamedTuple):
+    """The children of one directory, by uri; arrays and ``uris`` have one entry per node.
+
+    ``chunks`` holds the ids of all their chunks, the oldest first within each node; ``owners`` holds the position of
+    each chunk's node. The other fields have the meaning of the methods of :class:`Tree` with the same name.
+    """
+
+    nodes: Nodes
+    uris: Sequence[str]
+    chunks: Sequence[str]
+    owners: Nodes
+    is_directory: Mask
+    is_document: Mask
+    is_fully_visible: Mask
+
+
+class Tree(Protocol):
+    """The directories and documents in one state of a store, as one call may see them.
+
+    Nodes are numbers. A document may also be a directory. Nodes without anything in the call's scope do not exist.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of directories and documents."""
+        ...
+
+    def node(self, uri: str) -> int:
+        """Return the number of a directory or document, -1 for an unknown uri."""
+        ...
+
+    def uri(self, node: int) -> str:
+        """Return the uri of a node."""
+        ...
+
+    def parent(self, node: int) -> int:
+        """Return the directory that contains a node, -1 at the top."""
+        ...
+
+    def top(self) -> list[int]:
+        """Return the nodes outside any directory, by uri."""
+        ...
+
+    def children(self, node: int) -> list[int]:
+        """Return the children of a directory, by uri."""
+        ...
+
+    def level(self, nodes: Iterable[int]) -> Level:
+        """Return these nodes as if they were the children of one directory."""
+        ...
+
+    def child_level(self, node: int) -> Level:
+        """Return the children of a directory; below -1, the nodes outside any directory."""
+        ...
+
+    def is_directory(self, node: int) -> bool:
+        """Return whether the node has children."""
+        ...
+
+    def is_document(self, node: int) -> bool:
+        """Return whether the node has chunks of its own."""
+        ...
+
+    def is_fully_visible(self, node: int) -> bool:
+        """Return whether the call may see everything at and below the node."""
+        ...
+
+    def chunks(self, node: int) -> list[str]:
+        """Return the ids of a document's chunks, the oldest first; [] for a directory that is not a document."""
+        ...
+
+    def state(self, node: int) -> str:
+        """Return a text that differs whenever a chunk at or below the node was added, deleted or changed."""
+        ...
+
+    def context_type(self, node: int) -> str | None:
+        """Return the context type in the document's metadata."""
+        ...
+
+    def types(self) -> set[str]:
+        """Return all context types in the documents' metadata, those of deleted documents included."""
+        ...
+
+    def nodes(self, ids: Sequence[str]) -> list[int]:
+        """Return the node of each chunk, -1 for a chunk that the call may not see."""
+        ...
+
+    def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
+        """Return the n of these nodes whose own chunks are nearest to a unit vector."""
+        ...
+
+
+@runtime_checkable
+class HasTree(Protocol):
+    """A store whose chunks are organised in directories."""
+
+    def scoped_tree(self, scope: Scope) -> Tree:
+        """Return the tree as a call with this scope may see it."""
+        ...
+
+
+class CurrentSummaries(Protocol):
+    """The summaries of a store's directories in one of its states."""
+
+    @property
+    def store(self) -> SearchableStore:
+        """All summaries, as a store to search: each is a chunk whose id is the uri of its directory."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of summaries, up to date or not."""
+        ...
+
+    def is_current(self, uri: str) -> bool:
+        """Return whether the directory has a summary that is up to date."""
+        ...
+
+    def get(self, uris: Iterable[str]) -> dict[str, Chunk]:
+        """Return the up-to-date summaries of these directories, by uri."""
+        ...
+
+
+class Summaries(Protocol):
+    """The summaries of a store's directories."""
+
+    def current(self) -> CurrentSummaries | None:
+        """Return the summaries as they are now; None if no directory has been summarised."""
+        ...
+
+
+@runtime_checkable
+class HasSummaries(Protocol):
+    """A store that keeps summaries of its directories."""
+
+    @property
+    def summaries(self) -> Summaries:
+        """The summaries."""
+        ...
