@@ -24,8 +24,8 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "**default**": {},
-    "fixed weights": {"weights": "fixed"},
-    "BM25 alone": {"semantic_weight": 0.0, "keyword_weight": 1.0, "weights": "fixed"},
+    "fixed weights": {"fusion": {"type": "convex", "adaptive": False}},
+    "BM25 alone": {"semantic_weight": 0.0, "keyword_weight": 1.0, "fusion": {"type": "convex", "adaptive": False}},
 }
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Protocol
 
 from langchain_hybridgraph.text.accents import combining_marks
@@ -76,7 +76,7 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     """Return how likely each row is meant because it has a name, compound or rare word of the question, in (0, 1).
 
     Rows without any are left out. A form or word that n texts have, and that carries the share I of the question's
-    information (idf), gives each of these texts
+    information (idf; a word that also occurs outside the form counts in part), gives each of these texts
 
     - ``NAMED`` / n if it is the text's name, a compound or a rare word; ``NAMED`` if the question consists of nothing
     else;
@@ -87,6 +87,8 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     """
     information = postings.information(question)
     every = sum(information.values())
+    occurrences = Counter(postings.words(question))
+    times = Counter(form.lower() for form in _forms(question))
     by_word: dict[int, float] = defaultdict(float)
     by_form: dict[int, float] = defaultdict(float)
     for word, known in information.items():
@@ -94,12 +96,14 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
         is_rare = share > _EVERYTHING or RARE * len(rows) <= postings.texts
         for row in rows if is_rare else ():
             by_word[row] += HELD * share**2 / len(rows)
-    for form, is_compound in list(forms(question).items())[:MOST_FORMS]:
+    for form, is_compound in islice(forms(question).items(), MOST_FORMS):
         held, named = postings.written(form) if is_compound else (), postings.named(form)
         if not held and not named:
             continue
-        words = set(postings.words(form)).intersection(information)
-        share = sum(information[word] for word in words) / every if every else 1.0
+        words = Counter(word for word in postings.words(form) if word in information)
+        # "Are teaching hospitals better than non-teaching ones?" has "teaching" twice, and the compound has it once.
+        inside = {word: min(1.0, n * times[form] / occurrences[word]) for word, n in words.items()}
+        share = sum(information[word] * part for word, part in inside.items()) / every if every else 1.0
         likely = {row: HELD * share / len(held) for row in held}
         if not is_compound:
             held = min((rows for word in words if (rows := postings.holding(word))), key=len, default=())
@@ -119,7 +123,7 @@ def forms(text: str) -> dict[str, bool]:
     >>> forms("Ada's well-known bug is E-4711.")
     {'ada': False, 'well-known': True, 'bug': False, 'is': False, 'e-4711': True}
     """
-    return {form.lower(): _is_compound(form) for run in text.split() for form in _split(run)}
+    return {form.lower(): _is_compound(form) for form in _forms(text)}
 
 
 def compounds(text: str) -> list[str]:
@@ -159,6 +163,11 @@ class _Compounds(dict[str, tuple[str, ...]]):
 
 
 _COMPOUNDS = _Compounds()
+
+
+def _forms(text: str) -> Iterator[str]:
+    """Yield the forms of a text as often as they occur in it."""
+    return chain.from_iterable(map(_split, text.split()))
 
 
 def _split(run: str) -> Iterator[str]:

@@ -108,6 +108,13 @@ def test_a_compound_counts_by_its_share_of_the_question(make):
     assert 0 < among[0] < HELD / 2
 
 
+def test_a_word_outside_a_compound_does_not_count_for_it(make):
+    """Of two equally frequent words, one of them in the question twice, the compound carries two of three parts."""
+    index = make("non-teaching staff", *["trains are late"] * 3)
+    assert index.exact_matches("non-teaching, non-teaching")[0] == pytest.approx(HELD)
+    assert index.exact_matches("teaching or non-teaching")[0] == pytest.approx(HELD * 2 / 3)
+
+
 def test_scores_are_divided_among_texts(make):
     """A word in two texts of ten is worth half as much to each."""
     index = make("zebra one", *["cattle"] * 8, "zebra two")
