@@ -32,16 +32,16 @@ def tenants(context: typer.Context, *, index: Index = None, as_json: Json = Fals
     if context.invoked_subcommand is not None:
         context.obj = index
         return
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+    from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 
-    found = HybridGraphStore.tenants(_folder(index))
+    counts = list_tenants(_folder(index))
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 
-        print_json({"tenants": found})
+        print_json({"tenants": counts})
     else:
-        counted = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in found.items())
-        typer.echo("\n".join(counted) or "no tenants")
+        lines = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in counts.items())
+        typer.echo("\n".join(lines) or "no tenants")
 
 
 @tenants_app.command()
@@ -58,12 +58,12 @@ def drop(
 
     Other tenants are not changed. This cannot be undone.
     """
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+    from langchain_hybridgraph.stores.embedded.tenants import drop_tenant
 
     folder = _folder(index or context.obj)
     if not yes and not typer.confirm(f"Delete everything that {folder} keeps of {name!r}?", err=True):
         raise typer.Exit
-    dropped = HybridGraphStore.drop_tenant(folder, name)
+    dropped = drop_tenant(folder, name)
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 

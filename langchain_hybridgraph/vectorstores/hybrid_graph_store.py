@@ -13,7 +13,6 @@ from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, reso
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.contradictions import NEAREST
-from langchain_hybridgraph.stores.embedded import tenants
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT, IndexSettings
@@ -162,37 +161,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         if isinstance(settings.store_embedding, Mapping):
             arguments["embedding"] = _configured(settings.store_embedding, settings)
         return cls(**arguments)
-
-    # -- the tenants of a folder ------------------------------------------------------------------------------
-
-    @staticmethod
-    def tenants(path: str | Path) -> dict[str, int]:
-        """Number of chunks of each tenant of a folder, by name.
-
-        This is for the administrator of the folder: a store that is opened for a tenant sees no other. Raises
-        NotAnIndexError for a path without an index, TenantError for an index that was made without tenants.
-
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     HybridGraphStore.from_texts(["Ada likes tea."], path=f"{folder}/index", tenant="ada").close()
-        ...     HybridGraphStore.from_texts(["Bo plays chess."], path=f"{folder}/index", tenant="bo").close()
-        ...     dropped = HybridGraphStore.drop_tenant(f"{folder}/index", "ada")
-        ...     dropped["chunks"], HybridGraphStore.tenants(f"{folder}/index")
-        (1, {'bo': 1})
-        """
-        return tenants.tenants(Path(path))
-
-    @staticmethod
-    def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
-        """Delete everything that a folder keeps of a tenant; return how much of each kind that was.
-
-        Chunks, parents, edges, entities, sessions, summaries, what was learned, credibility, the mode, vectors and
-        words go, and are overwritten on disk; other tenants stay as they are. The model of an LSA index keeps words
-        that it has learned from the tenant until it is fitted again (:meth:`refit`). A store that is open for the
-        tenant finds nothing from then on. Raises what :meth:`tenants` does, TenantError for a tenant that is not
-        there, and StoreLockedError after waiting 30 seconds for the turn to write.
-        """
-        return tenants.drop_tenant(Path(path), tenant)
 
 
 def _chosen(given: Embeddings | str | None, made_with: str | None, path: Path | None) -> Embeddings | str:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 
 
 def hybridgraph(*arguments, **options):
@@ -36,7 +37,7 @@ def test_a_tenant_is_dropped(index):
     """With --yes nothing is asked, and the answer counts what went."""
     done = hybridgraph("tenants", "drop", "ada", "--index", index, "--yes", "--json")
     assert json.loads(done.stdout)["dropped"]["chunks"] == 2
-    assert HybridGraphStore.tenants(index) == {"bo": 1}
+    assert list_tenants(index) == {"bo": 1}
 
 
 def test_the_index_may_be_named_before_the_verb(index):
@@ -57,9 +58,9 @@ def test_dropping_asks_first(index):
     """Without --yes nothing goes until it is confirmed, and nothing where nobody can answer."""
     assert hybridgraph("tenants", "drop", "ada", "--index", index, input="n\n").exit_code == 0
     assert hybridgraph("tenants", "drop", "ada", "--index", index, input="").exit_code != 0
-    assert HybridGraphStore.tenants(index) == {"ada": 2, "bo": 1}
+    assert list_tenants(index) == {"ada": 2, "bo": 1}
     assert hybridgraph("tenants", "drop", "ada", "--index", index, input="y\n").exit_code == 0
-    assert HybridGraphStore.tenants(index) == {"bo": 1}
+    assert list_tenants(index) == {"bo": 1}
 
 
 @pytest.mark.parametrize(

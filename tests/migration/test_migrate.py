@@ -20,6 +20,7 @@ from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import migrate, migration
 from langchain_hybridgraph.records import Chunk, Edge, Scope
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
 
 MODEL = DeterministicFakeEmbedding(size=16)
@@ -107,7 +108,7 @@ def test_tenants_stay_apart(tmp_path):
     for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):
         filled(tmp_path / "index", tenant, word, chunks=8)
     assert migrate(tmp_path / "index", tmp_path / "copy").problems == ()
-    assert HybridGraphStore.tenants(tmp_path / "copy") == HybridGraphStore.tenants(tmp_path / "index")
+    assert list_tenants(tmp_path / "copy") == list_tenants(tmp_path / "index")
     for tenant in ("ada", "bo"):
         assert everything(tmp_path / "copy", tenant) == everything(tmp_path / "index", tenant)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,49 +23,64 @@ from langchain_hybridgraph.stores.embedded.summaries import FOLDER
 from langchain_hybridgraph.stores.embedded.writer import Writer
 
 
-def tenants(path: Path) -> dict[str, int]:
-    """Return the number of chunks of each tenant, by name.
+def list_tenants(path: str | Path) -> dict[str, int]:
+    """Return the number of chunks of each tenant of a folder, by name.
 
-    A tenant without chunks that still has a mode or a source's credibility has 0. Raises NotAnIndexError for a path
-    without an index, TenantError for an index that was made without tenants.
+    This is for the administrator of the folder: a store is opened for one tenant and sees no other. A tenant without
+    chunks that still has a search mode or a source's credibility has 0. Raises NotAnIndexError for a path without an
+    index, TenantError for an index that was made without tenants.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> with TemporaryDirectory() as folder:
+    ...     HybridGraphStore.from_texts(["Ada likes tea."], path=f"{folder}/index", tenant="ada").close()
+    ...     HybridGraphStore.from_texts(["Bo plays chess."], path=f"{folder}/index", tenant="bo").close()
+    ...     deleted = drop_tenant(f"{folder}/index", "ada")
+    ...     deleted["chunks"], list_tenants(f"{folder}/index")
+    (1, {'bo': 1})
     """
-    _facts(path)
+    path = Path(path)
+    _check_tenancy(path)
     with closing(Catalogue(path / CATALOGUE)) as catalogue:
         return catalogue.tenants()
 
 
-def drop_tenant(path: Path, tenant: str) -> dict[str, int]:
-    """Delete everything that the folder holds of a tenant; return the number deleted, by kind.
+def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
+    """Delete everything that a folder holds of a tenant, and overwrite it on disk; return the number deleted, by kind.
 
-    Summaries go first, then chunks, parents, edges, entities, sessions, learned values, credibility and mode in one
-    transaction, then vectors and words. After a crash in between, the next call deletes the rest. Raises the errors of
-    :func:`tenants`, and TenantError for an unknown tenant.
+    Other tenants are not changed. A store that is open for the tenant finds nothing from then on. The model of an LSA
+    index keeps words that it has learned from the tenant until it is fitted again (``store.admin.refit()``).
+
+    Summaries are deleted first, then chunks, parents, edges, entities, sessions, learned values, credibility and search
+    mode in one transaction, then vectors and words. After a crash in between, the next call deletes the rest. Raises
+    the errors of :func:`list_tenants`, TenantError for an unknown tenant, and StoreLockedError after waiting 30 seconds
+    for the turn to write.
     """
-    known = tenants(path)
-    if tenant not in known:
-        near = get_close_matches(str(tenant)[:100], known, 1)
+    path = Path(path)
+    names = list_tenants(path)
+    if tenant not in names:
+        near = get_close_matches(str(tenant)[:100], names, 1)
         raise TenantError(
             f"{path} holds nothing of a tenant {str(tenant)[:100]!r}"
-            + (f": did you mean {near[0]!r}?" if near else "; tenants() lists its tenants")
+            + (f": did you mean {near[0]!r}?" if near else "; list_tenants() lists its tenants")
         )
     layers = 0
     for folder in sorted(path.glob(f"{FOLDER}-*")):
         if (folder / CATALOGUE).exists():
-            layers = _emptied(folder, tenant)["chunks"]  # of several generations only the last one is shown
-    return {**_emptied(path, tenant), "layers": layers}
+            layers = _delete(folder, tenant)["chunks"]  # of several generations only the last one is shown
+    return {**_delete(path, tenant), "layers": layers}
 
 
-def _facts(path: Path) -> Mapping[str, Any]:
+def _check_tenancy(path: Path) -> None:
     facts = read_facts(path)
     if not facts:
         raise NotAnIndexError(f"{path} holds no index")
     if facts["tenancy"] != "multi":
         raise TenantError(f"{path} was made without tenants, so there are none to list or drop")
-    return facts
 
 
-def _emptied(path: Path, tenant: str) -> dict[str, int]:
-    """Delete all data of the tenant; return the number deleted, by kind."""
+def _delete(path: Path, tenant: str) -> dict[str, int]:
+    """Delete all data of the tenant in one index; return the number deleted, by kind."""
     name = str(read_facts(path).get("embedding", ""))
     index = open_index(IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant))
     sync = EngineSync(index)

@@ -11,6 +11,7 @@ from langchain_hybridgraph.errors import NotAnIndexError, TenantError
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.records import Chunk, Edge, Scope
+from langchain_hybridgraph.stores.embedded.tenants import drop_tenant, list_tenants
 
 SECRET = "xylophonist"
 MODEL = DeterministicFakeEmbedding(size=16)
@@ -76,17 +77,17 @@ def everything(path):
 
 def test_tenants_are_listed_with_their_chunks(folder):
     """By name, each with the number of its chunks."""
-    assert HybridGraphStore.tenants(folder) == {"ada": 7, "bo": 7}
+    assert list_tenants(folder) == {"ada": 7, "bo": 7}
 
 
 def test_a_tenant_without_chunks_is_listed_too(folder):
     """A mode or a source's credibility counts as data of a tenant."""
     with opened(folder, "cy") as store:
         store.memory.set_mode("procedural")
-    assert HybridGraphStore.tenants(folder)["cy"] == 0
+    assert list_tenants(folder)["cy"] == 0
 
 
-@pytest.mark.parametrize("call", [HybridGraphStore.tenants, lambda path: HybridGraphStore.drop_tenant(path, "ada")])
+@pytest.mark.parametrize("call", [list_tenants, lambda path: drop_tenant(path, "ada")])
 def test_a_folder_without_tenants_refuses(tmp_path, call):
     """A folder without tenants has none to list or drop; a path without an index is an error."""
     HybridGraphStore.from_texts(["one"], MODEL, path=tmp_path / "single").close()
@@ -101,16 +102,16 @@ def test_dropping_returns_counts(folder):
     """The counts are those of the tenant's own statistics."""
     with opened(folder, "ada", read_only=True) as store:
         before = store.admin.stats()
-    dropped = HybridGraphStore.drop_tenant(folder, "ada")
+    dropped = drop_tenant(folder, "ada")
     assert dropped == {name: before[name] for name in ("chunks", "parents", "edges", "entities", "sessions", "layers")}
     assert dropped["layers"] > 0
-    assert HybridGraphStore.tenants(folder) == {"bo": 7}
+    assert list_tenants(folder) == {"bo": 7}
 
 
 def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
     """Every table has the rows that it would have without the tenant, and no file has a word of it."""
     assert SECRET.encode() in everything(folder)
-    HybridGraphStore.drop_tenant(folder, "ada")
+    drop_tenant(folder, "ada")
     for table in ("nodes", "learned", "past_validity", "past_trust", "credibility", "edges"):
         assert rows(folder, table) == rows(alone, table), table
     assert rows(folder / "layers-0", "nodes") == rows(alone / "layers-0", "nodes")
@@ -129,7 +130,7 @@ def test_no_vector_of_a_dropped_tenant_is_left(folder):
         [there] = store.similarity_search_with_score_by_vector(own, 1)
         assert there[1] == pytest.approx(1.0, abs=1e-5)
         [row] = store._index.rows.rows([f"{SECRET}-1"])
-    HybridGraphStore.drop_tenant(folder, "ada")
+    drop_tenant(folder, "ada")
     with opened(folder, "bo", read_only=True) as store:
         assert not store._index.generation.matrix.take([row]).any()
 
@@ -153,7 +154,7 @@ def test_other_tenants_stay_as_they_are(folder):
             )
 
     before = seen()
-    HybridGraphStore.drop_tenant(folder, "ada")
+    drop_tenant(folder, "ada")
     assert seen() == before
 
 
@@ -161,7 +162,7 @@ def test_an_open_store_of_the_tenant_sees_that_it_is_gone(folder):
     """A reader of another tenant continues; one of the dropped tenant finds nothing."""
     with opened(folder, "ada", read_only=True) as ada, opened(folder, "bo", read_only=True) as bo:
         assert ada.similarity_search("piece 2", k=3)
-        HybridGraphStore.drop_tenant(folder, "ada")
+        drop_tenant(folder, "ada")
         assert ada.similarity_search("piece 2", k=3) == []
         assert ada.edges([f"{SECRET}-0"]) == []
         assert len(bo.similarity_search("piece 2", k=3)) == 3
@@ -172,7 +173,7 @@ def test_a_store_goes_on_writing_meanwhile(folder):
     with opened(folder, "bo") as bo, opened(folder, "ada") as ada:
         bo.add_texts(["Before."], ids=["before"])
         ada.add_texts(["Of no use any more."])
-        HybridGraphStore.drop_tenant(folder, "ada")
+        drop_tenant(folder, "ada")
         bo.add_texts(["After."], ids=["after"])
         assert {"before", "after"} <= {found.id for found in bo.similarity_search("Before. After.", k=20)}
         assert ada.similarity_search("piece 2", k=3) == []
@@ -182,15 +183,15 @@ def test_a_store_goes_on_writing_meanwhile(folder):
 def test_an_unknown_tenant_is_an_error(folder):
     """Nothing is dropped for a misspelt name, and the error suggests the nearest name."""
     with pytest.raises(TenantError, match="did you mean 'ada'"):
-        HybridGraphStore.drop_tenant(folder, "adda")
-    assert HybridGraphStore.tenants(folder) == {"ada": 7, "bo": 7}
+        drop_tenant(folder, "adda")
+    assert list_tenants(folder) == {"ada": 7, "bo": 7}
 
 
 def test_a_folder_of_which_all_tenants_were_dropped_takes_new_ones(folder):
     """It stays a folder for tenants, made with the same embedding."""
     for tenant in ("ada", "bo"):
-        HybridGraphStore.drop_tenant(folder, tenant)
-    assert HybridGraphStore.tenants(folder) == {}
+        drop_tenant(folder, tenant)
+    assert list_tenants(folder) == {}
     with opened(folder, "ada") as store:
         store.add_texts(["A new beginning."], ids=["new"])
         assert [found.id for found in store.similarity_search("beginning")] == ["new"]
@@ -201,7 +202,7 @@ def test_the_embedding_is_still_recognised(folder):
     """The probe text for recognising another model was the dropped tenant's; the next write chooses another."""
     from langchain_hybridgraph.errors import EmbeddingMismatchError
 
-    HybridGraphStore.drop_tenant(folder, "ada")
+    drop_tenant(folder, "ada")
     with opened(folder, "bo") as store:
         store.add_texts(["A later text."])
     with pytest.raises(EmbeddingMismatchError):
@@ -215,7 +216,7 @@ def test_a_model_of_the_texts_needs_nobody_to_load_it(tmp_path):
             store.add_texts([f"The {word} plays piece {n}." for n in range(4)])
     with HybridGraphStore(tmp_path, tenant="bo", read_only=True) as store:
         before = store.similarity_search_with_score("drummer")
-    HybridGraphStore.drop_tenant(tmp_path, "ada")
+    drop_tenant(tmp_path, "ada")
     with HybridGraphStore(tmp_path, tenant="bo") as store:
         assert store.similarity_search_with_score("drummer") == before
         assert store.admin.check().problems == ()
@@ -225,7 +226,7 @@ def test_an_ingested_tenant_can_be_ingested_again(folder):
     """A dropped tenant's documents are new again."""
     from langchain_core.documents import Document
 
-    HybridGraphStore.drop_tenant(folder, "ada")
+    drop_tenant(folder, "ada")
     with opened(folder, "ada") as store:
         report = ingest([Document("The harp has strings.", metadata={"source": "harp.md"})], store)
         assert report.added == 1
