@@ -120,8 +120,11 @@ class MilvusIndex:
         return self.of_tenant(*listed)
 
     def with_keys(self, keys: Iterable[str]) -> str:
-        """Return the expression for rows of the tenant with these keys."""
-        return self.of_tenant(f"key in {texts(keys)}")
+        """Return the expression for rows with these keys, which no two tenants share; milvus-lite looks them up.
+
+        Of any longer expression milvus-lite evaluates all rows.
+        """
+        return f"key in {texts(keys)}"
 
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError for a scope of another tenant."""

@@ -88,25 +88,26 @@ def key_of(tenant: str, *names: str) -> str:
 # -- chunks --------------------------------------------------------------------------------------------------
 
 
-def chunk_row(row: ChunkRow, added_at: int) -> dict[str, Any]:
-    """Return a chunk or a parent without its vector and words, as Milvus stores it.
-
-    Raises ValueError for a text or metadata that Milvus cannot hold.
-    """
-    metadata = json.loads(row.metadata)
-    marked = marks_of({"document_id": row.document, **metadata}, _look_ups(row))
+def check_row(row: ChunkRow) -> None:
+    """Raise ValueError for a text or metadata that Milvus cannot hold."""
     _check_size(row.text, "the text", row.id, "cut it into smaller chunks")
     _check_size(row.metadata, "the metadata", row.id, "move large values into the text, or leave them out")
+
+
+def chunk_row(row: ChunkRow, added_at: int) -> dict[str, Any]:
+    """Return a chunk or a parent without its vector and words, as Milvus stores it."""
+    marked = marks_of({"document_id": row.document, **json.loads(row.metadata)}, _look_ups(row))
     return {
         "key": key_of(row.tenant, row.id),
         "tenant": row.tenant,
         "id": row.id,
         "text": LongText(row.text),
-        "metadata": {"$json": row.metadata} if _UNUSUAL.search(row.metadata) else metadata,
+        # JSON as text: pymilvus copies a dict before it writes it.
+        "metadata": json.dumps({"$json": row.metadata}) if _UNUSUAL.search(row.metadata) else row.metadata,
         "document": row.document,
         "parent": row.parent or "",
         "marks": marked.marks,
-        "numbers": marked.numbers,
+        "numbers": json.dumps(marked.numbers),
         "valid_from": -ALWAYS if row.given.valid_from is None else row.given.valid_from,
         "valid_until": ALWAYS if row.given.valid_until is None else row.given.valid_until,
         "added_at": added_at,
@@ -156,7 +157,10 @@ def words_of(analyzer: Analyzer, text: str) -> str:
 
     Of a text with more words than a field holds, the first count.
     """
-    words = " ".join(map(_spelled, analyzer.all_words(text)))
+    listed = analyzer.all_words(text)
+    words = " ".join(listed)
+    if not words.isascii():
+        words = " ".join(map(_spelled, listed))
     return words if len(words) <= MOST_BYTES else words[:MOST_BYTES].rpartition(" ")[0]
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from langchain_hybridgraph.chunk_metadata import reference
 from langchain_hybridgraph.forking import ForkSafeLock
@@ -21,14 +20,17 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, c
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
-from langchain_hybridgraph.stores.milvus.rows import LongText, chunk_row, edge_row, heaviest, words_of
+from langchain_hybridgraph.stores.milvus.rows import LongText, check_row, chunk_row, edge_row, heaviest, words_of
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk, Edge
+    from concurrent.futures import Future
+
+    from langchain_hybridgraph.records import Chunk, Edge, Vector
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
 
-# Rows and bytes of one write: a gRPC message holds 64 MB, and many servers accept less.
-MOST_ROWS = 1_000
+# Rows and bytes of one write: a gRPC message holds 64 MB, and many servers accept less. An upsert of 1,000 chunks is
+# several writes, so that one is prepared while the server takes in another.
+MOST_ROWS = 250
 MOST_BATCH_BYTES = 16_000_000
 HASHES = ("id", "content_hash", "text_hash")
 # milvus-lite does not support writes at the same time; a server does.
@@ -50,25 +52,27 @@ class Writer:
     ) -> dict[str, int]:
         """Write a batch; return the counts of ``stores.protocols.AcceptsChunks``."""
         index = self._index
-        given = {} if vectors is None else dict(zip((chunk.id for chunk in chunks), vectors, strict=True))
+        given = self._given_vectors(chunks, vectors)
         edges = checked_edges(edges)
         rows = catalogue_rows(chunks, parents, index.tenant_name)
-        added_at = time.time_ns()
-        every = {row.id: (row, chunk_row(row, added_at + place)) for place, row in enumerate(rows)}
+        for row in rows:
+            check_row(row)
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
         for collection, is_chunk in ((index.names.parents, False), (index.names.chunks, True)):
-            of_kind = {id: pair for id, pair in every.items() if (pair[0].kind == CHUNK) is is_chunk}
+            of_kind = {row.id: row for row in rows if (row.kind == CHUNK) is is_chunk}
             held = self._hashes(collection, list(of_kind))
-            changed = {
-                id: pair for id, pair in of_kind.items() if id not in held or held[id][0] != pair[1]["content_hash"]
-            }
-            counts["added"] += sum(id not in held for id in changed)
-            counts["updated"] += sum(id in held for id in changed)
+            changed = [row for id, row in of_kind.items() if id not in held or held[id][0] != row.content_hash.hex()]
+            counts["added"] += sum(row.id not in held for row in changed)
+            counts["updated"] += sum(row.id in held for row in changed)
             counts["unchanged"] += len(of_kind) - len(changed)
+            units: dict[str, Vector] = {}
             if is_chunk:
-                same = [id for id, (row, _) in changed.items() if id in held and held[id][1] == row.text_hash.hex()]
-                counts["embedded"] += self._add_vectors(list(changed.values()), self._vectors(same) | given)
-            self._write(collection, [row if is_chunk else row | {"unused": [0.0, 1.0]} for _, row in changed.values()])
+                same = [row.id for row in changed if row.id in held and held[row.id][1] == row.text_hash.hex()]
+                units = self._stored_vectors(same) | given
+                missing = [row for row in changed if row.id not in units]
+                units |= self._embedded(missing)
+                counts["embedded"] += len(missing)
+            self._write_rows(collection, changed, units)
         self._add_edges(edges)
         return counts
 
@@ -122,27 +126,48 @@ class Writer:
                 held[row["id"]] = row["content_hash"], row["text_hash"]
         return held
 
-    def _vectors(self, ids: Sequence[str]) -> dict[str, Sequence[float]]:
-        """Return the vectors that are stored."""
-        rows = self._index.rows(self._index.names.chunks, ids, with_vectors=True)
-        return {id: row.vector.tolist() for id, row in rows.items() if row.vector is not None}
+    def _given_vectors(
+        self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None
+    ) -> dict[str, Vector]:
+        """Return the vectors that the caller gave, with length 1."""
+        if vectors is None or not chunks:
+            return {}
+        for vector in vectors:
+            self._index.check_width(len(vector))
+        return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
 
-    def _add_vectors(
-        self, changed: Sequence[tuple[ChunkRow, dict[str, Any]]], given: Mapping[str, Sequence[float]]
-    ) -> int:
-        """Add vectors and words to rows; return the number of texts that were embedded."""
-        index = self._index
-        missing = [row for row, _ in changed if row.id not in given]
-        vectors: dict[str, Any] = {}
-        if missing:
-            made = unit(index.embedding.embed_documents([row.text for row in missing]))
-            vectors = dict(zip((row.id for row in missing), made, strict=True))
-        vectors |= {row.id: unit(given[row.id]) for row, _ in changed if row.id in given}
-        for row, stored in changed:
-            vector = np.asarray(vectors[row.id], np.float32)
-            index.check_width(vector.shape[-1])
-            stored |= {"vector": vector, "words": LongText(words_of(index.analyzer, row.text))}
-        return len(missing)
+    def _stored_vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        rows = self._index.rows(self._index.names.chunks, ids, with_vectors=True)
+        return {id: row.vector for id, row in rows.items() if row.vector is not None}
+
+    def _embedded(self, rows: Sequence[ChunkRow]) -> dict[str, Vector]:
+        """Return the vectors of texts, made in one call of the embedding."""
+        if not rows:
+            return {}
+        vectors = unit(self._index.embedding.embed_documents([row.text for row in rows]))
+        self._index.check_width(vectors.shape[-1])
+        return dict(zip((row.id for row in rows), vectors, strict=True))
+
+    def _write_rows(self, collection: str, rows: Sequence[ChunkRow], vectors: Mapping[str, Vector]) -> None:
+        """Write chunks, or parents, which have no vectors; prepare each batch while the one before it is written."""
+        written: Future[None] | None = None
+        added_at = time.time_ns()
+        with ThreadPoolExecutor(1) as writer:
+            for start in range(0, len(rows), MOST_ROWS):
+                part = rows[start : start + MOST_ROWS]
+                prepared = [self._prepared(row, added_at + start + n, vectors) for n, row in enumerate(part)]
+                if written is not None:
+                    written.result()
+                written = writer.submit(self._write, collection, prepared)
+            if written is not None:
+                written.result()
+
+    def _prepared(self, row: ChunkRow, added_at: int, vectors: Mapping[str, Vector]) -> dict[str, Any]:
+        stored = chunk_row(row, added_at)
+        if row.kind != CHUNK:
+            return stored | {"unused": [0.0, 1.0]}
+        words = LongText(words_of(self._index.analyzer, row.text))
+        return stored | {"vector": vectors[row.id].tolist(), "words": words}
 
     def _add_edges(self, edges: Sequence[Edge]) -> None:
         """Write edges; a stored edge of the same source, target and relation stays where it is heavier."""
