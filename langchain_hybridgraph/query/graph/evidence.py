@@ -115,7 +115,9 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
         """Return the strongest evidence of each kind; shared entities come first, by their rarity alone."""
-        nodes = graph.nodes(sources)
+        # The names of the question are looked up with the sources: a store on a server reads all of them in one call.
+        names = [kind + name for name in self.question.names for kind in (TITLE, ENTITY)]
+        nodes = graph.nodes([*sources, *names])[: len(sources)]
         there = np.flatnonzero(nodes >= 0)
         links = graph.links(nodes[there])
         links = links._replace(origin=there[links.origin])

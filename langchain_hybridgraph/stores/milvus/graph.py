@@ -2,7 +2,8 @@
 
 All edges of the nodes of one hop are read in one call. Those of the nodes one hop further follow at once, since nearly
 every traversal goes on to them, and then one call reads all chunks that were reached. So a traversal of two hops takes
-three calls, however many nodes it visits.
+three calls, and so does one to the chunks that share an entity with the first ones. Each further hop over entities
+takes three more, unless the graph is so small that the first call reads all of it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from langchain_hybridgraph.records import MENTIONS
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.filters import text, texts
-from langchain_hybridgraph.stores.milvus.index import MOST_RESULTS, in_parts
+from langchain_hybridgraph.stores.milvus.index import MOST_KEYS, MOST_RESULTS, in_parts
 from langchain_hybridgraph.stores.milvus.rows import stored_edge
 from langchain_hybridgraph.uris import ENTITY, TITLE
 
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Graph, NeighborEdges, Nodes, Weights
 
 EDGE_FIELDS = ("source", "target", "relation", "weight", "description", "valid_from", "valid_until")
-# Up to this number of chunks two hops away are read together with those one hop away.
-MOST_AHEAD = 500
+# Up to this number of chunks two hops away are read together with those one hop away: by a traversal that goes from
+# chunk to chunk, and by one that asks for links and may need only the chunks one hop away.
+MOST_AHEAD = MOST_KEYS
+MOST_AHEAD_OF_LINKS = 500
+# A tenant's graph of up to this number of edges, some 400 kB, is read in one call.
+MOST_AT_ONCE = 2_000
 
 
 class FetchedGraph:
@@ -42,25 +47,24 @@ class FetchedGraph:
         self._index, self._scope, self._edge_filter = index, scope, edge_filter
         self._memory = InMemoryGraph(visible=self._visible, cosines=self._cosines)
         self._read: set[str] = set()  # ids whose edges have been read
+        self._is_complete = False  # whether all edges have been read
+        self._surrounded: set[str] = set()  # ids around which the chunks have been read
         self._rows: dict[str, StoredRow | None] = {}
         self._ends: Nodes | None = None
 
     def __len__(self) -> int:
-        return self._index.chunk_count()
+        return self._index.count_of(self._index.names.chunks)
 
     @property
     def has_entities(self) -> bool:
         """Whether any chunk mentions an entity."""
-        return self._index.has_rows(self._index.names.edges, f"relation == {text(MENTIONS)}")
+        return self._has_relation(MENTIONS)
 
     @property
     def relations(self) -> Collection[str]:
         """The relations of the edges that were read, and those of the filter that any edge has."""
-        known = set(self._view().relations)
-        wanted = (self._edge_filter.relations or frozenset()) - known
-        return known | {
-            name for name in wanted if self._index.has_rows(self._index.names.edges, f"relation == {text(name)}")
-        }
+        wanted = filter(self._has_relation, self._edge_filter.relations or ())
+        return {*self._view().relations, *wanted}
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """See :class:`~langchain_hybridgraph.stores.protocols.Graph`, also for the methods below."""
@@ -79,15 +83,18 @@ class FetchedGraph:
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
         """Return the chunks one hop away."""
-        return self._after_fetching(nodes).neighbours(nodes)
+        self._fetch_around(nodes, MOST_AHEAD)
+        return self._view().neighbours(nodes)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
         """Return the edges as stored."""
-        return self._after_fetching(nodes).links(nodes)
+        self._fetch_around(nodes, MOST_AHEAD_OF_LINKS)
+        return self._view().links(nodes)
 
     def degrees(self, nodes: Nodes) -> Nodes:
         """Return the number of edges of each node."""
-        return self._after_fetching(nodes).degrees(nodes)
+        self._fetch(self._view().ids(nodes))
+        return self._view().degrees(nodes)
 
     def is_chunk(self, nodes: Nodes) -> Mask:
         """Return which of the nodes are chunks."""
@@ -99,7 +106,7 @@ class FetchedGraph:
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return the edge or the two mentions behind each step."""
-        self._fetch([id for step in steps for id in step])
+        self._fetch([origin for origin, _ in steps])
         return self._view().edges(steps)
 
     # -- reading ----------------------------------------------------------------------------------------------
@@ -113,19 +120,37 @@ class FetchedGraph:
         view = self._memory.scoped_graph(self._scope, self._edge_filter)
         return view if self._ends is None else view.restricted_to(self._ends)
 
-    def _after_fetching(self, nodes: Nodes) -> Graph:
-        self._fetch(self._view().ids(nodes))
-        return self._view()
+    def _has_relation(self, name: str) -> bool:
+        if self._is_complete or name in self._view().relations:
+            return name in self._view().relations
+        return self._index.has_rows(self._index.names.edges, f"relation == {text(name)}")
+
+    def _fetch_around(self, nodes: Nodes, most_ahead: int) -> None:
+        """Read the edges of nodes and of their neighbours, and the chunks at the ends of these edges."""
+        begins = self._view().ids(nodes)
+        self._fetch(begins)
+        if missing := set(begins) - self._surrounded:
+            self._fetch_rows(missing, most_ahead)
+            self._surrounded |= missing
 
     def _fetch(self, ids: Iterable[str]) -> None:
-        """Read the edges of nodes and of their neighbours, and the chunks at the ends of these edges."""
+        """Read the edges of nodes, and those of the neighbours of chunks: an entity's chunks come with its edges."""
         missing = {id for id in ids if id and id not in self._read}
-        if not missing:
+        if missing and not self._read and not self._is_complete:
+            self._fetch_small_graph()
+        if not missing or self._is_complete:
             return
         ends = self._fetch_edges(missing)
-        titles = {TITLE + id.removeprefix(ENTITY) for id in ends if id.startswith(ENTITY)}
-        self._fetch_edges((ends | titles) - self._read)
-        self._fetch_rows(missing)
+        if any(map(_is_chunk_id, missing)):
+            titles = {TITLE + id.removeprefix(ENTITY) for id in ends if id.startswith(ENTITY)}
+            self._fetch_edges((ends | titles) - self._read)
+
+    def _fetch_small_graph(self) -> None:
+        index = self._index
+        if index.count_of(index.names.edges) <= MOST_AT_ONCE:
+            rows = index.read(index.names.edges, index.of_tenant(), EDGE_FIELDS, MOST_AT_ONCE + 1)
+            self._memory.add(map(stored_edge, rows))
+            self._is_complete = len(rows) <= MOST_AT_ONCE  # the count may be a minute old
 
     def _fetch_edges(self, ids: set[str]) -> set[str]:
         """Read all edges of these nodes; return the nodes at their other ends."""
@@ -139,17 +164,17 @@ class FetchedGraph:
         self._read |= ids
         return ends - self._read
 
-    def _fetch_rows(self, begins: set[str]) -> None:
-        """Read the chunks within two hops; only those within one hop if there are many."""
+    def _fetch_rows(self, begins: set[str], most_ahead: int) -> None:
+        """Read the chunks within two hops; only those within one hop if there are more."""
         view = self._view(is_checked=False)
         nodes = view.nodes(sorted(begins))
         near = _with_ends(nodes[nodes >= 0], view)
         far = _with_ends(near[view.is_chunk(near)], view)
-        ids = view.ids(far if len(far) <= MOST_AHEAD else near)
+        ids = view.ids(far if len(far) <= most_ahead else near)
         self._read_rows([*begins, *ids])
 
     def _read_rows(self, ids: Iterable[str]) -> None:
-        missing = [id for id in dict.fromkeys(ids) if id not in self._rows and not id.startswith((ENTITY, TITLE))]
+        missing = [id for id in dict.fromkeys(ids) if id not in self._rows and _is_chunk_id(id)]
         found = self._index.recent_rows(missing, with_vectors=True) if missing else {}
         self._rows |= {id: found.get(id) for id in missing}
 
@@ -161,6 +186,10 @@ class FetchedGraph:
         self._read_rows(ids)
         rows = ((id, self._rows.get(id)) for id in ids)
         return {id: float(row.vector @ vector) for id, row in rows if row is not None and row.vector is not None}
+
+
+def _is_chunk_id(id: str) -> bool:
+    return not id.startswith((ENTITY, TITLE))
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:

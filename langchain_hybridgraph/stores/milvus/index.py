@@ -211,12 +211,13 @@ class MilvusIndex:
             self.filled[asked] = known, time.monotonic() + (REMEMBERED if known else FRESH)
         return bool(known)
 
-    def chunk_count(self) -> int:
-        """Return the number of chunks of the tenant, at most a minute old."""
-        known, until = self.filled.get("count", (0, 0.0))
+    def count_of(self, collection: str) -> int:
+        """Return the number of rows of the tenant, at most a minute old."""
+        asked = f"number of {collection}"
+        known, until = self.filled.get(asked, (0, 0.0))
         if time.monotonic() >= until:
-            known = self.count(self.names.chunks, self.of_tenant())
-            self.filled["count"] = known, time.monotonic() + REMEMBERED
+            known = self.count(collection, self.of_tenant())
+            self.filled[asked] = known, time.monotonic() + REMEMBERED
         return known
 
     # -- vectors ----------------------------------------------------------------------------------------------

@@ -126,9 +126,7 @@ class Writer:
                 held[row["id"]] = row["content_hash"], row["text_hash"]
         return held
 
-    def _given_vectors(
-        self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None
-    ) -> dict[str, Vector]:
+    def _given_vectors(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None) -> dict[str, Vector]:
         """Return the vectors that the caller gave, with length 1."""
         if vectors is None or not chunks:
             return {}

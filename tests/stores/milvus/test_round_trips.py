@@ -7,6 +7,7 @@ from milvus_calls import WordEmbeddings, counted_calls
 from langchain_hybridgraph import Edge, GraphRetriever, HybridRetriever, ingest
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.stores.milvus import graph, index
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 TEXTS = {
@@ -50,19 +51,79 @@ async def test_an_awaited_hybrid_query_makes_one_awaited_call(store):
     assert documents[0].id == "seed"
 
 
-def test_a_graph_query_of_two_hops_makes_four_calls(store):
-    """All edges of a hop are one call, and so are all chunks that the walk reaches."""
-    retriever = GraphRetriever(
-        store,
-        k=5,
-        graph={"seed_k": 1, "candidates": "reached", "traversal": {"type": "bfs", "max_hops": 2}},
-        semantic_weight=0.5,
-    )
-    retriever.invoke("the river floods the valley")
-    with counted_calls(store) as calls:
-        result = retriever.retrieve("the river floods a village")
-    assert [(hit.id, hit.hops) for hit in result.hits] == [("seed", 0), ("near", 1), ("far", 2)]
-    assert calls == ["hybrid_search", "query", "query", "query"]
+BFS = {"seed_k": 1, "candidates": "reached", "traversal": {"type": "bfs", "max_hops": 2}}
+EDGES = {
+    "references": [Edge("seed", "near", "references", 0.9), Edge("near", "far", "references", 0.9)],
+    "entities": [
+        Edge(chunk, f"entity:{name}", "mentions")
+        for chunk, name in [("seed", "Po"), ("near", "Po"), ("near", "Dam"), ("far", "Dam")]
+    ],
+}
+
+
+@pytest.fixture(scope="module", params=EDGES)
+def linked(store, request):
+    """A store whose chunks are found neither by the question nor with the seed, so that each has to be read."""
+    linked = MilvusStore(str(store._index.connection.address), WordEmbeddings(), collection=request.param)
+    others = [Chunk(f"more{number}", f"the river {number} floods the valley") for number in range(150)]
+    linked.upsert([*(Chunk(id, text) for id, text in TEXTS.items()), *others], edges=EDGES[request.param])
+    return linked
+
+
+@pytest.mark.parametrize("traversal", [{"type": "bfs", "max_hops": 2}, {"type": "evidence"}, {"type": "pagerank"}])
+def test_a_graph_query_in_a_small_graph_makes_three_calls(linked, traversal):
+    """One call reads all edges, and one the chunks, over references as over shared entities."""
+    retriever = GraphRetriever(linked, k=3, graph=BFS | {"traversal": traversal})
+    assert_calls(linked, retriever, ["hybrid_search", "query", "query"])
+
+
+def test_a_graph_query_of_two_hops_makes_four_calls(linked, monkeypatch):
+    """In a graph too large for one call, all edges of a hop are one call, and so are all chunks that are reached."""
+    monkeypatch.setattr(graph, "MOST_AT_ONCE", 0)
+    if linked._index.names.chunks.startswith("entities"):
+        retriever = GraphRetriever(linked, k=3, graph=BFS | {"traversal": {"type": "evidence"}})
+    else:
+        retriever = GraphRetriever(linked, k=3, graph=BFS)
+    assert_calls(linked, retriever, ["hybrid_search", "query", "query", "query"])
+
+
+def test_a_question_that_names_an_entity_makes_no_further_call(linked, monkeypatch):
+    """The names in the question are looked up with the edges of the seeds."""
+    monkeypatch.setattr(graph, "MOST_AT_ONCE", 0)
+    retriever = GraphRetriever(linked, k=3, graph=BFS | {"traversal": {"type": "evidence"}, "seed_k": 3})
+    calls, _ = calls_of(linked, retriever, "Which river floods the valley, the Po?")
+    assert calls[0] == "hybrid_search"
+    assert len(calls) <= 4
+
+
+def test_two_hops_to_hundreds_of_chunks_read_them_in_one_call(store):
+    """Up to 4,000 chunks within two hops are read in one call."""
+    edges = [Edge("seed", f"{n}", "references", 0.9) for n in range(30)]
+    edges += [Edge(f"{n % 30}", f"{n}", "references", 0.9) for n in range(30, 600)]
+    fan = MilvusStore(str(store._index.connection.address), WordEmbeddings(), collection="fan")
+    fan.upsert([Chunk("seed", TEXTS["seed"]), *(Chunk(f"{n}", f"text {n}") for n in range(600))], edges=edges)
+    retriever = GraphRetriever(fan, k=5, graph=BFS, semantic_weight=0.5)
+    calls, result = calls_of(fan, retriever)
+    assert calls == ["hybrid_search", "query", "query"]
+    assert {hit.hops for hit in result.hits} == {0, 2}
+
+
+def assert_calls(store, retriever, wanted, question="the river floods the valley"):
+    calls, result = calls_of(store, retriever, question)
+    assert calls == wanted
+    assert result.hits[0].id == "seed"
+    assert "near" in {hit.id for hit in result.hits}
+
+
+def calls_of(store, retriever, question="the river floods the valley"):
+    """Return the calls of a query by a process that knows the sizes of the collections, but no row, and the result."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index, "FRESH", 60.0)  # on a slow machine as well
+        retriever.invoke(question)
+        store._index.recent.drop(list(store._index.recent._rows))
+        with counted_calls(store) as calls:
+            result = retriever.retrieve(question)
+    return calls, result
 
 
 def test_strong_consistency_reads_hits_again(store):
