@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import pairwise
 from numbers import Real
@@ -303,6 +303,13 @@ class SourceResult(NamedTuple):
     exact: Mapping[str, float] = MappingProxyType({})
     words: QuestionWords | None = None
 
+    @property
+    def chunks(self) -> dict[str, Chunk]:
+        """The chunks that came with the entries, by id; empty for a source that returns ids only."""
+        if not self.entries or self.entries[0].chunk is None:
+            return {}
+        return {entry.id: entry.chunk for entry in self.entries if entry.chunk is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -366,6 +373,13 @@ class Answerability(Serializable):
         reasons = {"similarity": self.similarity, "words matched": self.matched, "exact match": self.exact or None}
         said = " · ".join(f"{name} {value:.2f}" for name, value in reasons.items() if value is not None)
         return f"{'answerable' if self.is_answerable else 'not answerable'} ({self.value:.2f}): {said}"
+
+    def scale(self, hit: Hit) -> Hit:
+        """Return the hit with its score (at most 1) and the parts of it multiplied by ``unit``."""
+        if self.unit == 1:
+            return hit
+        parts = {name: self.unit * part for name, part in hit.parts.items()}
+        return replace(hit, score=min(1.0, self.unit * hit.score), parts=parts)
 
 
 @dataclass(frozen=True, slots=True)

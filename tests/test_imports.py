@@ -140,6 +140,18 @@ def test_stages_are_independent():
     ] == []
 
 
+def test_pipeline_stages_are_independent():
+    """Only the pipeline itself imports stages: each can be read and removed without the others."""
+    stages = {name for name in MODULES if name.startswith("query.pipeline.stages.")}
+    assert len(stages) > 10
+    for name in stages:
+        functions = {node.name for node in MODULES[name].body if isinstance(node, ast.FunctionDef)}
+        assert name.rpartition(".")[2] in functions, f"{name} defines no function of its own name"
+    imports = [each for each in INTERNAL if each.imported in stages]
+    assert imports
+    assert {each.importer for each in imports} <= {"query.pipeline", "query.pipeline.pipeline"}
+
+
 def test_core_folders_do_not_import_langchain():
     """Records, stores and queries work without LangChain, and nothing imports its discontinued packages."""
     langchain = [each for each in IMPORTS if each.imported.startswith("langchain") and folder(each.imported) != PACKAGE]

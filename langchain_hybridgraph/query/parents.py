@@ -1,4 +1,4 @@
-"""Replaces children by their parents."""
+"""Replacement of children by their parents."""
 
 from __future__ import annotations
 
@@ -11,23 +11,20 @@ if TYPE_CHECKING:
 
 
 def parent_ids(hits: Sequence[Hit]) -> list[str]:
-    """The ids of the parents that the hits point to, each once, in the hits' order.
-
-    An id that the store then does not give is a missing parent (``parents-failed``).
-    """
+    """Return the ids of the hits' parents, each once, in the order of the hits."""
     return list(dict.fromkeys(parent for hit in hits if (parent := _parent(hit)) is not None))
 
 
 def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
-    """The hits with each child replaced by its parent, best first, ties by id.
+    """Return the hits with each child replaced by its parent, best first, ties by id.
 
-    A parent stands once, with everything of its best child (equal scores: the child of smaller id), which
-    ``Hit.child`` keeps; a parent that was found itself competes with its children. A hit without a parent, or
-    whose parent is not among ``parents``, stays as it is.
+    A parent appears once, with the score and the path of its best child (of equal children, the one with the smaller
+    id); ``Hit.child`` is that child. If the parent is itself among the hits, the better of the two counts. A hit
+    without a parent, or with a parent that is not in ``parents``, stays as it is.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
-    >>> found = [("c1", 0.6), ("c2", 0.9)]
-    >>> hits = [Hit(Chunk(id, "", parent_id="p"), score, "vector", {"vector": score}) for id, score in found]
+    >>> children = [("c1", 0.6), ("c2", 0.9)]
+    >>> hits = [Hit(Chunk(id, "", parent_id="p"), score, "vector", {"vector": score}) for id, score in children]
     >>> [(hit.id, hit.score, hit.child.id) for hit in replace_children(hits, {"p": Chunk("p", "both")})]
     [('p', 0.9, 'c2')]
     """

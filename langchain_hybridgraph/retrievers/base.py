@@ -29,7 +29,7 @@ from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.query.pipeline import Certain, Pipeline, search
-from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, lowered
+from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, with_changelog_weight
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
@@ -178,7 +178,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return Pipeline(
             store=self._store,
             sources=self._sources(options, callbacks),
-            fusion=lowered(fusion, selection.changelog_weight),
+            fusion=with_changelog_weight(fusion, selection.changelog_weight),
             overfetch=selection.overfetch,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,

@@ -55,7 +55,7 @@ class Scores:
 
     def finders(self, id: str) -> tuple[str, ...]:
         """The sources that found the chunk."""
-        pairs = zip(self._candidates.results, self._candidates.found, strict=True)
+        pairs = zip(self._candidates.results, self._candidates.source_ids, strict=True)
         return tuple(source.name for source, ids in pairs if id in ids)
 
     def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:

@@ -22,10 +22,10 @@ from langchain_hybridgraph.query.pipeline import (
     Pipeline,
     SearchContext,
     budget,
-    is_filter_only,
+    listed_candidates,
     parents,
     plan,
-    read_matches,
+    read_hits,
     select,
 )
 from langchain_hybridgraph.query.planning import RESOURCE, QueryPlan, TypedQuery
@@ -154,7 +154,7 @@ def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Sea
     if typed_query.context_type is not None and not _is_there(tree, typed_query.context_type, request):
         return _Walk((), (), 0, 0)
     run = SearchContext(query, request.pipeline, request.trace)
-    if is_filter_only(run):
+    if run.is_filter_only:
         return (yield from _list_documents(run, typed_query, tree, request))
     nodes = QueryTree(tree, run)
     yield from nodes.search(request.weights)
@@ -189,7 +189,8 @@ def _list_documents(
         if limit is None or counts[context_type if request.per_type else ""] <= limit:
             documents[tree.chunks(node)[0]] = node, context_type
     request.trace.degrade("filter-only")
-    hits = yield from read_matches(run, SourceResult([ScoredId(id, 1.0) for id in documents]), len(documents))
+    candidates = listed_candidates(run, SourceResult([ScoredId(id, 1.0) for id in documents]))
+    hits = yield from read_hits(run, candidates, len(documents))
     nodes = [
         _FoundNode(tree.uri(node), node, context_type, not tree.is_directory(node), hit)
         for hit in hits

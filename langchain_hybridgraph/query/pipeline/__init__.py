@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from langchain_hybridgraph.query.pipeline.admit import look_up_originals
-from langchain_hybridgraph.query.pipeline.gather import gather
-from langchain_hybridgraph.query.pipeline.list_matches import is_filter_only, read_matches
+from langchain_hybridgraph.query.pipeline.hits import look_up_originals, read_hits
 from langchain_hybridgraph.query.pipeline.pipeline import plan, search
-from langchain_hybridgraph.query.pipeline.postprocess import budget, parents, rerank, select
-from langchain_hybridgraph.query.pipeline.rank import rank
 from langchain_hybridgraph.query.pipeline.settings import Candidates, Certain, Pipeline, SearchContext
+from langchain_hybridgraph.query.pipeline.stages.budget import budget
+from langchain_hybridgraph.query.pipeline.stages.gather import gather
+from langchain_hybridgraph.query.pipeline.stages.list_matches import listed_candidates
+from langchain_hybridgraph.query.pipeline.stages.parents import parents
+from langchain_hybridgraph.query.pipeline.stages.rank import rank
+from langchain_hybridgraph.query.pipeline.stages.rerank import rerank
+from langchain_hybridgraph.query.pipeline.stages.select import select
 
 __all__ = [
     "Candidates",
@@ -17,12 +20,12 @@ __all__ = [
     "SearchContext",
     "budget",
     "gather",
-    "is_filter_only",
+    "listed_candidates",
     "look_up_originals",
     "parents",
     "plan",
     "rank",
-    "read_matches",
+    "read_hits",
     "rerank",
     "search",
     "select",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from langchain_hybridgraph.execution.effects import Search
-from langchain_hybridgraph.query.pipeline.calibrate import assess, calibrate
-from langchain_hybridgraph.query.pipeline.postprocess import parents
+from langchain_hybridgraph.query.pipeline.assessment import assess
+from langchain_hybridgraph.query.pipeline.hits import read_parents
 from langchain_hybridgraph.query.pipeline.settings import Candidates, Certain, SearchContext
 from langchain_hybridgraph.records import Hit
 
@@ -19,9 +19,11 @@ def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     certain = _certain_seeds(context, hits, candidates)
     if certain.hits and pipeline.resolves_parents:
         # Several children become one parent, so that later hits may move up.
-        certain = Certain((yield from parents(context, list(certain.hits))))
+        certain = Certain((yield from read_parents(context, list(certain.hits))))
     if certain.hits:
-        pipeline.announce(certain._replace(hits=calibrate(certain.hits, assess(context, hits, candidates))))
+        answerability = assess(context, hits, candidates)
+        scaled = [hit if answerability is None else answerability.scale(hit) for hit in certain.hits]
+        pipeline.announce(certain._replace(hits=scaled))
 
 
 def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:

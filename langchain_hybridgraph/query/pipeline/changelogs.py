@@ -12,7 +12,7 @@ from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, KnowsContende
 from langchain_hybridgraph.records import FusedCandidate, Ranking
 from langchain_hybridgraph.stores.protocols import implements
 
-# "news" and "history" may be what a corpus is about; as the capitals of a project's own file they are not.
+# In lower case, "news" and "history" may be the subject of a corpus; in capitals they are files of a project.
 _CHANGELOG = re.compile(
     r"(?:^|/)(?:(?i:change[-_]?logs?|changes|release[-_]?notes|what-?s-?new)|HISTORY|NEWS)(?:\.\w+)?(?:[/#]|$)"
 )
@@ -20,9 +20,9 @@ _CHANGELOG = re.compile(
 
 @lru_cache(16_384)
 def is_changelog(id: str) -> bool:
-    """Tell whether a chunk is from a change log or release notes, by the path in its id.
+    """Return whether a chunk is from a change log or release notes, judged by the path in its id.
 
-    The names are changelog, changes, release-notes and whats-new, of a file or a folder, and HISTORY and NEWS.
+    Files and folders with these names count: changelog, changes, release-notes, whats-new, HISTORY and NEWS.
 
     >>> is_changelog("docs/release-notes.md#fixes"), is_changelog("doc/changes/1.3.rst#0"), is_changelog("news/a.md#0")
     (True, True, False)
@@ -30,30 +30,30 @@ def is_changelog(id: str) -> bool:
     return _CHANGELOG.search(id.partition("#")[0]) is not None
 
 
-def lowered(fusion: Fusion, weight: float) -> Fusion:
-    """The fusion with the scores of change logs multiplied by ``weight``.
+def with_changelog_weight(fusion: Fusion, weight: float) -> Fusion:
+    """Return the fusion with the scores of change logs multiplied by ``weight``.
 
-    The same fusion for a weight of 1, and where k decides about the places.
+    Returns the same fusion for a weight of 1, and for a fusion that depends on k.
     """
     if weight == 1 or implements(fusion, DependsOnK):
         return fusion
-    judges = implements(fusion, ScoresOthers) and implements(fusion, KnowsContenders)
-    return LowersScores(fusion, weight) if judges else Lowers(fusion, weight)
+    scores_others = implements(fusion, ScoresOthers) and implements(fusion, KnowsContenders)
+    return ScoringChangelogFusion(fusion, weight) if scores_others else ChangelogFusion(fusion, weight)
 
 
 def fusion_name(fusion: Fusion) -> str:
-    """The name of the class that fuses.
+    """Return the class name of the fusion itself, without the weight of change logs.
 
     >>> from langchain_hybridgraph.query.fusion import ConvexCombination
-    >>> fusion_name(lowered(ConvexCombination(), 0.9))
+    >>> fusion_name(with_changelog_weight(ConvexCombination(), 0.9))
     'ConvexCombination'
     """
-    return type(fusion.fusion if isinstance(fusion, Lowers) else fusion).__name__
+    return type(fusion.fusion if isinstance(fusion, ChangelogFusion) else fusion).__name__
 
 
 @dataclass(frozen=True, slots=True)
-class Lowers:
-    """A fusion in which change logs have a part of their score only."""
+class ChangelogFusion:
+    """Fusion that multiplies the scores of change logs by a weight."""
 
     fusion: Fusion
     weight: float
@@ -63,31 +63,36 @@ class Lowers:
         """Method of the fusion itself."""
         return getattr(self.fusion, "method", "hybrid")
 
-    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """Each candidate once, best first, ties by id."""
-        return self._lowered(self.fusion(rankings))
+    @property
+    def calibrates(self) -> bool:
+        """Whether the pipeline may change the unit of the scores."""
+        return getattr(self.fusion, "calibrates", False) is True
 
-    def _lowered(self, fused: Sequence[FusedCandidate]) -> list[FusedCandidate]:
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+        """Return each candidate once, best first, ties by id."""
+        return self._weighted(self.fusion(rankings))
+
+    def _weighted(self, fused: Sequence[FusedCandidate]) -> list[FusedCandidate]:
         if not any(is_changelog(one.id) for one in fused):
             return list(fused)
-        found = [self._lower(one) if is_changelog(one.id) else one for one in fused]
-        return sorted(found, key=lambda one: (-one.score, one.id))
+        weighted = [self._with_weight(one) if is_changelog(one.id) else one for one in fused]
+        return sorted(weighted, key=lambda one: (-one.score, one.id))
 
-    def _lower(self, one: FusedCandidate) -> FusedCandidate:
+    def _with_weight(self, one: FusedCandidate) -> FusedCandidate:
         score = one.score * self.weight
         return FusedCandidate(one.id, score, {**one.parts, "changelog": score - one.score})
 
 
-class LowersScores(Lowers):
-    """A fusion that can score any chunk and knows the contenders, with lowered scores of change logs."""
+class ScoringChangelogFusion(ChangelogFusion):
+    """The same for a fusion that can score any chunk and can tell which candidates may be among the best."""
 
     __slots__ = ()
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """These chunks, best first, ties by id."""
-        return self._lowered(cast(ScoresOthers, self.fusion).others(rankings, ids))
+        """Return these chunks, best first, ties by id."""
+        return self._weighted(cast(ScoresOthers, self.fusion).others(rankings, ids))
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """At least those that can be among the best n: each change log may make room for one more."""
+        """Return at least the ids that can be among the best n; a change log that loses may make room for another."""
         candidates = {entry.id for ranking in rankings for entry in ranking.entries}
         return cast(KnowsContenders, self.fusion).contenders(rankings, n + sum(map(is_changelog, candidates)))

@@ -7,18 +7,23 @@ from dataclasses import replace
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.query.pipeline.admit import admit
 from langchain_hybridgraph.query.pipeline.announce import announce_before_rerank
-from langchain_hybridgraph.query.pipeline.calibrate import assess, calibrate
-from langchain_hybridgraph.query.pipeline.expand import describe, expand
-from langchain_hybridgraph.query.pipeline.gather import gather
-from langchain_hybridgraph.query.pipeline.list_matches import is_filter_only, list_matches
-from langchain_hybridgraph.query.pipeline.postprocess import budget, parents, rerank, select
+from langchain_hybridgraph.query.pipeline.assessment import assess
 from langchain_hybridgraph.query.pipeline.pruning import contenders_needed
-from langchain_hybridgraph.query.pipeline.rank import rank
-from langchain_hybridgraph.query.pipeline.recall import recall
-from langchain_hybridgraph.query.pipeline.score import score, score_candidates
-from langchain_hybridgraph.query.pipeline.settings import Candidates, Pipeline, SearchContext
+from langchain_hybridgraph.query.pipeline.settings import Pipeline, SearchContext
+from langchain_hybridgraph.query.pipeline.stages.admit import admit
+from langchain_hybridgraph.query.pipeline.stages.budget import budget
+from langchain_hybridgraph.query.pipeline.stages.calibrate import calibrate
+from langchain_hybridgraph.query.pipeline.stages.describe import describe
+from langchain_hybridgraph.query.pipeline.stages.expand import expand
+from langchain_hybridgraph.query.pipeline.stages.gather import gather
+from langchain_hybridgraph.query.pipeline.stages.list_matches import list_matches
+from langchain_hybridgraph.query.pipeline.stages.parents import parents
+from langchain_hybridgraph.query.pipeline.stages.rank import rank
+from langchain_hybridgraph.query.pipeline.stages.recall import recall
+from langchain_hybridgraph.query.pipeline.stages.rerank import rerank
+from langchain_hybridgraph.query.pipeline.stages.score import score, score_candidates
+from langchain_hybridgraph.query.pipeline.stages.select import select
 from langchain_hybridgraph.records import Hit, Query, replace_surrogates
 
 
@@ -28,16 +33,15 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
         return []
     trace.raises = pipeline.on_error == "raise"
     context = SearchContext(plan(query), pipeline, trace)
-    candidates = Candidates({}, [], [])
-    if is_filter_only(context):
-        hits = yield from list_matches(context)
+    if context.is_filter_only:
+        candidates = yield from list_matches(context)
     else:
         results = yield from gather(context)
         candidates = yield from rank(context, results, contenders_needed(pipeline, query.k))
         candidates = yield from expand(context, candidates)
-        candidates = yield from score_candidates(context, candidates)
-        hits = yield from admit(context, candidates)
-        hits = yield from parents(context, hits)
+    candidates = yield from score_candidates(context, candidates)
+    hits = yield from admit(context, candidates)
+    hits = yield from parents(context, hits)
     announce_before_rerank(context, hits)
     hits = yield from rerank(context, hits)
     hits = yield from score(context, hits)

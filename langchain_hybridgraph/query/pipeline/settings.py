@@ -70,17 +70,17 @@ class Pipeline:
 
 
 class Candidates(NamedTuple):
-    """Results of the sources, as the stages before ``admit`` pass them on.
+    """Candidates, as the stages before ``admit`` pass them on.
 
-    ``results`` are those of the sources, ``rankings`` the same with each source's scores of all candidates, and
-    ``found`` the ids that each source found. ``fused`` is the list that ``admit`` reads, best first. ``chunks`` are
-    those that were already read. ``reached`` has the paths to the chunks that edges lead to, in ``graph``. ``complete``
-    ranks again without skipping any candidate; None if none was skipped.
+    ``results`` are the results of the sources; ``rankings`` are the same with each source's scores of all candidates.
+    ``source_ids`` are the ids that each source found. ``fused`` is the list that ``admit`` reads, best first.
+    ``chunks`` are the chunks that have been read. ``reached`` contains the paths to the chunks that edges lead to in
+    ``graph``. ``complete`` returns the candidates with those that were skipped; None if none was skipped.
     """
 
     results: Mapping[Source, SourceResult]
     rankings: Sequence[Ranking]
-    found: Sequence[Mapping[str, float]]
+    source_ids: Sequence[Mapping[str, float]]
     fused: Sequence[FusedCandidate] = ()
     chunks: Mapping[str, Chunk] = {}
     reached: Mapping[str, ReachedChunk] = {}
@@ -90,7 +90,7 @@ class Candidates(NamedTuple):
     @property
     def ids(self) -> dict[str, None]:
         """The ids of everything that a source found."""
-        return dict.fromkeys(chain.from_iterable(self.found))
+        return dict.fromkeys(chain.from_iterable(self.source_ids))
 
     @property
     def has_cosines(self) -> bool:
@@ -109,6 +109,13 @@ class SearchContext(NamedTuple):
     query: Query
     pipeline: Pipeline
     trace: Trace
+
+    @property
+    def is_filter_only(self) -> bool:
+        """Whether the call has a filter, but no text, no vector and no seeds."""
+        query, expansion = self.query, self.pipeline.expansion
+        has_seeds = expansion is not None and expansion.seed_ids is not None
+        return query.text is None and query.vector is None and query.scope.filter is not None and not has_seeds
 
     def ask(self, call: Effect, otherwise: Any = None, *, is_required: bool = False) -> Search[Any]:
         """Make a call and return its result; if it fails, record the reason and return ``otherwise``.

@@ -5,7 +5,7 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.query.fusion import Concat, ConvexCombination, ReciprocalRankFusion
-from langchain_hybridgraph.query.pipeline.changelogs import is_changelog, lowered
+from langchain_hybridgraph.query.pipeline.changelogs import is_changelog, with_changelog_weight
 from langchain_hybridgraph.records import Ranking, ScoredId
 
 GUIDE = "A middleware handles every request before the page does. Add one with app.add_middleware, and mind the order."
@@ -67,7 +67,7 @@ def test_names_of_change_logs(id):
 
 
 @pytest.mark.parametrize("id", ["history/rome.md#0", "News/2024.md", "exchanges.md", "guide.md#changes", "9f2c-uuid"])
-def test_names_that_are_none(id):
+def test_other_names(id):
     """A subject, a heading or an id does not identify the file."""
     assert not is_changelog(id)
 
@@ -75,8 +75,8 @@ def test_names_that_are_none(id):
 def test_fusions_that_are_left_alone():
     """A weight of 1 changes nothing; a fusion that depends on k has no scores to reduce."""
     fusion = ConvexCombination()
-    assert lowered(fusion, 1.0) is fusion
-    assert isinstance(lowered(Concat(), 0.5), Concat)
+    assert with_changelog_weight(fusion, 1.0) is fusion
+    assert isinstance(with_changelog_weight(Concat(), 0.5), Concat)
 
 
 scores = st.dictionaries(
@@ -96,7 +96,7 @@ def test_contenders_hold_the_best(vector, keyword, n):
         return Ranking(source, weight, entries, everyone, rest=0.0)
 
     rankings = [ranking("vector", 0.7, vector), ranking("keyword", 0.3, keyword)]
-    fusion = lowered(ConvexCombination(), 0.5)
+    fusion = with_changelog_weight(ConvexCombination(), 0.5)
     best = [one.id for one in fusion(rankings)[:n]]
     assert fusion.contenders(rankings, n) >= set(best)
 
@@ -105,4 +105,7 @@ def test_a_fusion_by_rank_is_lowered_too():
     """The fusion need not be able to score unlisted chunks."""
     found = ["changelog.md#0", "guide.md#0"]
     ranking = Ranking("vector", 1.0, [ScoredId(id, 1.0) for id in found], dict.fromkeys(found, 1.0))
-    assert [one.id for one in lowered(ReciprocalRankFusion(), 0.9)([ranking])] == ["guide.md#0", "changelog.md#0"]
+    assert [one.id for one in with_changelog_weight(ReciprocalRankFusion(), 0.9)([ranking])] == [
+        "guide.md#0",
+        "changelog.md#0",
+    ]

@@ -1,4 +1,4 @@
-"""Calibration of scores to answer probabilities."""
+"""Assessment of whether the question has an answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from langchain_hybridgraph.query.answerability import answerability as answerability_of
 from langchain_hybridgraph.query.fusion import COSINE
-from langchain_hybridgraph.query.pipeline.changelogs import Lowers
 from langchain_hybridgraph.query.pipeline.settings import Candidates, Pipeline, SearchContext
 from langchain_hybridgraph.records import Answerability, Hit
 
@@ -15,7 +14,7 @@ from langchain_hybridgraph.records import Answerability, Hit
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
     """Return how likely the question has an answer; None if that is unknown.
 
-    Scores are multiplied by its ``unit``, so that the best hit has this as its score. The unit is 1 where scores have a
+    Its ``unit`` is the factor that makes the score of the best hit this probability. The unit is 1 if scores have a
     meaning of their own: those of a reranker, of memories, of a fusion that does not calibrate, and of a traversal that
     replaces the search's own score.
     """
@@ -27,21 +26,9 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     return replace(answerability, unit=answerability.value / best)
 
 
-def calibrate(hits: Sequence[Hit], answerability: Answerability | None) -> list[Hit]:
-    """Return the hits with their scores, and the parts of these, multiplied by the unit of ``answerability``."""
-    if answerability is None or answerability.unit == 1:
-        return list(hits)
-    unit = answerability.unit
-    return [
-        replace(hit, score=min(1.0, unit * hit.score), parts={name: unit * part for name, part in hit.parts.items()})
-        for hit in hits
-    ]
-
-
 def _calibrates(pipeline: Pipeline) -> bool:
-    fusion = pipeline.fusion.fusion if isinstance(pipeline.fusion, Lowers) else pipeline.fusion
     keeps_scores = pipeline.expansion is None or pipeline.expansion.asks_search
-    return getattr(fusion, "calibrates", False) is True and pipeline.scoring is None and keeps_scores
+    return getattr(pipeline.fusion, "calibrates", False) is True and pipeline.scoring is None and keeps_scores
 
 
 def _answerability(candidates: Candidates) -> Answerability | None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.fusion import ScoresOthers
-from langchain_hybridgraph.query.graph.expansion import Coverage, Expansion, steps, with_context
+from langchain_hybridgraph.query.graph.expansion import Coverage, Expansion
 from langchain_hybridgraph.query.graph.paths import Walk
-from langchain_hybridgraph.query.pipeline.admit import admit
 from langchain_hybridgraph.query.pipeline.announce import announce_seeds
+from langchain_hybridgraph.query.pipeline.hits import read_hits
 from langchain_hybridgraph.query.pipeline.pruning import ALL, hits_needed
-from langchain_hybridgraph.query.pipeline.rank import add_scores
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
+from langchain_hybridgraph.query.pipeline.source_scores import add_scores
 from langchain_hybridgraph.records import FusedCandidate, Hit
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, implements
@@ -40,7 +39,7 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
     own: Mapping[str, FusedCandidate] = {one.id: one for one in candidates.fused}
     uncertain: list[str] = []
     if expansion.seed_ids is None:
-        hits = yield from admit(context, candidates, ALL if expansion.picks_seeds else expansion.seed_k)
+        hits = yield from read_hits(context, candidates, ALL if expansion.picks_seeds else expansion.seed_k)
         yield from announce_seeds(context, hits, candidates)
         seed_hits = expansion.seed_hits(hits)
         _note_missing_seeds(trace, expansion, hits, seed_hits)
@@ -50,8 +49,8 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
         expansion = replace(expansion, seed_ids=tuple(is_chunk))
         seed_chunks = [id for id in is_chunk if is_chunk[id]]
         uncertain = [id for id in is_chunk if not is_chunk[id]]
-        found = candidates._replace(fused=[one for one in candidates.fused if one.id in is_chunk])
-        hits = seed_hits = yield from admit(context, found, ALL)
+        seed_candidates = candidates._replace(fused=[one for one in candidates.fused if one.id in is_chunk])
+        hits = seed_hits = yield from read_hits(context, seed_candidates, ALL)
         candidates, own = yield from _score_seeds(context, candidates, seed_chunks, own)
     candidates = candidates._replace(chunks={hit.id: hit.chunk for hit in hits})
     if expansion.only_reached:
@@ -229,17 +228,3 @@ def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None
         return {} if call is None else {id: score / bound for id, score in call.run().items()}
 
     return coverage
-
-
-def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Add to the hits the edges that led to them; they are read last, for the hits of the result only."""
-    graph, reached = candidates.graph, [hit for hit in hits if hit.hops]
-    if graph is None or not reached:
-        return hits
-    wanted = [step for hit in reached for step in steps(hit)]
-    edges = yield from context.ask(Effect("graph", lambda: graph.edges(wanted), quick=True))
-    if edges is None:
-        return hits
-    rest = iter(edges)
-    described = {hit.id: with_context(hit, list(islice(rest, len(steps(hit))))) for hit in reached}
-    return [described.get(hit.id, hit) for hit in hits]

@@ -11,6 +11,7 @@ from itertools import chain
 from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.query.fusion import DependsOnK, Interleave, KnowsContenders
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
+from langchain_hybridgraph.query.pipeline.source_scores import add_scores
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.records import FusedCandidate, Ranking, SourceResult
 from langchain_hybridgraph.stores.protocols import implements
@@ -50,8 +51,8 @@ def _unscored(results: Mapping[Source, SourceResult]) -> Candidates:
         )
         for (source, result), own in zip(results.items(), scores, strict=True)
     ]
-    found = [{**result.exact, **own} for result, own in zip(results.values(), scores, strict=True)]
-    return Candidates(results, rankings, found)
+    source_ids = [{**result.exact, **own} for result, own in zip(results.values(), scores, strict=True)]
+    return Candidates(results, rankings, source_ids)
 
 
 def _score_contenders(
@@ -59,7 +60,7 @@ def _score_contenders(
 ) -> Search[Candidates]:
     """Score the candidates that can be among the best n, and drop the others but each ranking's first."""
     # A source that cannot bound the scores of candidates it did not find has to score them first.
-    bounded = {place for place, ranking in enumerate(candidates.rankings) if ranking.rest is not None}
+    bounded = {position for position, ranking in enumerate(candidates.rankings) if ranking.rest is not None}
     candidates = yield from add_scores(context, candidates, _listed(candidates.rankings), skip=bounded)
     contenders = fusion.contenders(candidates.rankings, n)
     rankings = [_only(ranking, contenders) for ranking in candidates.rankings]
@@ -79,25 +80,6 @@ def _listed(rankings: Iterable[Ranking]) -> dict[str, None]:
 def _only(ranking: Ranking, contenders: Set[str]) -> Ranking:
     kept = [entry for entry in ranking.entries[1:] if entry.id in contenders]
     return replace(ranking, entries=[*ranking.entries[:1], *kept])
-
-
-def add_scores(
-    context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Set[int] = frozenset()
-) -> Search[Candidates]:
-    """Ask each source, except those at the places in ``skip``, for its scores of chunks that it has not scored yet."""
-    places, calls = [], []
-    for place, (source, result) in enumerate(candidates.results.items()):
-        scores = candidates.rankings[place].scores
-        missing = [] if place in skip else [id for id in ids if id not in scores]
-        if missing and (call := source.score(context.query, result, missing)) is not None:
-            places.append(place)
-            calls.append(call)
-    if not calls:
-        return candidates
-    rankings = list(candidates.rankings)
-    for place, scores in zip(places, (yield from context.ask_all(calls, {})), strict=True):
-        rankings[place] = replace(rankings[place], scores={**rankings[place].scores, **scores})
-    return candidates._replace(rankings=rankings)
 
 
 def fuse(context: SearchContext, rankings: Sequence[Ranking]) -> list[FusedCandidate]:

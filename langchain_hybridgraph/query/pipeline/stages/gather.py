@@ -1,4 +1,4 @@
-"""Asks every source for candidates."""
+"""Search of all sources for candidates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
     sources do not differ: the ids of a keyword retriever are the application's, a vector store may have made its own.
     Only entries that carry their chunk are compared; a store of this package returns its own ids.
     """
-    chunks = chunks_in(results)
+    chunks = _chunks_of(results)
     contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}
     unnamed = {id for id, content in contents.items() if id == content_id(*content)}
     named = {content: id for id, content in contents.items() if id not in unnamed}
@@ -67,16 +67,14 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
     }
 
 
-def chunks_in(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
-    """Return the chunks that came with the results, by id."""
-    with_chunks = [result for result in results.values() if result.entries and result.entries[0].chunk is not None]
-    return {entry.id: entry.chunk for result in with_chunks for entry in result.entries if entry.chunk is not None}
+def _chunks_of(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
+    return {id: chunk for result in results.values() for id, chunk in result.chunks.items()}
 
 
 def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[str, str]:
     """Return the other sources' ids of the chunks that only the vector search found, by their ids there."""
-    by_vector = chunks_in({source: result for source, result in results.items() if source.name == "vector"})
-    by_others = chunks_in({source: result for source, result in results.items() if source.name != "vector"})
+    by_vector = _chunks_of({source: result for source, result in results.items() if source.name == "vector"})
+    by_others = _chunks_of({source: result for source, result in results.items() if source.name != "vector"})
     unmatched: dict[str, list[Chunk]] = {}
     for id, chunk in by_others.items():
         if id not in by_vector and id not in new_ids:

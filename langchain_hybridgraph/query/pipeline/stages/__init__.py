@@ -1,0 +1,1 @@
+"""Stages of the query pipeline, independent of each other."""

@@ -1,0 +1,23 @@
+"""Admission of candidates that pass the scope."""
+
+from __future__ import annotations
+
+from langchain_hybridgraph.execution.effects import Search
+from langchain_hybridgraph.query.pipeline.hits import read_hits
+from langchain_hybridgraph.query.pipeline.pruning import hits_needed
+from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
+from langchain_hybridgraph.records import Hit
+
+
+def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
+    """Return the best candidates that exist, belong to the tenant, pass the filter and are valid, as hits.
+
+    As many are read as later stages can use. If candidates were skipped and some of the best are not admitted, the
+    candidates are completed first.
+    """
+    n = hits_needed(context.pipeline, context.query.k)
+    hits = yield from read_hits(context, candidates, n)
+    while candidates.complete is not None and [hit.id for hit in hits] != [one.id for one in candidates.fused[:n]]:
+        candidates = yield from candidates.complete()
+        hits = yield from read_hits(context, candidates, n)
+    return hits

@@ -1,0 +1,17 @@
+"""Hits that fit into the token budget."""
+
+from __future__ import annotations
+
+from langchain_hybridgraph.query.pipeline.settings import SearchContext
+from langchain_hybridgraph.records import Hit
+
+
+def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:
+    """Return the hits that fit into the token budget, if there is one."""
+    if context.pipeline.budget is None:
+        return hits
+    with context.trace.stage("budget"):
+        fitting, reasons = context.pipeline.budget.fit(hits)
+    for reason in reasons:
+        context.trace.degrade(reason)
+    return fitting

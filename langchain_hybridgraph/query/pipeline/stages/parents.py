@@ -1,0 +1,23 @@
+"""Parents in place of their children."""
+
+from __future__ import annotations
+
+from langchain_hybridgraph.execution.effects import Search
+from langchain_hybridgraph.query.pipeline.hits import read_parents
+from langchain_hybridgraph.query.pipeline.settings import SearchContext
+from langchain_hybridgraph.records import Hit
+
+
+def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
+    """Return the hits, with parents in place of their children if the store has any; ties are ordered by id.
+
+    In a call with a filter and no query, hits of equal score stay in the order in which the store listed them.
+    """
+    resolved = yield from read_parents(context, hits)
+    if not context.is_filter_only or resolved is hits:
+        return resolved
+    positions: dict[str, int] = {}
+    for position, hit in enumerate(hits):
+        positions.setdefault(hit.id, position)
+        positions.setdefault(hit.chunk.parent or hit.id, position)
+    return sorted(resolved, key=lambda hit: (-hit.score, positions[hit.id]))

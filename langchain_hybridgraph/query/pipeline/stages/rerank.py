@@ -1,0 +1,35 @@
+"""Order of the best hits by a reranker."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from langchain_hybridgraph.execution.effects import Effect, Search, ask
+from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.query.pipeline.settings import SearchContext
+from langchain_hybridgraph.query.rerank import apply_scores, is_awaited
+from langchain_hybridgraph.records import Hit
+
+
+def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
+    """Return the best hits in the reranker's order; in their present order if it fails."""
+    query, pipeline, trace = context
+    reranker = pipeline.reranker
+    if reranker is None or query.text is None or not hits:
+        return hits
+    text, best = query.text, hits[: pipeline.rerank_depth]
+    call = Effect(
+        "rerank",
+        partial(reranker.rerank, text, best),
+        partial(reranker.arerank, text, best) if is_awaited(reranker) else None,
+        lane=lane_of("rerank", reranker),
+    )
+    with trace.stage("rerank"):
+        scores = yield from ask(trace, call)
+        if scores is None:
+            return hits
+        try:
+            return apply_scores(hits, [*scores, *[None] * (len(hits) - len(best))], reranker)
+        except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own and return anything
+            trace.record("rerank", error, "rerank-failed")
+            return hits

@@ -1,0 +1,37 @@
+"""Selection of the k hits of the result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.effects import Effect, Search
+from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.query.pipeline.settings import SearchContext
+from langchain_hybridgraph.query.selection import select_hits
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.stores.protocols import HasVectors, implements
+
+
+def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search[list[Hit]]:
+    """Return the k hits that the selection chooses; ``unit`` is the factor by which scores are multiplied at the end.
+
+    Raises ConfigurationError for ``mmr_lambda`` with a store that does not return vectors.
+    """
+    query, pipeline, trace = context
+    store, selection = pipeline.store, replace(pipeline.selection, min_score=pipeline.selection.min_score / unit)
+    if selection.mmr_lambda is None or not hits:
+        with trace.stage("select"):
+            return select_hits(hits, selection, query.k)
+    if not implements(store, HasVectors):
+        raise ConfigurationError(
+            f"mmr_lambda={selection.mmr_lambda} needs the vectors of the hits, which this store does not return: "
+            "use a HybridGraphStore or Chroma, or leave mmr_lambda out"
+        )
+    ids = [(hit.child or hit.chunk).id for hit in hits]
+    with trace.stage("select"):
+        vectors = yield from context.ask(Effect("vector", partial(store.vectors, ids), lane=lane_of("vector", store)))
+        if vectors is None:
+            selection = replace(selection, mmr_lambda=None)
+        return select_hits(hits, selection, query.k, vectors)
