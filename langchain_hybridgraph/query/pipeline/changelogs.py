@@ -84,7 +84,7 @@ class ChangelogFusion:
 
 
 class ScoringChangelogFusion(ChangelogFusion):
-    """The same for a fusion that can score any chunk and can tell which candidates may be among the best."""
+    """Weighted fusion that can also score any chunk and tell which candidates may be among the best."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Candidates of a call with a filter and no query."""
+"""Candidates of filter-only calls."""
 
 from __future__ import annotations
 
