@@ -1,0 +1,96 @@
+"""Fixtures and helpers of the tests of stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pytest
+
+from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.stores.protocols import (
+    AcceptsChunks,
+    HasGraph,
+    HasMemory,
+    HasParents,
+    HasSessions,
+    HasVectors,
+    ReadsChunks,
+    ReadsIndex,
+    SearchesKeywords,
+    SearchesVectors,
+)
+from langchain_hybridgraph.testing.hashed_words import HashedWords
+from langchain_hybridgraph.testing.samples import CHUNKS, PARENTS
+
+
+class FullStore(
+    ReadsChunks,
+    SearchesVectors,
+    SearchesKeywords,
+    HasParents,
+    HasVectors,
+    HasMemory,
+    HasSessions,
+    HasGraph,
+    ReadsIndex,
+    AcceptsChunks,
+    Protocol,
+):
+    """A store with every feature, for type checkers."""
+
+
+class StoreTests:
+    """Tests of what every store must do. Subclass it and define the fixture ``store``, which returns an empty store.
+
+    ``embedding`` has to be the store's embedding. Override :meth:`fill` for a store that ``upsert`` does not fill, the
+    fixture ``open_tenant`` for one with tenants, and ``open_again`` for one that several processes can write to.
+    """
+
+    embedding = HashedWords()
+
+    @pytest.fixture
+    def store(self) -> Any:
+        """The store to test, empty."""
+        raise NotImplementedError("give the suite a fixture named store")
+
+    @pytest.fixture
+    def open_tenant(self, store: Any) -> Callable[[str], AbstractContextManager[Any]]:
+        """Function that opens the same place for a given tenant; one store is open at a time."""
+        self._require("tenants", store)
+        raise NotImplementedError("override the fixture open_tenant, or declare that the store lacks 'tenants'")
+
+    @pytest.fixture
+    def open_again(self, store: Any) -> Callable[[], AbstractContextManager[Any]]:
+        """Function that opens the place of ``store`` again, as another process would."""
+        self._require("several processes", store)
+        raise NotImplementedError("override open_again, or declare that the store lacks 'several processes'")
+
+    @pytest.fixture
+    def filled(self, store: Any) -> FullStore:
+        """The store with ``CHUNKS`` and ``PARENTS`` in it."""
+        self.fill(store, CHUNKS, PARENTS)
+        return cast(FullStore, store)
+
+    def fill(self, store: Any, chunks: Sequence[Chunk], parents: Sequence[Chunk] = ()) -> None:
+        """Write chunks and parents, so that searches find them."""
+        store.upsert(chunks, parents=parents)
+        store.flush()
+
+    def _read(self, store: ReadsChunks, ids: Sequence[str], scope: Scope | None = None) -> dict[str, Chunk]:
+        return store.read(ids, scope or Scope(), {chunk.id: chunk for chunk in CHUNKS})
+
+    def _require(self, feature: str, store: Any) -> FullStore:
+        """Return the store; skip the test if the store declares that it lacks the feature."""
+        lacks: Mapping[str, str] = getattr(store, "lacks", {})
+        if feature in lacks:
+            pytest.skip(f"{type(store).__name__} lacks {feature}: {lacks[feature]}")
+        return cast(FullStore, store)
+
+    def _cosines(self, text: str) -> dict[str, float]:
+        texts = [text, *(chunk.text for chunk in CHUNKS)]
+        vectors = np.array([self.embedding.embed_query(each) for each in texts])
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return dict(zip((chunk.id for chunk in CHUNKS), (vectors[1:] @ vectors[0]).tolist(), strict=True))

@@ -1,0 +1,18 @@
+"""The test suite for stores."""
+
+from __future__ import annotations
+
+from langchain_hybridgraph.testing.graph import GraphTests
+from langchain_hybridgraph.testing.memory import MemoryTests
+from langchain_hybridgraph.testing.reading import ReadingTests
+from langchain_hybridgraph.testing.search import SearchTests
+from langchain_hybridgraph.testing.tenants import TenantTests
+from langchain_hybridgraph.testing.writing import WritingTests
+
+
+class StoreSuite(ReadingTests, SearchTests, GraphTests, WritingTests, MemoryTests, TenantTests):
+    """Tests of what every store must do. Subclass it and define the fixture ``store``, which returns an empty store.
+
+    ``embedding`` has to be the store's embedding. Override :meth:`fill` for a store that ``upsert`` does not fill, the
+    fixture ``open_tenant`` for one with tenants, and ``open_again`` for one that several processes can write to.
+    """
