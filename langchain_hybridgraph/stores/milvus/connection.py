@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 from weakref import WeakKeyDictionary
@@ -22,6 +25,16 @@ if TYPE_CHECKING:
     from pymilvus import AsyncMilvusClient, MilvusClient
 
 Result = TypeVar("Result")
+
+
+# The loggers to which the client writes a traceback for every call that fails.
+_CLIENT_LOGGERS = ("pymilvus.decorators", "pymilvus.client.connection_manager")
+_is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
+
+
+def _is_logged(record: logging.LogRecord) -> bool:
+    """Return whether a record is from a call of other code, whose errors this package does not report."""
+    return record.levelno < logging.WARNING or not _is_translated.get()
 
 
 class Call(NamedTuple):
@@ -113,29 +126,13 @@ class MilvusConnection:
 
     def call(self, method: str, **arguments: Any) -> Any:
         """Return what the client's method returns; raise StoreError, or StoreUnavailableError without an answer."""
-        from pymilvus.exceptions import MilvusException
-
-        try:
+        with self._translating_errors(method):
             return getattr(self._client(), method)(timeout=self.timeout, **arguments)
-        except (MilvusException, OSError) as error:
-            raise self._translated(error, method) from error
-        except Exception as error:
-            if _is_of_grpc(error):
-                raise self._translated(error, method) from error
-            raise
 
     async def acall(self, method: str, **arguments: Any) -> Any:
         """Return what :meth:`call` returns, without blocking the event loop."""
-        from pymilvus.exceptions import MilvusException
-
-        try:
+        with self._translating_errors(method):
             return await getattr(self._async_client(), method)(timeout=self.timeout, **arguments)
-        except (MilvusException, OSError) as error:
-            raise self._translated(error, method) from error
-        except Exception as error:
-            if _is_of_grpc(error):
-                raise self._translated(error, method) from error
-            raise
 
     def run(self, calls: Calls[Result]) -> Result:
         """Make the calls one after the other; return the result."""
@@ -199,9 +196,27 @@ class MilvusConnection:
         uri, token, database = self.address
         return {"uri": uri, "token": token, "db_name": database, "timeout": self.timeout, "dedicated": True}
 
+    @contextmanager
+    def _translating_errors(self, method: str) -> Iterator[None]:
+        """Raise this package's errors in place of the client's, which the client does not log then."""
+        from pymilvus.exceptions import MilvusException
+
+        for name in _CLIENT_LOGGERS:
+            logging.getLogger(name).addFilter(_is_logged)
+        token = _is_translated.set(True)
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, MilvusException | OSError) or _is_of_grpc(error):
+                raise self._translated(error, method) from error
+            raise
+        finally:
+            _is_translated.reset(token)
+
     def _translated(self, error: Exception, method: str) -> StoreError:
-        said = str(getattr(error, "message", "") or error)
-        kind = f"{_status(error)} {said}".lower()
+        refusal = _refusal(error)
+        said = _message(refusal or error)
+        kind = f"{_status(refusal or error)} {said}".lower()
         where = f"Milvus at {self.address}"
         if any(word in kind for word in ("unauthenticated", "auth check failure", "permission", "token")):
             return StoreUnavailableError(f"{where} refused access ({said}); pass the right token= or user and password")
@@ -228,6 +243,19 @@ def client_library() -> Any:
 
 def _is_of_grpc(error: Exception) -> bool:
     return any(kind.__module__.split(".")[0] == "grpc" for kind in type(error).__mro__)
+
+
+def _refusal(error: Exception) -> Exception | None:
+    """Return the refusal of the token behind an error: the client reports it as a server that it cannot connect to."""
+    cause = error.__cause__
+    if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):
+        return cause
+    return None
+
+
+def _message(error: Exception) -> str:
+    details = getattr(error, "details", None)
+    return str(details() if callable(details) else getattr(error, "message", "") or error)
 
 
 def _status(error: Exception) -> str:

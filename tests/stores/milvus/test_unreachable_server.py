@@ -1,7 +1,9 @@
 """A Milvus server that is down, slow, lost or strict gives clear and bounded errors."""
 
+import base64
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from langchain_core.documents import Document
@@ -9,9 +11,12 @@ from milvus_calls import WordEmbeddings
 from tcp_proxy import TcpProxy
 
 from langchain_hybridgraph import Edge, GraphRetriever, HybridRetriever, RetrievalError
-from langchain_hybridgraph.errors import StoreUnavailableError
+from langchain_hybridgraph.errors import StoreError, StoreUnavailableError
 from langchain_hybridgraph.records import Chunk, Query
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+grpc = pytest.importorskip("grpc")
+pytest.importorskip("milvus_lite")
 
 TIMEOUT = 2.0
 # Far above every limit that is tested, far below a hang.
@@ -21,8 +26,9 @@ BOUNDED = 60.0
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """The port of a milvus-lite server with a few chunks."""
-    server_module = pytest.importorskip("milvus_lite.adapter.grpc.server")
-    server, db, port = server_module.start_server_in_thread(str(tmp_path_factory.mktemp("milvus") / "lite.db"))
+    from milvus_lite.adapter.grpc.server import start_server_in_thread
+
+    server, db, port = start_server_in_thread(str(tmp_path_factory.mktemp("milvus") / "lite.db"))
     store = MilvusStore(f"http://127.0.0.1:{port}", WordEmbeddings())
     chunks = [Chunk("river", "the river floods"), Chunk("dam", "a dam of concrete"), Chunk("bread", "bread and butter")]
     store.upsert(chunks, edges=[Edge("river", "dam", "references")])
@@ -51,7 +57,6 @@ def free_port():
 
 def test_a_server_that_is_down_is_named():
     """Opening a store without a server fails in time and says what to do."""
-    pytest.importorskip("pymilvus")
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError, match=r"cannot be reached .* start it, or check the URI"):
         MilvusStore(f"milvus://127.0.0.1:{free_port()}", WordEmbeddings(), timeout=1.0)
@@ -124,14 +129,53 @@ def test_an_upsert_that_failed_can_be_repeated(server, proxy, store):
     assert later.upsert([Chunk("mill", "a mill")])["unchanged"] == 1
 
 
-def test_a_wrong_token_is_named(store):
-    """A refusal by the server names the token; milvus-lite checks none, so the client is replaced."""
+class TokenCheck(grpc.ServerInterceptor):
+    """Refuses calls without the token of ada, as the proxy of a Milvus server does."""
+
+    def intercept_service(self, continuation, details):
+        token = base64.b64encode(b"ada:secret").decode()
+        if dict(details.invocation_metadata).get("authorization") == token:
+            return continuation(details)
+
+        def refuse(_, context):
+            context.abort(
+                grpc.StatusCode.UNAUTHENTICATED,
+                "auth check failure, please check username and password are correct",
+            )
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def test_a_server_refuses_a_wrong_token(tmp_path):
+    """The error names the token; with the right one the store opens."""
+    from milvus_lite.adapter.grpc.servicer import MilvusServicer
+    from milvus_lite.db import MilvusLite
+    from pymilvus.grpc_gen import milvus_pb2_grpc
+
+    db = MilvusLite(str(tmp_path / "lite.db"))
+    server = grpc.server(ThreadPoolExecutor(2), interceptors=[TokenCheck()])
+    milvus_pb2_grpc.add_MilvusServiceServicer_to_server(MilvusServicer(db), server)
+    uri = f"milvus://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        for token in ("", "ada:wrong"):
+            with pytest.raises(StoreUnavailableError, match=r"refused access .* pass the right token="):
+                MilvusStore(uri, WordEmbeddings(), token=token)
+        assert len(MilvusStore(uri, WordEmbeddings(), token="ada:secret")) == 0
+    finally:
+        server.stop(grace=0)
+        db.close()
+
+
+def test_a_failed_call_is_logged_by_its_caller_only(proxy, store, caplog):
+    """The client logs no traceback of a call whose error the store raises; it does of other calls."""
+    from pymilvus import MilvusClient
     from pymilvus.exceptions import MilvusException
 
-    class Refusing:
-        def search(self, **arguments):
-            raise MilvusException(code=65535, message="auth check failure, please check username [] and password")
-
-    store._index.connection._threads_client = Refusing()
-    with pytest.raises(StoreUnavailableError, match=r"refused access .* pass the right token="):
-        store.vector_search(Query("a river", 1), 1)
+    client = MilvusClient(str(store._index.connection.address))
+    with pytest.raises(StoreError):
+        store._index.connection.call("query", collection_name="missing", filter="")
+    assert caplog.records == []
+    with pytest.raises(MilvusException):
+        client.query("missing", filter="", limit=1)
+    assert any("missing" in record.getMessage() for record in caplog.records)

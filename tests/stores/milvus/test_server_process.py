@@ -1,0 +1,94 @@
+"""A milvus-lite server in a process of its own, with several writer processes."""
+
+import multiprocessing
+import socket
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+from milvus_calls import WordEmbeddings
+
+from langchain_hybridgraph.errors import StoreUnavailableError
+from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+pytest.importorskip("milvus_lite")
+pytestmark = pytest.mark.faults
+
+WRITERS, BATCHES, SIZE = 3, 12, 20
+BOUNDED = 120.0
+
+
+class Server:
+    """``milvus-lite server``; one worker thread, as milvus-lite does not support writes at the same time."""
+
+    def __init__(self, folder):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+        self.uri = f"milvus://127.0.0.1:{self.port}"
+        self._arguments = ["--data-dir", str(folder), "--host", "127.0.0.1", "--port", str(self.port)]
+        self.start()
+
+    def start(self):
+        command = [sys.executable, "-m", "milvus_lite", "server", *self._arguments, "--max-workers", "1"]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        repeated(lambda: MilvusStore(self.uri, WordEmbeddings(), timeout=5))
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def repeated(action):
+    """Call an action until the server answers."""
+    deadline = time.monotonic() + BOUNDED
+    while True:
+        try:
+            return action()
+        except StoreUnavailableError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def write(uri, writer, written):
+    """Write batches of chunks, each with an edge to the next, and report each batch once it is confirmed."""
+    store = repeated(lambda: MilvusStore(uri, WordEmbeddings(), timeout=5))
+    for batch in range(BATCHES):
+        ids = [f"{writer}-{batch}-{n}" for n in range(SIZE)]
+        edges = [Edge(one, other, "next") for one, other in pairwise(ids)]
+        chunks = [Chunk(id, f"text {id}") for id in [*ids, "shared"]]
+        repeated(lambda chunks=chunks, edges=edges: store.upsert(chunks, edges=edges))
+        written.put((writer, batch))
+
+
+@pytest.fixture
+def server(tmp_path):
+    server = Server(tmp_path / "lite.db")
+    yield server
+    server.kill()
+
+
+def test_several_writers_lose_nothing_when_the_server_is_killed(server):
+    """All confirmed batches of all processes are there after two kills, and each chunk and edge once."""
+    context = multiprocessing.get_context("spawn")
+    written = context.Queue()
+    writers = [context.Process(target=write, args=(server.uri, writer, written)) for writer in range(WRITERS)]
+    for process in writers:
+        process.start()
+    confirmed = []
+    while len(confirmed) < WRITERS * BATCHES:
+        confirmed.append(written.get(timeout=BOUNDED))
+        if len(confirmed) in (8, 20):
+            server.kill()
+            server.start()
+    for process in writers:
+        process.join(BOUNDED)
+        assert process.exitcode == 0
+    assert sorted(confirmed) == [(writer, batch) for writer in range(WRITERS) for batch in range(BATCHES)]
+    store = MilvusStore(server.uri, WordEmbeddings(), consistency="Strong")
+    assert len(store) == WRITERS * BATCHES * SIZE + 1
+    ids = [f"{writer}-{batch}-{n}" for writer, batch in confirmed for n in range(SIZE)]
+    assert {chunk.id for chunk in store.get(ids)} == set(ids)
+    assert len(store.edges(ids)) == WRITERS * BATCHES * (SIZE - 1)
