@@ -20,14 +20,16 @@ class Effect(NamedTuple):
     """Call that a search waits for.
 
     ``source`` names it in ``degraded``. ``run`` does the work; ``arun`` does it in an event loop, None if the work is
-    local and belongs on a worker. ``quick`` work (well under a millisecond) is not worth a worker. ``lane`` rejects
-    further calls if too many do not return; by default it is the source. ``deadline`` is a ``time.monotonic()`` time
-    for this call alone, in addition to the search's own deadline.
+    local and belongs on a worker. ``start``, for a call that another process answers, sends the request and returns the
+    rest of ``run``; quick calls run in between. ``quick`` work (well under a millisecond) is not worth a worker.
+    ``lane`` rejects further calls if too many do not return; by default it is the source. ``deadline`` is a
+    ``time.monotonic()`` time for this call alone, in addition to the search's own deadline.
     """
 
     source: str
     run: Callable[[], Any]
     arun: Callable[[], Awaitable[Any]] | None = None
+    start: Callable[[], Callable[[], Any]] | None = None
     quick: bool = False
     lane: Lane | None = None
     deadline: float | None = None
@@ -147,11 +149,20 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
         else:
             waiting[place] = _job(call, copy_context())
             submit(waiting[place])
-    for place in inline:
-        results[place] = _outcome(calls[place])
+    started = {place: _started(calls[place]) for place in inline}
+    for place in sorted(inline, key=lambda place: calls[place].start is not None):
+        results[place] = _outcome(started[place])
     for place, job in waiting.items():
         results[place] = _wait(calls[place], job, _until(calls[place], deadline))
     return [results[place] for place in range(len(calls))]
+
+
+def _started(call: Effect) -> Effect:
+    """Return what is left of a call after it was started."""
+    if call.start is None:
+        return call
+    rest = _outcome(call._replace(run=call.start))
+    return call._replace(run=rest if not isinstance(rest, Failure) else lambda: rest)
 
 
 def _outcome(call: Effect) -> Any:

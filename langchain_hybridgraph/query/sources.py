@@ -16,6 +16,7 @@ from langchain_hybridgraph.stores.protocols import (
     HasFastLookups,
     SearchesKeywords,
     SearchesVectors,
+    StartsVectors,
     implements,
 )
 
@@ -59,8 +60,11 @@ class VectorSource:
         if query.vector is None and query.text is None:
             return None
         store = self.store
+        search, lane = partial(store.vector_search, query, n), lane_of(self.name, store)
+        if implements(store, StartsVectors) and store.has_remote_vectors:
+            return Effect(self.name, search, start=partial(store.start_vector_search, query, n), lane=lane)
         awaited = partial(store.avector_search, query, n) if implements(store, AwaitsVectors) else None
-        return Effect(self.name, partial(store.vector_search, query, n), awaited, lane=lane_of(self.name, store))
+        return Effect(self.name, search, awaited, lane=lane)
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Cosines with the vector that was searched for."""
@@ -139,7 +143,7 @@ class TimedVectorSource:
             found = await afirst()
             return _both(found, await store.avector_search(_narrowed(query, times, found), n))
 
-        return call._replace(run=run, arun=None if afirst is None else arun)
+        return call._replace(run=run, arun=None if afirst is None else arun, start=None)
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """See :class:`VectorSource`."""

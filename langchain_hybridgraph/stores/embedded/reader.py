@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.records import ScoredId, SourceResult
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import used_server
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot, filterable, is_large
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Chunk, Edge, Mask, Query, Scope, Vector
-    from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
     from langchain_hybridgraph.stores.protocols import KeywordIndex
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,13 @@ LEFT_BEHIND = 5.0
 # From this share of allowed rows Chroma is searched for a few more and masked; below it, the matrix is scanned.
 OVERFETCH_SHARE = 0.9
 SERVER_REASON = "vector-server-unavailable"
+
+
+class _FromServer(NamedTuple):
+    """The function that waits for the rows of a Chroma server, or the reason why it should be searched but is not."""
+
+    result: Callable[[], NDArray[np.int64]] | None = None
+    reason: str | None = None
 
 
 class Reader:
@@ -143,27 +151,43 @@ class Reader:
         signs up to ``MATRIX_BYTES`` and in every process that does not own Chroma, otherwise by Chroma. With a Chroma
         server, that is searched from ``LEAST_ROWS`` chunks on.
         """
+        return self.start_vector_search(query, n)()
+
+    def has_remote_vectors(self) -> bool:
+        """Return whether another process compares the vectors."""
+        return used_server(self._index) is not None
+
+    def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
+        """Begin a vector search and return the function that completes it (see ``stores.protocols.StartsVectors``)."""
         self._index.check_scope(query.scope)
         with self._index.guard:
             seen = self._index.snapshot()
             if not seen.rows.living:
-                return SourceResult([])
+                return partial(SourceResult, [])
             if self._index.is_unfitted(seen.generation):
-                return SourceResult([], reason="no-vector-index" if seen.generation.lost else "no-lsa-index")
+                lost = "no-vector-index" if seen.generation.lost else "no-lsa-index"
+                return partial(SourceResult, [], reason=lost)
             vector = self._query_vector(query, seen.generation)
             if not vector.any():
-                return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
+                unknown = "query-out-of-vocabulary" if query.vector is None else None
+                return partial(SourceResult, [], reason=unknown)
             allowed = self._index.allowed(seen.rows, query.scope)
-            rows, scores, reason = self._nearest(seen, vector, n, allowed)
-            found = seen.rows.scored(rows.tolist(), scores.tolist())
-            is_whole = query.scope.filter is None and query.scope.known_at is None
-            whole = seen.rows.version if is_whole else None
-            sample = seen.generation.sample(allowed, whole)
-            background = None if sample is None else _background(sample, vector)
-            matrix = seen.generation.matrix
-            if matrix is not None and matrix.lacks(allowed):
-                reason = "vectors-damaged" if found else "no-vector-index"
-            return SourceResult(found, vector, background=background, reason=reason)
+            from_server = self._start_on_server(seen, vector, n, allowed)
+
+        def complete() -> SourceResult:
+            with self._index.guard:
+                rows, scores, reason = self._nearest(seen, vector, n, allowed, from_server)
+                found = seen.rows.scored(rows.tolist(), scores.tolist())
+                is_whole = query.scope.filter is None and query.scope.known_at is None
+                whole = seen.rows.version if is_whole else None
+                sample = seen.generation.sample(allowed, whole)
+                background = None if sample is None else _background(sample, vector)
+                matrix = seen.generation.matrix
+                if matrix is not None and matrix.lacks(allowed):
+                    reason = "vectors-damaged" if found else "no-vector-index"
+                return SourceResult(found, vector, background=background, reason=reason)
+
+        return complete
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each of these chunks."""
@@ -245,36 +269,46 @@ class Reader:
             return dict(zip(known.ids(scores), scores.values(), strict=True))
 
     def _nearest(
-        self, seen: Snapshot, vector: Vector, n: int, allowed: Mask
+        self, seen: Snapshot, vector: Vector, n: int, allowed: Mask, from_server: _FromServer
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
         """Return the n nearest rows with their cosines, and the reason why a Chroma server was not searched."""
-        matrix, reason = seen.generation.matrix, None
+        matrix = seen.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"
         if self._index.shared.server is None:
-            found = self._nearest_by_chroma(seen, vector, n, allowed)
+            found, reason = self._nearest_by_chroma(seen, vector, n, allowed), None
         else:
-            found, reason = self._nearest_on_server(self._index.shared.server, seen, vector, n, allowed)
+            found, reason = self._nearest_on_server(seen, n, allowed, from_server)
         scores = None if found is None else matrix.scores(vector, found)
         if found is None or scores is None or matrix.lacks(allowed):
             return *matrix.approximate_search(vector, n, allowed), reason
         order = np.lexsort((found, -scores))[:n]
         return found[order], scores[order], reason
 
-    def _nearest_on_server(
-        self, server: ServedChroma, seen: Snapshot, vector: Vector, n: int, allowed: Mask
-    ) -> tuple[NDArray[np.int64] | None, str | None]:
-        """Return at least n allowed rows near the vector, or None and, if the server should have been searched, why."""
-        if not server.is_worthwhile(len(seen.rows)):
-            return None, None
-        total = server.searchable_rows(seen.generation.number, seen.rows.version)
-        if total is None:
+    def _start_on_server(self, seen: Snapshot, vector: Vector, n: int, allowed: Mask) -> _FromServer:
+        """Ask the Chroma server for rows near the vector, if there is one that should be searched."""
+        server = self._index.shared.server
+        if server is None or not server.is_worthwhile(len(seen.rows)):
+            return _FromServer()
+        state = server.searchable(seen.generation.number, seen.rows.version)
+        if state is None:
             is_behind = server.is_failing or self._index.catalog.age() > LEFT_BEHIND
-            return None, SERVER_REASON if is_behind else None
-        share = np.count_nonzero(allowed) / max(total, 1)
+            return _FromServer(reason=SERVER_REASON if is_behind else None)
+        share = np.count_nonzero(allowed) / max(state.rows, 1)
         if share < OVERFETCH_SHARE:
-            return None, None
+            return _FromServer()
         try:
-            found = server.search(vector, _wanted(n, share))
+            return _FromServer(server.start_search(state, vector, _wanted(n, share)))
+        except StoreError:
+            return _FromServer(reason=SERVER_REASON)
+
+    def _nearest_on_server(
+        self, seen: Snapshot, n: int, allowed: Mask, from_server: _FromServer
+    ) -> tuple[NDArray[np.int64] | None, str | None]:
+        """Return at least n allowed rows that the server found, or None and, if it should have been searched, why."""
+        if from_server.result is None:
+            return None, from_server.reason
+        try:
+            found = from_server.result()
         except StoreError:
             return None, SERVER_REASON
         if self._index.catalog.version() != seen.rows.version:

@@ -204,6 +204,15 @@ class EmbeddedStore:
         """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
         return self._reader.vector_search(query, n)
 
+    @property
+    def has_remote_vectors(self) -> bool:
+        """Whether another process compares the vectors."""
+        return self._reader.has_remote_vectors()
+
+    def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
+        """Begin a vector search and return the function that completes it (see ``stores.protocols.StartsVectors``)."""
+        return self._reader.start_vector_search(query, n)
+
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each of these chunks."""
         return self._reader.vector_scores(vector, ids)

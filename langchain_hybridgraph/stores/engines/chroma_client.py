@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
 
@@ -70,35 +70,49 @@ http://HOST:PORT or https://HOST
         port = "" if parts.port is None else f":{parts.port}"
         return f"{parts.scheme}://{parts.hostname}{port}/{self.tenant}/{self.database}"
 
-    def connect(self, timeout: float | None = None) -> Any:
-        """Return a new client; raise StoreError if the server refuses it or does not answer in time.
+    @property
+    def api(self) -> str:
+        """URL of the server's HTTP API."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname}:{self._port}/api/v2"
 
-        ``timeout`` is in seconds, per request; None stands for the server's own.
-        """
+    @property
+    def database_api(self) -> str:
+        """URL of the database in the server's HTTP API."""
+        return f"{self.api}/tenants/{quote(self.tenant, safe='')}/databases/{quote(self.database, safe='')}"
+
+    @property
+    def all_headers(self) -> dict[str, str]:
+        """Headers of every request, with the token."""
+        return {**self.headers, **({} if self.token is None else {"x-chroma-token": self.token})}
+
+    @property
+    def _port(self) -> int:
+        parts = urlsplit(self.url)
+        return parts.port or (443 if parts.scheme == "https" else 8000)
+
+    def connect(self) -> Any:
+        """Return a new client; raise StoreError if the server refuses it or does not answer in time."""
         import chromadb
         import httpx
         from chromadb.config import Settings
 
         parts = urlsplit(self.url)
-        port = parts.port or (443 if parts.scheme == "https" else 8000)
-        headers = {**self.headers, **({} if self.token is None else {"x-chroma-token": self.token})}
-        wait = self.timeout if timeout is None else timeout
         with guarded("connect to", self.name):
-            # Chroma's client waits for ever, and asks the server several questions when it is made.
-            httpx.get(
-                f"{parts.scheme}://{parts.hostname}:{port}/api/v2/heartbeat", headers=headers, timeout=wait
-            ).raise_for_status()
+            # Chroma's client waits forever, and sends several requests when it is made.
+            httpx.get(f"{self.api}/heartbeat", headers=self.all_headers, timeout=self.timeout).raise_for_status()
             client = chromadb.HttpClient(
                 str(parts.hostname),
-                port,
+                self._port,
                 ssl=parts.scheme == "https",
-                headers=headers,
+                headers=self.all_headers,
                 # A client changes the Settings object it receives, so each client gets its own.
                 settings=Settings(anonymized_telemetry=False),
                 tenant=self.tenant,
                 database=self.database,
             )
-            client._server._session.timeout = httpx.Timeout(wait)  # type: ignore[attr-defined]
+            # No setting of chromadb 1.5 limits how long its client waits: it makes its session with timeout=None.
+            client._server._session.timeout = httpx.Timeout(self.timeout)  # type: ignore[attr-defined]
         return client
 
 

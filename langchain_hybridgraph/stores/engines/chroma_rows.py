@@ -49,24 +49,19 @@ class ChromaRows:
         return cls(client, collection, str(path))
 
     @classmethod
-    def on_server(
-        cls, server: ChromaServer, name: str, metadata: Mapping[str, str | int], *, timeout: float, create: bool
-    ) -> ChromaRows | None:
-        """Open a collection of a server, or make it if ``create``; otherwise return None if there is none.
+    def on_server(cls, server: ChromaServer, name: str, metadata: Mapping[str, str | int]) -> ChromaRows:
+        """Open a collection of a server, or make it.
 
-        Any number of processes may open it. Raises StoreError if the server does not answer within ``timeout`` seconds,
-        and ConfigurationError if the collection has other metadata or another space, so that it is not ours.
+        Any number of processes may open it. Raises StoreError if the server does not answer in time, and
+        ConfigurationError if the collection has other metadata or another space, so that it is not ours.
         """
         from chromadb.errors import NotFoundError
 
-        client, where = server.connect(timeout), f"{server.name}#{name}"
+        client, where = server.connect(), f"{server.name}#{name}"
         with guarded("open", where):
             try:
                 collection = client.get_collection(name, embedding_function=None)
             except NotFoundError:
-                if not create:
-                    client.close()
-                    return None
                 collection = client.get_or_create_collection(
                     name,
                     configuration={"hnsw": {"space": SPACE}},

@@ -7,12 +7,15 @@ import logging
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from langchain_hybridgraph.errors import ConfigurationError, StoreError
+from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
+from langchain_hybridgraph.stores.engines.chroma_search import ChromaSearch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,7 +68,7 @@ class ServedChroma:
         self._folder, self._catalogue = folder, catalogue
         self._lock = threading.RLock()
         self._writer: tuple[int, ChromaRows] | None = None
-        self._reader: tuple[str, ChromaRows] | None = None
+        self._search: ChromaSearch | None = None
         self._backlog, self._turn = Backlog(), -1
         self._id: str | None = None
         self._retry_at, self._pause = 0.0, PAUSE
@@ -75,7 +78,7 @@ class ServedChroma:
     @property
     def is_open(self) -> bool:
         """Whether this process has a connection to the server."""
-        return self._writer is not None or self._reader is not None
+        return self._writer is not None or self._search is not None
 
     @property
     def is_waiting(self) -> bool:
@@ -88,22 +91,28 @@ class ServedChroma:
         """Return whether an index of this many chunks is searched on the server."""
         return rows >= LEAST_ROWS
 
-    def searchable_rows(self, generation: int, version: int) -> int | None:
-        """Return the number of rows of the collection, None if it does not hold this state or cannot be used."""
+    def searchable(self, generation: int, version: int) -> CollectionState | None:
+        """Return the state of the collection, None if it does not hold this version or cannot be searched now."""
         state = self._state()
         if state is None or (state.generation, state.applied) != (generation, version):
             return None
-        return None if time.monotonic() < self._retry_at else state.rows
+        return None if time.monotonic() < self._retry_at else state
 
-    def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
-        """Return about the n rows of largest inner product, best first; raise StoreError if the server fails."""
-        try:
-            rows = self._searched().search(vector, n)
-        except (StoreError, ConfigurationError) as error:
-            self._note_failure(error)
-            raise StoreError(str(error)) from error
-        self._note_success()
-        return rows
+    def start_search(self, state: CollectionState, vector: Vector, n: int) -> Callable[[], NDArray[np.int64]]:
+        """Send a query and return the function that waits for about the n rows of largest inner product, best first.
+
+        Both raise StoreError if the server fails.
+        """
+        with self._noting_failure():
+            wait = self._connected().start(state.collection, vector, n)
+
+        def result() -> NDArray[np.int64]:
+            with self._noting_failure():
+                rows = wait()
+            self._note_success()
+            return rows
+
+        return result
 
     def follow(self, generation: Generation, *, is_complete: bool = False) -> None:
         """Bring the collection closer to the catalogue's state; a no-op for a while after the server failed.
@@ -121,15 +130,17 @@ class ServedChroma:
             self._note_success()
 
     def open(self, generation: int, dimension: int) -> ChromaRows:
-        """Return the collection of this generation for writing, made if it is missing; raise StoreError, too."""
+        """Return the collection of this generation for writing, made if it is missing.
+
+        Raises the errors of ``ChromaRows.on_server``.
+        """
         with self._lock:
             if self._writer is None or self._writer[0] != generation:
                 self._close_writer()
                 name = self._name(generation)
                 metadata: dict[str, str | int] = {"index": self._index_id(), "generation": generation}
                 metadata["dimension"] = dimension
-                rows = ChromaRows.on_server(self.server, name, metadata, timeout=self.server.timeout, create=True)
-                assert rows is not None, "a missing collection is made"
+                rows = ChromaRows.on_server(self.server, name, metadata)
                 rows.delete_collections(self._name(None), keep=name)
                 self._writer = generation, rows
             return self._writer[1]
@@ -145,9 +156,9 @@ class ServedChroma:
         """Close the connections."""
         with self._lock:
             self._close_writer()
-            if self._reader is not None:
-                reader, self._reader = self._reader, None
-                reader[1].close()
+            if self._search is not None:
+                search, self._search = self._search, None
+                search.close()
 
     def _bring_towards(self, generation: Generation, is_complete: bool) -> None:
         assert generation.matrix is not None, "rows without vectors are not collected"
@@ -169,21 +180,11 @@ class ServedChroma:
         if not self._backlog.missing:
             self._save(CollectionState(*here, applied=version, rows=len(rows), turn=state.turn + 1))
 
-    def _searched(self) -> ChromaRows:
-        """Return the collection for searching."""
-        state = self._state()
-        assert state is not None, "a collection that can be searched has a state"
+    def _connected(self) -> ChromaSearch:
         with self._lock:
-            if self._reader is None or self._reader[0] != state.collection:
-                if self._reader is not None:
-                    self._reader[1].close()
-                    self._reader = None
-                name, metadata = self._name(state.generation), {"generation": state.generation}
-                rows = ChromaRows.on_server(self.server, name, metadata, timeout=SEARCH_TIMEOUT, create=False)
-                if rows is None or rows.id != state.collection:
-                    raise StoreError(f"the collection {name} was deleted or replaced on {self.server.name}")
-                self._reader = state.collection, rows
-            return self._reader[1]
+            if self._search is None:
+                self._search = ChromaSearch(self.server, SEARCH_TIMEOUT)
+            return self._search
 
     def _name(self, generation: int | None) -> str:
         return f"hybridgraph-{self._index_id()}-{'' if generation is None else generation}"
@@ -228,6 +229,14 @@ class ServedChroma:
         state = self._state()
         if state is not None:
             self._save(state._replace(applied=-1))
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            self._note_failure(error)
+            raise
 
     def _note_failure(self, error: Exception) -> None:
         with self._lock:

@@ -31,6 +31,7 @@ from langchain_hybridgraph.stores.protocols.search import (
     SearchesHybrid,
     SearchesKeywords,
     SearchesVectors,
+    StartsVectors,
 )
 from langchain_hybridgraph.stores.protocols.tree import CurrentSummaries, HasSummaries, HasTree, Level, Summaries, Tree
 from langchain_hybridgraph.stores.protocols.writing import AcceptsChunks, FileRecord, FileRecords, RecordsFiles
@@ -74,6 +75,7 @@ __all__ = [
     "SearchesKeywords",
     "SearchesVectors",
     "Sessions",
+    "StartsVectors",
     "Summaries",
     "Tree",
     "implements",

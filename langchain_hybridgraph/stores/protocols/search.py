@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.stores.protocols.reading import ReadsChunks
@@ -34,6 +34,20 @@ class AwaitsVectors(SearchesVectors, Protocol):
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the result of :meth:`SearchesVectors.vector_search` without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class StartsVectors(SearchesVectors, Protocol):
+    """A store whose vector search may wait for another process, so that this one can search by keywords meanwhile."""
+
+    @property
+    def has_remote_vectors(self) -> bool:
+        """Whether another process compares the vectors now."""
+        ...
+
+    def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
+        """Begin a search; return a function that returns the result of :meth:`SearchesVectors.vector_search`."""
         ...
 
 

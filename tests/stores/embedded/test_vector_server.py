@@ -19,7 +19,7 @@ from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridR
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.embedded.reader import SERVER_REASON
-from langchain_hybridgraph.stores.engines import chroma_rows, chroma_server
+from langchain_hybridgraph.stores.engines import chroma_rows, chroma_search, chroma_server
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
@@ -73,13 +73,13 @@ def state(store):
 @contextmanager
 def counted(monkeypatch):
     """Count the searches of the server."""
-    searches, search = [], chroma_rows.ChromaRows.search
+    searches, start = [], chroma_search.ChromaSearch.start
 
-    def counting(rows, vector, n):
+    def counting(connections, collection, vector, n):
         searches.append(n)
-        return search(rows, vector, n)
+        return start(connections, collection, vector, n)
 
-    monkeypatch.setattr(chroma_rows.ChromaRows, "search", counting)
+    monkeypatch.setattr(chroma_search.ChromaSearch, "start", counting)
     yield searches
 
 
@@ -340,7 +340,7 @@ def test_a_failing_server_is_not_tried_each_time(folder, monkeypatch):
     """After a failure the server is left alone for a while."""
     monkeypatch.setattr(chroma_server, "PAUSE", 60.0)
     tries = []
-    monkeypatch.setattr(ChromaServer, "connect", lambda self, timeout=None: tries.append(1) or _fail())
+    monkeypatch.setattr(ChromaServer, "connect", lambda self: tries.append(1) or _fail())
     with opened(folder, "http://127.0.0.1:1") as store:
         add(store, 0, 20)
         add(store, 20, 25)
