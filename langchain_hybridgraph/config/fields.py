@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import asdict, is_dataclass
 from functools import partial
 from importlib import import_module
@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings
 
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.options.conversation import ConversationFields
+from langchain_hybridgraph.options.expected_values import number_in_range, one_of
 from langchain_hybridgraph.options.graph import GraphFields, GraphOptions
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.hierarchical import HierarchicalFields, TreeOptions
@@ -166,7 +167,7 @@ def _sources(weights: dict[str, float]) -> dict[str, float]:
     if unknown := weights.keys() - set(SOURCES):
         raise ValueError(f"{', '.join(sorted(unknown))} is not one of them")
     if any(weight < 0 for weight in weights.values()):
-        raise ValueError("a weight is a number from 0")
+        raise ValueError("a weight must be at least 0")
     return weights
 
 
@@ -324,15 +325,15 @@ FORMS: Mapping[str, Form] = {
         "or a mapping of such a type and of similarity, confidence, recency, utility, decay_per_hour and traversal",
         "mode",
     ),
-    "budget": Form(Budget, "a whole number from 1, or a mapping of max_tokens and fill"),
+    "budget": Form(Budget, "a whole number of at least 1, or a mapping of max_tokens and fill"),
     "refresh": Form(
-        Literal["auto", "never"] | Annotated[Number, Field(ge=0)], "auto, never or a number of seconds from 0"
+        Literal["auto", "never"] | Annotated[Number, Field(ge=0)], "auto, never or a number of seconds of at least 0"
     ),
     "seed_labels": _TEXTS,
     "labels": _TEXTS,
     "relation_filter": _TEXTS,
     "hop_decay": Form(Numbers, "a list of numbers"),
-    "source_weights": Form(SourceWeights, "a mapping of vector, keyword, graph and session to numbers from 0"),
+    "source_weights": Form(SourceWeights, "a mapping of vector, keyword, graph and session to numbers of at least 0"),
     "hotness": Form(HotnessForm, "a number from 0 to 1, or a mapping of alpha and half_life_days"),
     "novelty": Form(NoveltyForm, "a mapping of above, slope and floor"),
     "roots": Form(Roots, "a mapping such as {memory: [user/memories]}"),
@@ -469,30 +470,18 @@ def _derived(annotation: Any, bounds: Mapping[str, Any]) -> tuple[Any, str]:
     if get_origin(annotation) in (Union, UnionType):
         (kind,) = (member for member in get_args(annotation) if member is not NoneType)
     if get_origin(kind) is Literal:
-        return kind, _any_of(get_args(kind))
+        return kind, one_of(get_args(kind))
     if kind is bool:
         return kind, "true or false"
     if kind is int:
-        return Count, f"a whole number from {bounds['ge']}"
+        return Count, number_in_range("a whole number", bounds)
     if kind is float:
-        return Number, f"a number {_range(bounds)}"
+        return Number, number_in_range("a number", bounds)
     return str, "a text"
 
 
-def _range(bounds: Mapping[str, Any]) -> str:
-    low = f"from {bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}"
-    if "lt" in bounds:
-        return f"{low} to below {bounds['lt']}"
-    return f"{low}{' to' if 'ge' in bounds else ', up to'} {bounds['le']}" if "le" in bounds else low
-
-
 def _allowed(form: Form) -> str:
-    return form.allowed if form.names is None else f"{_any_of(named_objects(form.names))}, {form.allowed}"
-
-
-def _any_of(names: Iterable[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}"
+    return form.allowed if form.names is None else f"{one_of(named_objects(form.names))}, {form.allowed}"
 
 
 if TYPE_CHECKING:

@@ -100,10 +100,10 @@ def unknown_options(kind: type, unknown: Mapping[str, Any], known: Iterable[str]
     ``unknown`` has the values that were given.
     """
     known = sorted(known)
-    meant = shorten("".join(f"; {advice}" for advice in _advice(kind, unknown, known)), _LONGEST_PART)
-    there_are = f"; there are {', '.join(known)}" if known else ""
+    advice = shorten("".join(f"; {advice}" for advice in _advice(kind, unknown, known)), _LONGEST_PART)
+    all_options = f"; the options are {', '.join(known)}" if known else ""
     names = shorten(", ".join(unknown), _LONGEST_PART)
-    return TypeError(f"{kind.__name__} takes no {names} per call{meant}{there_are}")
+    return TypeError(f"{kind.__name__} does not take {names} per call{advice}{all_options}")
 
 
 def _advice(kind: type, unknown: Mapping[str, Any], known: Sequence[str]) -> Iterator[str]:
@@ -114,7 +114,11 @@ def _advice(kind: type, unknown: Mapping[str, Any], known: Sequence[str]) -> Ite
             yield f"{name} is an option of {group}=: per call give {group}={ {name: value}!r}"
         else:
             others[name] = value
+    from langchain_hybridgraph.options.places import place_of  # only errors need the options of all retrievers
+
     if "graph" in known and (form := stage_forms(others)):
         yield f"per call give graph={form!r}"
+    elif places := [f"{name} is an option of {place}" for name in others if (place := place_of(name))]:
+        yield from places
     elif near := [match for name in others for match in get_close_matches(name, known, 1)]:
         yield f"did you mean {' and '.join(near)}?"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, Self, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.options.validation import option_error, stage_forms
+from langchain_hybridgraph.options.expected_values import expected_value, is_number
+from langchain_hybridgraph.options.validation import OPTION_ERROR, option_error, stage_forms, wrong_value
+
+T = TypeVar("T")
 
 
 class OptionGroup(BaseModel):
@@ -22,12 +27,12 @@ class OptionGroup(BaseModel):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True, validate_default=True)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _known_names(cls, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            check_names(cls, given)
-        return given
+    def _check_options(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(options, Mapping | cls):
+            return handler(options)  # the error names the option that takes the group
+        return check_options(cls, options, handler)
 
     def changed(self, changes: Self | Mapping[str, Any] | None) -> Self:
         """Return this group with the options of ``changes`` that were set; the others stay as they are.
@@ -43,7 +48,7 @@ class OptionGroup(BaseModel):
             named = {str(name): value for name, value in changes.items()}
         else:
             raise ConfigurationError(
-                f"{kind.__name__} or a mapping of its options was expected, got {changes!r:.80}; "
+                f"expected {kind.__name__} or a mapping of its options, got {changes!r:.80}; "
                 f"the options are {', '.join(kind.model_fields)}"
             )
         if not named:
@@ -51,13 +56,7 @@ class OptionGroup(BaseModel):
         try:
             return kind(**{name: getattr(self, name) for name in self.model_fields_set} | named)
         except ValidationError as error:
-            raise ConfigurationError(_problem(error)) from None
-
-
-def _problem(invalid: ValidationError) -> str:
-    error = invalid.errors(include_url=False)[0]
-    name, message = ".".join(map(str, error["loc"])), error["msg"].removeprefix("Value error, ")
-    return f"{name} is {error['input']!r:.80}; {message.replace('Input should', 'it should', 1)}" if name else message
+            raise ConfigurationError(error.errors(include_url=False)[0]["msg"]) from None
 
 
 def groups_of(kind: type) -> dict[str, type[OptionGroup]]:
@@ -76,29 +75,89 @@ def group_with(kind: type, name: str) -> str | None:
     return next((group for group, options in groups_of(kind).items() if name in options.model_fields), None)
 
 
-def check_names(kind: type[BaseModel], given: Mapping[str, Any]) -> None:
-    """Raise pydantic's ValidationError, a ValueError, for names that are not options of this class."""
-    unknown = [
-        InitErrorDetails(
-            type=option_error(f"{kind.__name__} has no such option. {_advice(kind, name, value)}"),
-            loc=(shorten(name, 100),),
-            input=value,
-        )
-        for name, value in given.items()
-        if name not in kind.model_fields
-    ]
-    if unknown:
-        raise ValidationError.from_exception_data(kind.__name__, unknown)
+def check_options(
+    kind: type[BaseModel],
+    options: Any,
+    handler: Callable[[Any], T],
+    place_of: Callable[[str], str | None] = lambda name: None,
+) -> T:
+    """Return what ``handler`` makes of options, a wrap validator's arguments.
+
+    Raises pydantic's ValidationError, a ValueError, whose messages state for each option what was expected and what was
+    given. ``place_of`` returns the retriever and the group that an option of another retriever belongs to.
+    """
+    if isinstance(options, Mapping):
+        problems = [
+            problem
+            for name, value in options.items()
+            if (problem := _name_problem(kind, str(name), value, place_of) or _type_problem(kind, name, value))
+        ]
+        if problems:
+            raise ValidationError.from_exception_data(kind.__name__, problems)
+    try:
+        return handler(options)
+    except ValidationError as error:
+        raise ValidationError.from_exception_data(error.title, _in_our_words(kind, error, options)) from None
 
 
-def _advice(kind: type[BaseModel], name: str, value: object) -> str:
+def _name_problem(
+    kind: type[BaseModel], name: str, value: object, place_of: Callable[[str], str | None]
+) -> InitErrorDetails | None:
+    if name in kind.model_fields:
+        return None
+    return _problem_of(f"{kind.__name__} has no such option. {_advice(kind, name, value, place_of)}", (name,), value)
+
+
+def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
+    """Return the problem of a text or a bool in place of a number, which pydantic would convert."""
+    annotation = kind.model_fields[name].annotation
+    is_wrong = isinstance(value, str | bool) if is_number(annotation) else annotation is bool and isinstance(value, str)
+    return _problem_of(wrong_value(kind, name, value), (name,), value) if is_wrong else None
+
+
+def _in_our_words(kind: type[BaseModel], invalid: ValidationError, options: Any) -> list[InitErrorDetails]:
+    """Return one problem per option, although pydantic reports one per member of a union or list."""
+    problems: dict[tuple[int | str, ...], InitErrorDetails] = {}
+    for error in invalid.errors(include_url=False):
+        loc, name, value = error["loc"], str(error["loc"][0]) if error["loc"] else "", error["input"]
+        message = error["msg"]
+        if error["type"] == "value_error":
+            message = str(error["ctx"]["error"])
+            message = message if name in message else f"{name}: {message}"
+        elif name in kind.model_fields and error["type"] != OPTION_ERROR:
+            inner = kind.model_fields[name].annotation
+            parameters = _parameters(inner) if len(loc) == 2 else {}
+            if loc[-1] in parameters:
+                message = f"{loc[-1]} must be {expected_value(parameters[str(loc[-1])])}, got {value!r:.80}"
+            else:
+                value = options[name] if isinstance(options, Mapping) and name in options else value
+                message, loc = wrong_value(kind, name, value), (name,)
+        problems.setdefault(loc, _problem_of(message, loc, value))
+    return list(problems.values())
+
+
+def _parameters(annotation: Any) -> dict[str, FieldInfo]:
+    """Return the parameters of the dataclass that an option takes, by name; empty if it takes none."""
+    kind = next((member for member in (*get_args(annotation), annotation) if is_dataclass(member)), None)
+    hints = {} if kind is None else get_type_hints(kind)
+    return {name: FieldInfo.from_annotation(hint) for name, hint in hints.items()}
+
+
+def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> InitErrorDetails:
+    short = tuple(shorten(part, 100) if isinstance(part, str) else part for part in loc)
+    return InitErrorDetails(type=option_error(message), loc=short, input=value)
+
+
+def _advice(kind: type[BaseModel], name: str, value: object, place_of: Callable[[str], str | None]) -> str:
     if (group := group_with(kind, name)) is not None:
         return f"{name} is an option of {group}=: {kind.__name__}(…, {group}={ {name: value}!r:.80})"
     known = sorted(kind.model_fields)
     if {"graph", "traversal"} & {*known} and (form := stage_forms({name: value})):
         return f"Give graph={form!r:.200}"
+    if (place := place_of(name)) is not None:
+        return f"{name} is an option of {place}"
     grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
     if near := get_close_matches(name, [*known, *grouped], n=1):
         place = f" It is an option of {grouped[near[0]]}=" if near[0] in grouped else ""
         return f"Did you mean {near[0]!r}?{place}"
-    return f"There are {', '.join(known)}"
+    return f"The options are {', '.join(known)}"

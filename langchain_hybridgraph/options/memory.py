@@ -15,7 +15,7 @@ from langchain_hybridgraph.options.graph import GraphArguments
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.memory_modes import Mode, mode_from
 from langchain_hybridgraph.options.retriever import Form
-from langchain_hybridgraph.registry import from_config, nearest
+from langchain_hybridgraph.registry import nearest, parameters_of
 from langchain_hybridgraph.times import parse_time
 
 T = TypeVar("T")
@@ -115,7 +115,12 @@ def _made(kind: type[T], value: Any) -> T | None:
         return value
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{kind.__name__.lower()} must be a {kind.__name__}, a mapping or None, got {value!r}")
-    return from_config(kind.__name__.lower(), {"type": "it", **value}, {"it": kind}, lambda one: False)
+    parameters = parameters_of(kind)
+    if unknown := [name for name in value if name not in parameters]:
+        raise ConfigurationError(
+            f"{kind.__name__.lower()} has no parameter {unknown[0]!r}; its parameters are {', '.join(parameters)}"
+        )
+    return kind(**value)
 
 
 def _checked_weights(weights: Any) -> Mapping[str, float]:

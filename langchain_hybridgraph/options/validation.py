@@ -11,10 +11,11 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.options.expected_values import expected_value, is_number
 from langchain_hybridgraph.query.graph import TRAVERSALS
 from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
 from langchain_hybridgraph.registry import parameters_of
@@ -183,23 +184,48 @@ def _is_a(given: object) -> str:
 def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
     """Raise ConfigurationError for an option of a call with a value that the constructor would reject.
 
-    ``name`` is a field of ``kind`` that has bounds.
+    ``name`` is a field of ``kind``.
     """
+    field = kind.model_fields[name]
     try:
-        # Pydantic reads a number in a text, which nothing after it does; if strict it knows no NumPy numbers.
-        _adapter(kind, name).validate_python(value, strict=isinstance(value, str))
-    except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"]
-        raise ConfigurationError(f"{name} is {value!r}; {message[0].lower()}{message[1:]}") from None
+        # Pydantic converts texts and bools to numbers. With strict=True, it rejects NumPy's numbers.
+        is_wrong_type = isinstance(value, str | bool) and is_number(field.annotation)
+        if not is_wrong_type:
+            _adapter(kind, name).validate_python(value, strict=isinstance(value, str))
+    except ValidationError:
+        is_wrong_type = True
+    if is_wrong_type:
+        raise ConfigurationError(wrong_value(kind, name, value))
 
 
 @cache
 def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
     field = kind.model_fields[name]
-    bounded: Any = Annotated[field.annotation, *field.metadata]
-    return TypeAdapter(bounded)
+    bounded: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    return TypeAdapter(bounded, config=ConfigDict(arbitrary_types_allowed=True))
+
+
+def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
+    """Return the message about a value that an option does not take: what was expected, what was given, how to fix it.
+
+    >>> from langchain_hybridgraph.options.retriever import PipelineFields
+    >>> wrong_value(PipelineFields, "k", -1)
+    'k must be a whole number of at least 0, got -1; the default is 10'
+    >>> wrong_value(PipelineFields, "k", "5")
+    "k must be a whole number of at least 0, got '5'; write k=5"
+    """
+    field = kind.model_fields[name]
+    message = f"{name} must be {expected_value(field)}, got {quote_value(value)}"
+    if isinstance(value, str) and is_number(field.annotation) and value.strip().isdecimal():
+        return f"{message}; write {name}={value.strip()}"
+    default = field.default
+    return f"{message}; the default is {default!r}" if isinstance(default, str | int | float) else message
+
+
+OPTION_ERROR = "retriever_option"
+"""Type of the errors of pydantic that have messages of this package."""
 
 
 def option_error(message: str) -> PydanticCustomError:
     """Return the error that pydantic reports for an option, with this message."""
-    return PydanticCustomError("retriever_option", "{message}", {"message": message})
+    return PydanticCustomError(OPTION_ERROR, "{message}", {"message": message})

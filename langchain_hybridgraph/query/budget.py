@@ -27,8 +27,9 @@ class TokenBudget:
     fill: bool = True
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise ConfigurationError(f"max_tokens must be a whole number from 1, such as 4096, got {self.max_tokens}")
+        max_tokens: object = self.max_tokens
+        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
+            raise ConfigurationError(f"max_tokens must be a whole number from 1, such as 4096, got {max_tokens!r}")
 
     def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
         """The hits that fit, in their order, and what is to be said about it in ``degraded``.

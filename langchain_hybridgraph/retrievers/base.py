@@ -15,12 +15,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, chosen_arguments, search_tool
-from langchain_hybridgraph.errors import ConfigurationError, TenantError
+from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallOptions, CallSettings, unknown_options
+from langchain_hybridgraph.options.expected_values import is_plain
 from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.validation import check_value, check_vector
@@ -207,8 +208,9 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
         if unknown:
             raise unknown_options(type(self), unknown, self._call_options)
-        for name in ("min_score", "deadline_ms"):
-            if (value := options.get(name)) is not None:
+        fields = type(self).model_fields
+        for name, value in options.items():
+            if value is not None and name in fields and is_plain(fields[name].annotation):
                 check_value(type(self), name, value)
 
     def _default_fusion(self) -> Fusion:
@@ -236,10 +238,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
 
     def _k(self, options: CallOptions) -> int:
-        k = _first(options.get("k"), self.k)
-        if not isinstance(k, int) or isinstance(k, bool) or k < 0:
-            raise ConfigurationError(f"k must be a whole number of at least 0, got {k!r}")
-        return k
+        return int(_first(options.get("k"), self.k))
 
     def _scope(self, options: CallOptions) -> Scope:
         narrower = parse_filter(options.get("filter"))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Self, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.options.group import check_names
+from langchain_hybridgraph.options.group import check_options
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
@@ -41,12 +41,10 @@ class ObservedRetriever(StreamingRetriever):
 
     _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _check_option_names(cls, options: Any) -> Any:
-        if isinstance(options, Mapping):
-            check_names(cls, options)
-        return options
+    def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        return check_options(cls, options, handler, _place_of)
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Return statistics since construction: calls, errors, Documents per call, p50 and p95 in ms, degraded."""
@@ -82,6 +80,12 @@ class ObservedRetriever(StreamingRetriever):
         if embedding is not None:
             params["ls_embedding_provider"] = type(embedding).__name__
         return params
+
+
+def _place_of(name: str) -> str | None:
+    from langchain_hybridgraph.options.places import place_of  # only errors need the options of all retrievers
+
+    return place_of(name)
 
 
 def hits_of(hits: Iterable[Any]) -> list[tuple[str, float]]:

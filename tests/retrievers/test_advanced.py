@@ -426,7 +426,7 @@ def test_a_vector_of_the_call_is_the_questions(hybrid, store):
 
 def test_an_option_that_the_retriever_does_not_take_is_an_error():
     """LangChain would drop it silently."""
-    with pytest.raises(TypeError, match="Words takes no filter per call"):
+    with pytest.raises(TypeError, match="Words does not take filter per call"):
         AdvancedRetriever(Words()).invoke("why?", filter={"n": 1})
 
 
@@ -434,7 +434,7 @@ def test_an_option_that_is_nearly_one_is_named(hybrid):
     """The error lists all options, from the inner retriever as well as from this one."""
     for retriever in (hybrid, AdvancedRetriever(hybrid)):
         with pytest.raises(
-            TypeError, match=r"HybridRetriever takes no filtre per call; did you mean filter\?; there are"
+            TypeError, match=r"HybridRetriever does not take filtre per call; did you mean filter\?; the options"
         ):
             retriever.retrieve("why?", filtre={"n": 1})
 
@@ -443,7 +443,7 @@ def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):
     """A vector store would drop it silently, too; what its searches do take goes to it."""
     plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), store.embeddings)
     retriever = AdvancedRetriever(plain.as_retriever())
-    with pytest.raises(TypeError, match="VectorStoreRetriever takes no fliter, as_of per call"):
+    with pytest.raises(TypeError, match="VectorStoreRetriever does not take fliter, as_of per call"):
         retriever.invoke("why?", fliter=None, as_of="2020-01-01")
     only = retriever.invoke("coal trains", filter=lambda document: "Trains" in document.page_content)
     assert [document.page_content for document in only] == [TEXTS["train"]]

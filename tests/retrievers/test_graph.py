@@ -478,7 +478,7 @@ async def test_candidates_may_be_set_for_one_call():
         ) == set(COSINES)
         with pytest.raises(ValidationError, match="'all' or 'reached'"):
             hop_decay(store, graph={"candidates": "seeds"})
-        with pytest.raises(ConfigurationError, match="should be 'all' or 'reached'"):
+        with pytest.raises(ConfigurationError, match="must be 'all' or 'reached', got 'seeds'"):
             retriever.retrieve("q", graph={"candidates": "seeds"})
 
 
@@ -843,12 +843,12 @@ def test_a_bfs_alone_is_the_shorthand():
         ({"graph": {"traversal": "dfs"}}, "bfs"),
         ({"graph": {"score": {"type": "hop_decay", "decay": 1}}}, "hop_decay"),
         ({"preset": "best"}, "evidence"),
-        ({"graph": {"seed_k": 0}}, "greater than or equal to 1"),
+        ({"graph": {"seed_k": 0}}, "whole number of at least 1, got 0"),
         ({"edges": ["a", "b"]}, "list of Edge"),
         ({"graph": {"hop_decay": 0.5}}, r"must be a list of numbers by hop, such as \[1, 0.7, 0.5\]"),
-        ({"graph": {"seed_keyword_weight": 2}}, "less than or equal to 1"),
-        ({"max_hops": -1}, "greater than or equal to 0"),
-        ({"graph": {"min_weight": 3}}, "less than or equal to 1"),
+        ({"graph": {"seed_keyword_weight": 2}}, "number from 0 to 1, or None, got 2"),
+        ({"max_hops": -1}, "whole number of at least 0, or None, got -1"),
+        ({"graph": {"min_weight": 3}}, "number from 0 to 1, or None, got 3"),
         ({"max_hop": 2}, "max_hop"),
     ],
 )

@@ -171,8 +171,11 @@ def test_a_target_must_be_a_uri(shelf, target):
     ("call", "said"),
     [
         (lambda r: r.find(7), "query must be a text, got 7"),
-        (lambda r: r.find("x", score_threshold=2), "score_threshold must be a number from 0 to 1, got 2"),
-        (lambda r: r.find("x", score_threshold="a"), "score_threshold must be a number from 0 to 1, got 'a'"),
+        (lambda r: r.find("x", score_threshold=2), "score_threshold must be a number of at least 0 and below 1, got 2"),
+        (
+            lambda r: r.find("x", score_threshold="a"),
+            "score_threshold must be a number of at least 0 and below 1, got 'a'",
+        ),
         (lambda r: r.find("x", k=-1), "k must be .* at least 0, got -1"),
         (
             lambda r: HierarchicalRetriever(r.vector_store, tree={"roots": {"skill": "skills"}}),

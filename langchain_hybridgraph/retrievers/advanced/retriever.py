@@ -42,7 +42,7 @@ from langchain_hybridgraph.options.conversation import (
     ConversationArguments,
     ConversationFields,
 )
-from langchain_hybridgraph.options.validation import check_retriever, check_vector
+from langchain_hybridgraph.options.validation import check_retriever, check_value, check_vector
 from langchain_hybridgraph.query.conversation import (
     AppendHistory,
     AsyncExpander,
@@ -409,8 +409,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         if not isinstance(query, str) and (query is not None or "vector" not in call.options):
             raise ConfigurationError(f"query must be a text, or None together with vector=, got {query!r}")
         k: Any = self.k if call.k is None else call.k
-        if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 0):
-            raise ConfigurationError(f"k must be a whole number of at least 0, got {k!r}")
+        check_value(type(self), "k", k)
         below = AnyRetriever(self.retriever)
         below.check(call.options)
         session = {"session_id": call.session_id} if call.session_id is not None and below.has_sessions else {}

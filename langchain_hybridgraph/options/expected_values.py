@@ -1,0 +1,103 @@
+"""Descriptions of the values that an option takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+_BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
+_PLURALS = {str: "texts", float: "numbers", int: "whole numbers"}
+
+
+def expected_value(field: FieldInfo) -> str:
+    """Describe the values that a field takes, by its type and bounds, to complete "must be …".
+
+    >>> from langchain_hybridgraph.options.selection import SelectionOptions
+    >>> expected_value(SelectionOptions.model_fields["overfetch"])
+    'a whole number of at least 1'
+    >>> expected_value(SelectionOptions.model_fields["mmr_lambda"])
+    'a number from 0 to 1, or None'
+    """
+    return _described(field.annotation, bounds_of(field.metadata))
+
+
+def bounds_of(metadata: Iterable[object]) -> dict[str, float]:
+    """Return the bounds among the metadata of a field, by pydantic's names: ge, gt, le and lt."""
+    names = {_BOUNDS[type(bound)]: bound for bound in metadata if type(bound) in _BOUNDS}
+    return {name: getattr(bound, name) for name, bound in names.items()}
+
+
+def number_in_range(noun: str, bounds: Mapping[str, float]) -> str:
+    """Return a noun with the range of its values.
+
+    >>> number_in_range("a number", {"gt": 0, "le": 1}), number_in_range("a whole number", {"ge": 1})
+    ('a number above 0 and up to 1', 'a whole number of at least 1')
+    """
+    high = f"below {bounds['lt']:g}" if "lt" in bounds else f"up to {bounds['le']:g}" if "le" in bounds else ""
+    if "ge" in bounds and "le" in bounds:
+        return f"{noun} from {bounds['ge']:g} to {bounds['le']:g}"
+    low = f"of at least {bounds['ge']:g}" if "ge" in bounds else f"above {bounds['gt']:g}" if "gt" in bounds else ""
+    return " ".join([noun, *([low] if low else []), *(["and"] if low and high else []), *([high] if high else [])])
+
+
+def one_of(values: Iterable[object]) -> str:
+    """Return values as a choice.
+
+    >>> one_of(["'auto'", "'never'", "a number"])
+    "'auto', 'never' or a number"
+    """
+    *others, last = map(str, values)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def is_number(annotation: object) -> bool:
+    """Return whether a type is that of numbers, with or without None."""
+    return {*_members(annotation)} - {NoneType} in ({int}, {float})
+
+
+def is_plain(annotation: object) -> bool:
+    """Return whether a type is that of texts, numbers or bools, with or without None."""
+    return {*_members(annotation)} - {NoneType} <= {int, float, str, bool}
+
+
+def _members(annotation: object) -> tuple[Any, ...]:
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _described(annotation: Any, bounds: Mapping[str, float]) -> str:
+    if get_origin(annotation) is Annotated:
+        inner, *metadata = get_args(annotation)
+        return _described(inner, {**bounds, **bounds_of(metadata)})
+    if get_origin(annotation) in (Union, UnionType):
+        members = [_described(member, bounds) for member in get_args(annotation) if member is not NoneType]
+        return one_of(members) + (", or None" if NoneType in get_args(annotation) else "")
+    if get_origin(annotation) is Literal:
+        return one_of(map(repr, get_args(annotation)))
+    if annotation in (int, float):
+        return number_in_range("a whole number" if annotation is int else "a number", bounds)
+    return _described_type(annotation)
+
+
+def _described_type(annotation: Any) -> str:
+    kind = get_origin(annotation) or annotation
+    if kind in (bool, str):
+        return "True or False" if kind is bool else "a text"
+    if kind is Callable:
+        return "a function"
+    if not isinstance(kind, type):
+        return "another value"
+    if issubclass(kind, Mapping):
+        return "a mapping"
+    if issubclass(kind, Sequence | Set):
+        return f"a list of {next((_PLURALS[each] for each in get_args(annotation) if each in _PLURALS), 'values')}"
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    parts = "options" if issubclass(kind, BaseModel) else "parameters" if is_dataclass(kind) else ""
+    return f"{article} {kind.__name__}" + (f" or a mapping of its {parts}" if parts else "")

@@ -1,0 +1,42 @@
+"""Retriever and group that each option belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pydantic import BaseModel
+
+from langchain_hybridgraph.options.conversation import ConversationFields
+from langchain_hybridgraph.options.graph import GraphFields
+from langchain_hybridgraph.options.group import groups_of
+from langchain_hybridgraph.options.hierarchical import HierarchicalFields
+from langchain_hybridgraph.options.memory import MemoryFields
+from langchain_hybridgraph.options.retriever import HybridFields, PipelineFields
+
+RETRIEVERS: Mapping[str, tuple[type[BaseModel], ...]] = MappingProxyType(
+    {
+        "HybridRetriever": (PipelineFields, HybridFields),
+        "GraphRetriever": (GraphFields,),
+        "MemoryRetriever": (MemoryFields,),
+        "HierarchicalRetriever": (HierarchicalFields,),
+        "AdvancedRetriever": (ConversationFields,),
+    }
+)
+"""The options that each retriever has in addition to those of the retrievers that it derives from."""
+
+
+def place_of(name: str) -> str | None:
+    """Return where an option belongs, None if no retriever has it.
+
+    >>> place_of("date_boost"), place_of("max_hops"), place_of("colour")
+    ('memory= of MemoryRetriever', 'GraphRetriever', None)
+    """
+    for retriever, kinds in RETRIEVERS.items():
+        for kind in kinds:
+            if name in kind.model_fields:
+                return retriever
+            for group, options in groups_of(kind).items():
+                if name in options.model_fields:
+                    return f"{group}= of {retriever}"
+    return None
