@@ -17,7 +17,8 @@ from langchain_hybridgraph.cli.config_commands import config_app
 from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, say
 from langchain_hybridgraph.cli.history_file import conversation
 from langchain_hybridgraph.cli.migrate_command import migrate
-from langchain_hybridgraph.cli.open_index import existing, existing_or_new
+from langchain_hybridgraph.cli.open_index import existing, existing_or_new, existing_store
+from langchain_hybridgraph.cli.open_milvus import milvus_uri
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.cli.tenants_commands import tenants_app
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 # LangChain, the engines and rich are imported by the commands that need them, so that help is shown at once.
 
@@ -65,7 +67,8 @@ Index = Annotated[
         "--index",
         "-i",
         metavar="DIR",
-        help="Folder of the index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml.",
+        help="Folder of the index, or milvus://HOST:PORT; or set HYBRIDGRAPH_STORE_PATH, "
+        "or store_path in hybridgraph.yaml.",
         envvar="HYBRIDGRAPH_STORE_PATH",
         show_envvar=False,
     ),
@@ -147,12 +150,13 @@ def ingest(
 
     skipped: list[str] = []
     away = [path for path in paths if not path.exists()]
-    if away and not (prune and index.exists()):
+    may_prune = prune and (index.exists() or milvus_uri(index) is not None)
+    if away and not may_prune:
         raise _absent(away[0])
     there = [path for path in paths if path not in away]
     documents = read_files(there, skipped=lambda said: _skip(said, skipped), follow_links=follow_links)
     nothing = FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
-    if not documents.files and not (prune and index.exists()):
+    if not documents.files and not may_prune:
         raise nothing
     pieces = None if split is Split.NONE else split.value.replace("-", "_")
     builders = as_builders(_edges(edges))
@@ -213,7 +217,7 @@ def search(
 
     wanted = _parsed(where)
     said = conversation(history).messages
-    with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
+    with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         settings = configured(config)
         retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, k=k)
         if said:
@@ -258,7 +262,7 @@ def find(
 
     wanted = _parsed(where)
     session = conversation(history).session()
-    with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
+    with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         targets = None if under is None else [replace_surrogates(uri) for uri in under]
         retriever = HierarchicalRetriever.from_settings(configured(config), store=store, k=k)
         if session is None:
@@ -337,7 +341,7 @@ def delete(
     wanted = _parsed(where)
     if not id and not document and wanted is None:
         raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
-    with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
+    with existing_store(index, embedding=embedding, tenant=tenant, config=config) as store:
         before = len(store)
         unknown = _unknown(document or [], store.document_ids()) if document else []
         store.delete(id or [], document=document or [], filter=wanted)
@@ -452,10 +456,12 @@ def _skip(said: str, skipped: list[str]) -> None:
     skipped.append(said)
 
 
-def _summarised(store: HybridGraphStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
+def _summarised(store: HybridGraphStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
     """Summarise the directories that have changed, if there are summaries already or a folder was ingested."""
-    from langchain_hybridgraph.ingestion.summaries import build_layers
+    from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 
+    if not isinstance(store, HasLayers):
+        return None
     if store.summaries.index() is None and not any(path.is_dir() for path in paths):
         return None
     return build_layers(store, progress=progress)

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.cli.errors import say
+from langchain_hybridgraph.cli.open_milvus import milvus_uri, open_milvus
 from langchain_hybridgraph.cli.settings import configured
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, TenantError
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 
 def existing(
@@ -36,6 +38,20 @@ def existing(
     return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **options)
 
 
+def existing_store(
+    index: Path,
+    *,
+    embedding: str | None = None,
+    tenant: str | None = None,
+    read_only: bool = False,
+    config: Path | None = None,
+) -> HybridGraphStore | MilvusStore:
+    """Open an existing index in a folder or in Milvus; raises the errors of :func:`existing`."""
+    if uri := milvus_uri(index):
+        return open_milvus(uri, embedding, tenant=tenant, config=config)
+    return existing(index, embedding=embedding, tenant=tenant, read_only=read_only, config=config)
+
+
 def existing_or_new(
     index: Path,
     embedding: str = "auto",
@@ -43,8 +59,10 @@ def existing_or_new(
     language: str | None = None,
     tenant: str | None = None,
     config: Path | None = None,
-) -> HybridGraphStore:
-    """Open an existing index, or create one; print its embedding, and the reason for it, to stderr.
+) -> HybridGraphStore | MilvusStore:
+    """Open an existing index, in a folder or in Milvus, or create one.
+
+    Print its embedding, and the reason for it, to stderr.
 
     Raises the errors of :func:`existing`, and ConfigurationError for another language than that of the index.
     """
@@ -52,13 +70,15 @@ def existing_or_new(
     from langchain_hybridgraph.text.analyzer import language_name
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
+    named = None if embedding == "auto" else embedding
+    if uri := milvus_uri(index):
+        return open_milvus(uri, named, tenant=tenant, config=config, language=language, is_new_allowed=True)
     facts, options = _facts(index), _options(config)
     if not facts:
         model, why = choose_embedding(embedding)
         say(f"embedding {why}")
         words = language_name(language or "english")
         return HybridGraphStore(index, model, tenant=tenant, language=words, **options)
-    named = None if embedding == "auto" else embedding
     _check(index, facts, named, tenant)
     if language is not None and language_name(language) != facts["language"]:
         raise ConfigurationError(f"{index} is in {facts['language']}: leave --language out, or name a new folder")
@@ -74,12 +94,11 @@ def _options(config: Path | None) -> dict[str, Any]:
 
 def _facts(index: Path) -> dict[str, Any]:
     from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
-    from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
 
-    if is_milvus_uri(str(index)):
+    if uri := milvus_uri(index):
         raise ConfigurationError(
-            f"--index must be a folder, got {index}; open a store in Milvus in Python, with open_store(uri, …), "
-            "or copy it to a folder with hybridgraph migrate"
+            f"--index must be a folder for this command, got {uri}; ingest, search, find, delete and migrate work on "
+            "stores in Milvus"
         )
     return read_facts(index)
 

@@ -37,7 +37,7 @@ def _defaults(settings: HybridGraphSettings, verb: str) -> dict[str, Any]:
         embedding = None  # an index records which built-in model it was made with
     language = settings.store_language if "store_language" in settings.model_fields_set else None
     given = {
-        "index": settings.store_path,
+        "index": settings.store_path or settings.store_uri,
         "tenant": settings.store_tenant,
         "embedding": embedding,
         "language": language,

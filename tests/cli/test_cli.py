@@ -550,7 +550,7 @@ def test_a_warning_is_one_line(index):
         (["search", "x"], 2, "--index"),
         (["search", "--index", "INDEX"], 2, "QUERY"),
         (["search", "x", "--index", "FILES"], 2, "holds no index"),
-        (["search", "x", "--index", "milvus://db"], 2, "open a store in Milvus in Python"),
+        (["stats", "--index", "milvus://db"], 2, "ingest, search, find, delete and migrate work on stores in Milvus"),
         (["search", "x", "--index", "FILES/notes.txt"], 2, "is a file"),
         (["search", "x", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
         (["check", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),

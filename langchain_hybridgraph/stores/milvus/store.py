@@ -20,7 +20,7 @@ from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.memory import MilvusMemory, MilvusSessions
 from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
-from langchain_hybridgraph.stores.milvus.schema import Collections, Facts, open_collections
+from langchain_hybridgraph.stores.milvus.schema import Collections, Facts, open_collections, stored_facts
 from langchain_hybridgraph.stores.milvus.search import Searcher
 from langchain_hybridgraph.stores.milvus.tree import Tree
 from langchain_hybridgraph.stores.milvus.writer import Writer
@@ -106,6 +106,30 @@ class MilvusChunkStore:
         self._tree = Tree(index)
         self.memory = MilvusMemory(index)
         self.sessions = MilvusSessions(index)
+
+    @classmethod
+    def embedding_of(cls, uri: str, *, token: str = "", collection: str = "hybridgraph") -> str | None:
+        """Return the name of the embedding that a store was made with, None if there is no such store.
+
+        Raises StoreUnavailableError, NotAnIndexError and FormatVersionError.
+        """
+        client_library()
+        connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
+        try:
+            facts = stored_facts(connection, Collections.named(collection))
+        finally:
+            connection.close()
+        return None if facts is None else facts.embedding
+
+    @property
+    def name(self) -> str:
+        """Name of the embedding."""
+        return self._index.facts.embedding
+
+    @property
+    def language(self) -> str:
+        """Language whose stemming and stop words are used."""
+        return self._index.facts.language
 
     @property
     def consistency(self) -> Consistency:

@@ -1,0 +1,73 @@
+"""Opening of a store in Milvus by its URI."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.cli.errors import say
+from langchain_hybridgraph.cli.settings import configured
+from langchain_hybridgraph.errors import EmbeddingMismatchError, NotAnIndexError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+
+def milvus_uri(index: Path) -> str | None:
+    """Return the URI of a store in Milvus, None for a folder.
+
+    >>> from pathlib import Path
+    >>> milvus_uri(Path("milvus://localhost/notes")), milvus_uri(Path("notes.hybridgraph"))
+    ('milvus://localhost/notes', None)
+    """
+    from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
+
+    # A Path has lost a slash of milvus://HOST, but none of the milvus-lite file milvus:/FOLDER/NAME.db.
+    uri = re.sub(r"^(milvus|https?):/(?!/)(?!.*\.db$)", r"\1://", str(index))
+    return uri if is_milvus_uri(uri) else None
+
+
+def open_milvus(
+    uri: str,
+    embedding: str | None,
+    *,
+    tenant: str | None,
+    config: Path | None,
+    language: str | None = None,
+    is_new_allowed: bool = False,
+) -> MilvusStore:
+    """Open a store in Milvus with the collection, token and limits of the settings.
+
+    Raises NotAnIndexError without such a store, unless a new one is allowed, EmbeddingMismatchError for an embedding
+    that has to be named, and the errors of MilvusStore.
+    """
+    from langchain_hybridgraph.embeddings import choose_embedding
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+    settings = configured(config)
+    server = {"token": settings.store_token or "", "collection": settings.store_collection}
+    made_with = MilvusStore.embedding_of(uri, **server)
+    if made_with is None and not is_new_allowed:
+        raise NotAnIndexError(
+            f"{uri} holds no store in the collection {settings.store_collection!r}: create one with "
+            f"hybridgraph ingest PATHS --index {uri}"
+        )
+    if embedding is None and made_with not in (None, "minilm"):
+        raise EmbeddingMismatchError(
+            f"{uri} was made with the embedding {made_with}; pass it as --embedding package.module:factory"
+        )
+    model = embedding or made_with
+    if model is None:
+        model, why = choose_embedding("auto")
+        say(f"embedding {why}")
+    return MilvusStore(
+        uri,
+        model,
+        tenant=tenant,
+        language=language,
+        consistency=settings.store_consistency,
+        timeout=settings.store_timeout,
+        **server,
+    )

@@ -1,0 +1,68 @@
+"""The command line over a store in Milvus."""
+
+import json
+
+import pytest
+from milvus_calls import WordEmbeddings
+from typer.testing import CliRunner
+
+from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+pytest.importorskip("milvus_lite")
+
+
+class Words(WordEmbeddings):
+    """An embedding that the command line can name."""
+
+
+MODEL = f"{__name__}:Words"
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("milvus")
+    (folder / "docs").mkdir()
+    (folder / "docs" / "rivers.md").write_text("# Rivers\n\nThe river floods the valley.")
+    (folder / "docs" / "bread.md").write_text("# Bread\n\nBread and butter.")
+    uri = f"milvus:{folder / 'lite.db'}"
+    code, said, error = run("ingest", folder / "docs", "--index", uri, "--embedding", MODEL, "--json")
+    assert code == 0, error
+    assert json.loads(said)["added"] == 2
+    return uri
+
+
+def test_search_and_find_work_on_a_store_in_milvus(index):
+    """Search and find return the best text first."""
+    code, said, _ = run("search", "Which river floods?", "--index", index, "--embedding", MODEL, "--json")
+    assert code == 0
+    assert json.loads(said)["hits"][0]["id"].endswith("rivers.md#0")
+    code, said, _ = run("find", "Which river floods?", "--index", index, "--embedding", MODEL, "--json")
+    assert (code, "rivers.md" in said) == (0, True)
+
+
+def test_delete_works_on_a_store_in_milvus(index):
+    """The filter decides what is deleted."""
+    MilvusStore(index, Words()).add_texts(["old", "new"], [{"year": 1}, {"year": 2}], ids=["old", "new"])
+    code, said, _ = run(
+        "delete", "--filter", '{"year": {"$exists": true}}', "--index", index, "--embedding", MODEL, "--json"
+    )
+    assert (code, json.loads(said)["deleted"]) == (0, 2)
+
+
+def test_the_embedding_of_a_store_in_milvus_has_to_be_named(index):
+    """A custom embedding cannot be opened by the name that the store has recorded."""
+    code, _, error = run("search", "x", "--index", index)
+    assert (code, "pass it as --embedding" in error) == (2, True)
+
+
+def test_a_missing_store_in_milvus_is_not_made_by_a_search(index, monkeypatch):
+    """A mistyped collection is an error that names the command to create it."""
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_COLLECTION", "other")
+    code, _, error = run("search", "x", "--index", index, "--embedding", MODEL)
+    assert (code, "holds no store in the collection 'other'" in error) == (2, True)
