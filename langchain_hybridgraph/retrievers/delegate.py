@@ -71,12 +71,12 @@ class AnyRetriever(NamedTuple):
             )
             raise unknown_options(type(self.retriever), unknown, options_of_calls)
 
-    def least(self, options: Mapping[str, Any]) -> float | None:
+    def min_score(self, options: Mapping[str, Any]) -> float | None:
         """Return the minimum score of a call; None for other retrievers, whose scores cannot be compared."""
         if not isinstance(self.retriever, PipelineRetriever):
             return None
-        min_score = options.get("min_score")
-        return float(self.retriever.min_score if min_score is None else min_score)
+        called = options.get("min_score")
+        return float(self.retriever.min_score if called is None else called)
 
     def deadline_seconds(self, options: Mapping[str, Any]) -> float | None:
         """Return the time limit of a call in seconds; None if there is none, or if it is unknown."""

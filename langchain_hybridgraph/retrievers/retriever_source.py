@@ -42,22 +42,22 @@ class RetrieverSource:
             return None
 
         call = AnyRetriever(self.retriever).search(self.name, text, None, {}, self.callbacks)
-        first, afirst = call.run, call.arun
+        search_now, search_async = call.run, call.arun
 
-        async def awaited() -> SourceResult:
-            assert afirst is not None
-            return self._found(await afirst(), query.scope)
+        async def asearch() -> SourceResult:
+            assert search_async is not None
+            return self._source_result(await search_async(), query.scope)
 
         def run() -> SourceResult:
-            return self._found(first(), query.scope)
+            return self._source_result(search_now(), query.scope)
 
-        return call._replace(run=run, arun=None if afirst is None else awaited)
+        return call._replace(run=run, arun=None if search_async is None else asearch)
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None: a retriever cannot score given Documents."""
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """Return None, because a retriever cannot score other chunks than those that it returns."""
         return None
 
-    def _found(self, result: Result, scope: Scope) -> SourceResult:
+    def _source_result(self, result: Result, scope: Scope) -> SourceResult:
         documents = [to_document(hit.chunk) for hit in result.hits] or list(result)
         scores = [hit.score for hit in result.hits] or _scores(documents)
         ids = [chunk_id(document, self.id_key) for document in documents]

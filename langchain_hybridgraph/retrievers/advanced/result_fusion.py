@@ -24,29 +24,29 @@ _OWN_SCORES = ("vector_score", "bm25_score", "rerank_score")
 _SCORES = ("score", "score_breakdown", "retrieval_source")
 
 
-def fused_by_score(
+def fuse_by_score(
     answers: Mapping[str, Result | Failure],
     weights: Mapping[str, float],
     k: int | None,
     trace: Trace,
     *,
-    least: float = 0.0,
+    min_score: float = 0.0,
     prefix: str = "",
 ) -> Result:
-    """Return the k best by the weighted mean of the scores of two searches of one retriever of this package.
+    """Return the k best Documents by the weighted mean of the scores of two searches of one retriever of this package.
 
-    A search that has not found a Document scores it 0, so the mean is comparable to a single search's score;
-    Documents below ``least`` are left out. The mean is that of the ranking scores, in the combined unit of the first
-    Documents. ``prefix`` precedes the added metadata keys. Otherwise as :func:`fused_by_rank`.
+    A search that has not found a Document counts as a score of 0, so the mean is comparable to the score of a single
+    search. Documents below ``min_score`` are left out. The mean is that of the ranking scores, in the combined unit of
+    the first Documents. ``prefix`` precedes the added metadata keys. Otherwise like :func:`fuse_by_rank`.
     """
-    found = _found(answers, trace)
-    rankings = [_ranking(name, weights[name], one, prefix + "score", unit_of(one)) for name, one in found.items()]
+    results = _successful(answers, trace)
+    rankings = [_ranking(name, weights[name], one, prefix + "score", unit_of(one)) for name, one in results.items()]
     firsts = {ranking.source: ranking.entries[0].score for ranking in rankings if ranking.entries}
-    own = math.fsum(weights[name] * first for name, first in firsts.items())
-    told = math.fsum(weights[name] * first * unit_of(found[name]) for name, first in firsts.items())
-    unit = told / own if own else 1.0
-    fused = (_in_unit(one, unit) for one in ConvexCombination(normalize="bound")(rankings))
-    return _joined(found, [one for one in fused if one.score >= least], k, trace, prefix=prefix)
+    fused_scale = math.fsum(weights[name] * first for name, first in firsts.items())
+    answer_scale = math.fsum(weights[name] * first * unit_of(results[name]) for name, first in firsts.items())
+    unit = answer_scale / fused_scale if fused_scale else 1.0
+    fused = (_scaled(one, unit) for one in ConvexCombination(normalize="bound")(rankings))
+    return _combined_result(results, [one for one in fused if one.score >= min_score], k, trace, prefix=prefix)
 
 
 def unit_of(result: Result) -> float:
@@ -54,13 +54,13 @@ def unit_of(result: Result) -> float:
     return 1.0 if result.answerability is None else result.answerability.unit
 
 
-def _in_unit(fused: FusedCandidate, unit: float) -> FusedCandidate:
+def _scaled(fused: FusedCandidate, unit: float) -> FusedCandidate:
     return FusedCandidate(
         fused.id, min(1.0, unit * fused.score), {name: unit * part for name, part in fused.parts.items()}
     )
 
 
-def fused_by_rank(
+def fuse_by_rank(
     answers: Mapping[str, Result | Failure],
     weights: Mapping[str, float],
     k: int | None,
@@ -68,19 +68,19 @@ def fused_by_rank(
     *,
     level: Annotate = "all",
 ) -> Result:
-    """Return the k best by weighted reciprocal ranks; without k as many as the longer list has.
+    """Return the k best Documents by weighted reciprocal rank; without k, as many as in the longer list.
 
     ``answers`` and ``weights`` have the same names. If one search failed, the others' results are fused and ``trace``
     records the failure. ``level`` is the level of annotation. Raises the error of a search if all failed, and the
     first search's TypeError or ValueError, which means that the call was wrong.
     """
-    found = _found(answers, trace)
-    best = ReciprocalRankFusion()([_ranking(name, weights[name], one) for name, one in found.items()])
-    return _joined(found, best, k, trace, level=level)
+    results = _successful(answers, trace)
+    best = ReciprocalRankFusion()([_ranking(name, weights[name], one) for name, one in results.items()])
+    return _combined_result(results, best, k, trace, level=level)
 
 
-def _joined(
-    found: dict[str, Result],
+def _combined_result(
+    results: dict[str, Result],
     best: Sequence[FusedCandidate],
     k: int | None,
     trace: Trace,
@@ -88,40 +88,40 @@ def _joined(
     prefix: str = "",
     level: Annotate = "all",
 ) -> Result:
-    """Return the results of both searches in this order; each keeps the metadata of both searches."""
-    best = best[: max(map(len, found.values())) if k is None else k]
-    documents = {name: _by_id(one) for name, one in found.items()}
-    hits = {name: {hit.id: hit for hit in one.hits} for name, one in found.items()}
-    for reason in (reason for one in found.values() for reason in one.degraded):
+    """Return the fused Documents, each with the metadata of both searches."""
+    best = best[: max(map(len, results.values())) if k is None else k]
+    documents = {name: _by_id(one) for name, one in results.items()}
+    hits = {name: {hit.id: hit for hit in one.hits} for name, one in results.items()}
+    for reason in (reason for one in results.values() for reason in one.degraded):
         trace.degrade(reason)
-    judged = [one.answerability for one in found.values() if one.answerability is not None]
+    estimates = [one.answerability for one in results.values() if one.answerability is not None]
     return RetrievalResult(
-        [_document(one, rank, _of(one.id, documents), prefix, level) for rank, one in enumerate(best, start=1)],
-        hits=[_hit(one, seen) for one in best if (seen := _of(one.id, hits))],
-        plan=next(iter(found.values())).plan,
-        answerability=max(judged, key=lambda one: one.value, default=None),
+        [_document(one, rank, _entries_of(one.id, documents), prefix, level) for rank, one in enumerate(best, start=1)],
+        hits=[_hit(one, entries) for one in best if (entries := _entries_of(one.id, hits))],
+        plan=next(iter(results.values())).plan,
+        answerability=max(estimates, key=lambda one: one.value, default=None),
     )
 
 
-def _by_id(found: Result) -> dict[str, tuple[int, Document]]:
-    """Return rank and Document by id; the first if several have the same id."""
-    placed = [(chunk_id(document), (rank, document)) for rank, document in enumerate(found, start=1)]
-    return dict(reversed(placed))
+def _by_id(results: Result) -> dict[str, tuple[int, Document]]:
+    """Return the rank and the Document of each id, the first one if several have the same id."""
+    ranked = [(chunk_id(document), (rank, document)) for rank, document in enumerate(results, start=1)]
+    return dict(reversed(ranked))
 
 
-def _of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
     """Return the entries of this id, by the search that found it."""
     return {name: known[id] for name, known in by_search.items() if id in known}
 
 
-def _hit(fused: FusedCandidate, seen: Mapping[str, Hit]) -> Hit:
+def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
     """Return the hit of the first search, with the scores that only another one has."""
-    first, *others = seen.values()
+    first, *others = entries.values()
     hit = replace(
         first,
         score=fused.score,
-        parts=_parts(fused, {name: (one.score, one.parts) for name, one in seen.items()}),
-        found_by=tuple(dict.fromkeys(source for one in seen.values() for source in one.found_by)),
+        parts=_parts(fused, {name: (one.score, one.parts) for name, one in entries.items()}),
+        found_by=tuple(dict.fromkeys(source for one in entries.values() for source in one.found_by)),
     )
     for other in others:
         missing = {name: getattr(other, name) for name in _OWN_SCORES if getattr(hit, name) is None}
@@ -130,46 +130,46 @@ def _hit(fused: FusedCandidate, seen: Mapping[str, Hit]) -> Hit:
 
 
 def _document(
-    fused: FusedCandidate, rank: int, seen: Mapping[str, tuple[int, Document]], prefix: str, level: Annotate
+    fused: FusedCandidate, rank: int, entries: Mapping[str, tuple[int, Document]], prefix: str, level: Annotate
 ) -> Document:
     """Return a Document with the metadata of all searches that found it; if both have a key, the first wins.
 
     ``searches`` has each search's values for the keys that the fused answer overwrites.
     """
-    first = next(iter(seen.values()))[1]
+    first = next(iter(entries.values()))[1]
     if level != "all":
         return with_notes(first, score_notes(fused.score)) if level == "score" else first
     metadata: dict[str, Any] = {}
-    for _, document in seen.values():
+    for _, document in entries.values():
         metadata |= {key: value for key, value in document.metadata.items() if metadata.get(key) is None}
-    said = {name: _said(document, place, prefix) for name, (place, document) in seen.items()}
-    sources = {one["retrieval_source"] for one in said.values() if "retrieval_source" in one} or set(fused.parts)
-    scored = {name: (one.get("score"), one.get("score_breakdown")) for name, one in said.items()}
+    searches = {name: _search_notes(document, place, prefix) for name, (place, document) in entries.items()}
+    sources = {one["retrieval_source"] for one in searches.values() if "retrieval_source" in one} or set(fused.parts)
+    scores = {name: (one.get("score"), one.get("score_breakdown")) for name, one in searches.items()}
     notes = {
         "retrieval_rank": rank,
         **score_notes(fused.score),
-        "score_breakdown": _parts(fused, scored),
+        "score_breakdown": _parts(fused, scores),
         "retrieval_source": "fused" if len(sources) > 1 else next(iter(sources)),
-        "searches": said,
+        "searches": searches,
     }
     named = {prefix + key: value for key, value in notes.items()}
     return first.model_copy(update={"metadata": {**metadata, **named}})
 
 
-def _said(document: Document, rank: int, prefix: str) -> dict[str, Any]:
+def _search_notes(document: Document, rank: int, prefix: str) -> dict[str, Any]:
     """Return a Document's rank and scores in one search."""
     scores = {key: document.metadata.get(prefix + key) for key in (*_SCORES, *_OWN_SCORES)}
     return {"retrieval_rank": rank, **{key: value for key, value in scores.items() if value is not None}}
 
 
-def _parts(fused: FusedCandidate, scored: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
+def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
     """Return the parts of a fused score, which sum to it: each search's parts in proportion, or the search as one."""
     parts: dict[str, float] = {}
     for name, share in fused.parts.items():
-        score, own = scored.get(name, (None, None))
-        if not (isinstance(own, Mapping) and own and isinstance(score, Real) and score):
-            score, own = 1.0, {name: 1.0}
-        for part, value in own.items() if share else ():
+        score, own_parts = scores.get(name, (None, None))
+        if not (isinstance(own_parts, Mapping) and own_parts and isinstance(score, Real) and score):
+            score, own_parts = 1.0, {name: 1.0}
+        for part, value in own_parts.items() if share else ():
             parts[part] = parts.get(part, 0.0) + share * value / float(score)
     return parts
 
@@ -179,21 +179,21 @@ def with_notes(document: Document, notes: Mapping[str, Any]) -> Document:
     return document.model_copy(update={"metadata": {**document.metadata, **notes}})
 
 
-def _found(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, Result]:
+def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, Result]:
     """Return the answers of the searches that succeeded, at least one."""
-    found = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
+    results = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
     first = next(iter(answers))
     for name, failure in ((name, one) for name, one in answers.items() if isinstance(one, Failure)):
         is_wrong_call = name == first and isinstance(failure.error, (TypeError, ValueError))
-        if is_wrong_call or not found:
+        if is_wrong_call or not results:
             raise failure.error
         trace.note(failure.source, failure.error)
         trace.degrade(failure.reason)
-    return found
+    return results
 
 
-def _ranking(name: str, weight: float, found: Result, key: str | None = None, unit: float = 1.0) -> Ranking:
-    """Return a search's Documents with their ranking scores from the key; without a key only their ranks count."""
-    scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) / unit for document in found]
-    entries = [ScoredId(chunk_id(document), score) for document, score in zip(found, scores, strict=True)]
+def _ranking(name: str, weight: float, results: Result, key: str | None = None, unit: float = 1.0) -> Ranking:
+    """Return the ranking of a search, by the scores under the metadata key; without a key, only the order counts."""
+    scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) / unit for document in results]
+    entries = [ScoredId(chunk_id(document), score) for document, score in zip(results, scores, strict=True)]
     return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
-import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -19,20 +17,15 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
 
 from langchain_hybridgraph.adapters.conversation_input import ConversationCall, Input, read
-from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level
+from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
-from langchain_hybridgraph.execution.asynchronous import is_asynchronous
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import (
-    Effect,
     Search,
     adrive,
-    ask,
-    ask_or_raise,
     deadline_in,
     drive,
-    part_of_deadline,
 )
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
@@ -42,34 +35,21 @@ from langchain_hybridgraph.options.conversation import (
     ConversationArguments,
     ConversationFields,
 )
-from langchain_hybridgraph.options.validation import check_retriever, check_value, check_vector
-from langchain_hybridgraph.query.conversation import (
-    AppendHistory,
-    AsyncExpander,
-    ExpandedQuery,
-    HistoryTerms,
-    StripQuestion,
-)
-from langchain_hybridgraph.query.conversation.history import Turn, turns
-from langchain_hybridgraph.query.hierarchy.planning import messages_call
+from langchain_hybridgraph.options.validation import check_retriever, check_value
 from langchain_hybridgraph.query.length import bounded
-from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced.query_log import QueryLog
-from langchain_hybridgraph.retrievers.advanced.result_fusion import fused_by_rank, fused_by_score, unit_of, with_notes
+from langchain_hybridgraph.retrievers.advanced.search import DEFAULT_SESSION, ConversationSearch
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, popped
 from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
 from langchain_hybridgraph.retrievers.streaming import EARLY
-from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-    from langchain_hybridgraph.records import Vector
 
-DEFAULT_SESSION = "default"
 # As RunnableWithMessageHistory declares it, so that a chain may have both.
 _SESSION_ID = ConfigurableFieldSpec(
     id="session_id",
@@ -79,8 +59,6 @@ _SESSION_ID = ConfigurableFieldSpec(
     default="",
     is_shared=True,
 )
-_NEAR = 0.9  # a best hit with this share of the other's score is as good (chosen in benchmarks/README.md)
-FUSED = 50  # hits fused from each of two searches, so that the answer for k is the head of that for a larger k
 
 
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
@@ -392,16 +370,14 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return result
 
     def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
-        """Read the history, expand the question, search for it, describe the answer."""
+        """Check the call, log its question and search for it."""
         call = self._checked(call)
         call = call._replace(query=bounded(call.query, trace))
         if call.query is not None:
             self._queries.add(call.session_id or DEFAULT_SESSION, call.query)
-        until = part_of_deadline(call.deadline, 0.5)  # the other half is for the search
-        turns_before = yield from self._history(call, trace, until)
-        expanded = yield from self._expanded(call.query, turns_before, trace, until)
-        answer = yield from self._searched(call, expanded, trace, until)
-        return self._described(answer, call, expanded, trace)
+        below = AnyRetriever(self.retriever)
+        search = ConversationSearch(below, self.expander, self.fuse_raw, self.get_session_history)
+        return (yield from search.run(call, trace))
 
     def _checked(self, call: ConversationCall) -> ConversationCall:
         """Return the call with its k and the retriever's session; raise ConfigurationError for an invalid call."""
@@ -417,146 +393,6 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             k=below.k if k is None else k,
             options={**session, **call.options},
             deadline=deadline_in(below.deadline_seconds(call.options)),
-        )
-
-    def _history(self, call: ConversationCall, trace: Trace, until: float | None) -> Search[list[Turn]]:
-        history, fetch = call.history, self.get_session_history
-        if history is None and fetch is not None:
-            run = partial(fetch, call.session_id or DEFAULT_SESSION)
-            history = yield from ask(trace, Effect("history", run, lane=lane_of("history", fetch), deadline=until))
-        if hasattr(history, "aget_messages"):
-            history = yield from ask(trace, messages_call("history", history)._replace(deadline=until))
-        turns_before = turns(history, call.query or "")
-        trace.has_context = bool(turns_before)
-        return turns_before
-
-    def _expanded(
-        self, query: str | None, turns_before: Sequence[Turn], trace: Trace, until: float | None
-    ) -> Search[ExpandedQuery]:
-        """Return the expanded question; unchanged without a history, or if the expander fails."""
-        raw = ExpandedQuery(query or "")
-        if not turns_before or not raw.text.strip():
-            return raw
-        try:
-            with trace.stage("expand-query"):
-                (answer,) = yield from ask_or_raise(_expanding(self.expander, raw.text, turns_before, until))
-            if isinstance(answer, str) and answer.strip():
-                return ExpandedQuery(answer)
-            if isinstance(answer, ExpandedQuery):
-                return answer
-            raise TypeError(f"the expander must return a text or an ExpandedQuery, got {answer!r}")
-        except Exception as error:  # noqa: BLE001 - an expander may be the caller's own; the question is searched as it is
-            _fail(trace, error)
-            return raw
-
-    def _searched(
-        self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace, until: float | None
-    ) -> Search[_Answer]:
-        """Search for the raw question, the expanded one, both, or by a mixed vector."""
-        adds = expanded.text != (call.query or "") or bool(expanded.context)
-        if not adds or not expanded.weight:
-            return (yield from self._once("raw", call.query, call))
-        stands_alone = expanded.sure and not expanded.context
-        if self.fuse_raw is False or (self.fuse_raw is None and stands_alone):
-            return (yield from self._once("expanded", expanded.text, call))
-        embeddings = AnyRetriever(self.retriever).embeddings(call.options) if expanded.context else None
-        if embeddings is None:
-            return (yield from self._both(call, expanded, trace))
-        return (yield from self._mixed(call, expanded, embeddings, trace, until))
-
-    def _once(self, how: str, text: str | None, call: ConversationCall) -> Search[_Answer]:
-        """Run one search."""
-        below = AnyRetriever(self.retriever)
-        how_returned = {"level": call.level, "early": call.early}
-        effect = below.search("retriever", text, call.k, _in_time(call), call.callbacks, **how_returned)
-        (result,) = yield from ask_or_raise(effect)
-        return _Answer(how, result)
-
-    def _both(self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_Answer]:
-        """Search for the raw and the expanded question, and fuse the answers."""
-        below, k = AnyRetriever(self.retriever), call.k
-        least = below.least(call.options)
-        # For retrievers of this package, the mean of both scores has to reach the minimum, not each score.
-        options = _in_time(call) if least is None else {**_in_time(call), "min_score": 0.0}
-        depth = None if k is None else max(k, FUSED)
-        texts = {"question": call.query, "conversation": expanded.text}
-        search_results = yield [
-            below.search(name, text, depth, options, call.callbacks) for name, text in texts.items()
-        ]
-        answers = dict(zip(texts, search_results, strict=True))
-        weight = expanded.weight if expanded.sure else expanded.weight / 2
-        weights = {"question": 1 - weight, "conversation": weight}
-        if least is None:
-            return _Answer("both", fused_by_rank(answers, weights, k, trace, level=call.level))
-        fused = fused_by_score(answers, weights, k, trace, least=least, prefix=below.prefix)
-        if call.level == "all":
-            return _Answer("both", fused)
-        documents = annotate(fused.hits, trace.method, trace.reasons, below.prefix, call.level)
-        return _Answer("both", RetrievalResult(documents, hits=fused.hits, degraded=fused.degraded, plan=fused.plan))
-
-    def _mixed(
-        self,
-        call: ConversationCall,
-        expanded: ExpandedQuery,
-        embeddings: Embeddings,
-        trace: Trace,
-        until: float | None,
-    ) -> Search[_Answer]:
-        """Search with the question's vector moved towards that of its context."""
-        own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
-        texts = [expanded.context] if own is not None else [expanded.context, call.query or ""]
-        try:
-            with trace.stage("embed"):
-                vectors = yield from ask_or_raise(*(_embedding(embeddings, text, until) for text in texts))
-        except Exception as error:  # noqa: BLE001 - an embedding may fail with anything; the question is searched as it is
-            _fail(trace, error)
-            return (yield from self._once("raw", call.query, call))
-        context, question = _unit(vectors[0]), _unit(own if own is not None else vectors[1])
-        vector = cast("Vector", (1 - expanded.weight) * question + expanded.weight * context)
-        if AnyRetriever(self.retriever).has_reranker:
-            # A reranker reads no vectors: it needs the words that the question leaves out.
-            return (yield from self._once("mixed", expanded.text, _by(call, vector)))
-        if expanded.sure:
-            return (yield from self._once("mixed", call.query, _by(call, vector)))
-        return (yield from self._nearer(call, question, vector))
-
-    def _nearer(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_Answer]:
-        """Search by the mixed vector and by the question's own, which wins if its best hit is clearly better.
-
-        After a change of topic nothing is near to both question and context.
-        """
-        below = AnyRetriever(self.retriever)
-        vectors = {"question": question, "conversation": mixed}
-        calls = [
-            below.search(name, call.query, call.k, _in_time(_by(call, vector)), call.callbacks, level=call.level)
-            for name, vector in vectors.items()
-        ]
-        answers = yield from ask_or_raise(*calls)
-        own, mixed_best = (one.hits[0].score / unit_of(one) if one.hits else 0.0 for one in answers)
-        return _Answer("raw", answers[0]) if mixed_best < _NEAR * own else _Answer("mixed", answers[1])
-
-    def _described(self, answer: _Answer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
-        """Return the first k Documents with degradations, plan and answerability."""
-        result, own = answer.result, bool(trace.reasons)
-        trace.method = AnyRetriever(self.retriever).method(result)
-        for reason in result.degraded:
-            trace.degrade(reason)
-        documents, hits = list(result)[: call.k], result.hits[: call.k]
-        if call.level == "all" and own:
-            noted = {AnyRetriever(self.retriever).prefix + "degraded": list(trace.reasons)}
-            if hits:  # these Documents were made for this answer, and some may have been handed out
-                for document in documents:
-                    document.metadata |= noted
-            else:
-                documents = [with_notes(document, noted) for document in documents]
-        plan = {**result.plan, **_plan(answer, call, expanded, trace)}
-        return RetrievalResult(
-            documents,
-            hits=hits,
-            degraded=trace.reasons,
-            took_ms=trace.took_ms,
-            plan=plan,
-            answerability=result.answerability,
         )
 
 
@@ -583,69 +419,9 @@ class _Conversational(BaseModel):
     )
 
 
-class _Answer(NamedTuple):
-    """An answer, and the kind of search."""
-
-    how: str
-    result: Result
-
-
-def _expanding(expander: Any, text: str, turns_before: Sequence[Turn], until: float | None) -> Effect:
-    awaited = (lambda: expander.acall(text, turns_before)) if implements(expander, AsyncExpander) else None
-    quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
-    lane = lane_of("expander", expander)
-    return Effect("expander", lambda: expander(text, turns_before), awaited, quick=quick, lane=lane, deadline=until)
-
-
-def _embedding(embeddings: Embeddings, text: str, until: float | None) -> Effect:
-    awaited = (lambda: embeddings.aembed_query(text)) if is_asynchronous(embeddings) else None
-    lane = lane_of("embedding", embeddings)
-    return Effect("expander", lambda: embeddings.embed_query(text), awaited, lane=lane, deadline=until)
-
-
-def _unit(vector: Sequence[float] | Vector) -> Vector:
-    array = np.asarray(vector, np.float32)
-    length = float(np.linalg.norm(array))
-    return array / length if length else array
-
-
-def _in_time(call: ConversationCall) -> Mapping[str, Any]:
-    """Return the options for the retriever, with the remaining time."""
-    if call.deadline is None:
-        return call.options
-    return {**call.options, "deadline_ms": max(1.0, (call.deadline - time.monotonic()) * 1e3)}
-
-
-def _by(call: ConversationCall, vector: Vector) -> ConversationCall:
-    """Return the call with this vector."""
-    return call._replace(options={**call.options, "vector": vector})
-
-
 def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
     """Return the ids and scores of an answer; 0 for Documents without a score."""
     return hits_of(result.hits) if result.hits else scores_of(result, prefix)
-
-
-def _fail(trace: Trace, error: Exception) -> None:
-    """Record that the raw question is used; raise the error if it is a wrong setting of the caller."""
-    if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
-        raise error
-    trace.record("expander", error, "expander-failed")
-
-
-def _plan(answer: _Answer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> dict[str, Any]:
-    """Return the entries that are added to the retriever's plan."""
-    below = answer.result.plan
-    return {
-        "query": call.query,
-        "k": call.k,
-        "expanded_query": expanded.text,
-        "context": expanded.context,
-        "weight": expanded.weight,
-        "searched": answer.how,
-        "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | below.get("stages_ms", {}),
-        "errors": trace.errors | below.get("errors", {}),
-    }
 
 
 def _searched_for(plan: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,268 @@
+"""Search for a question of a conversation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph.adapters.conversation_input import ConversationCall
+from langchain_hybridgraph.adapters.documents import annotate
+from langchain_hybridgraph.errors import HybridGraphError
+from langchain_hybridgraph.execution.asynchronous import is_asynchronous
+from langchain_hybridgraph.execution.effects import Effect, Search, ask, ask_or_raise, part_of_deadline
+from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.options.validation import check_vector
+from langchain_hybridgraph.query.conversation import (
+    AppendHistory,
+    AsyncExpander,
+    ExpandedQuery,
+    HistoryTerms,
+    StripQuestion,
+)
+from langchain_hybridgraph.query.conversation.history import Turn, turns
+from langchain_hybridgraph.query.hierarchy.planning import messages_call
+from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.advanced.result_fusion import fuse_by_rank, fuse_by_score, unit_of, with_notes
+from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
+from langchain_hybridgraph.stores.protocols import implements
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Vector
+
+DEFAULT_SESSION = "default"
+_SIMILAR_SCORE = (
+    0.9  # share of the better best score from which two searches count as equally good (benchmarks/README.md)
+)
+FUSED = 50  # hits fused from each of two searches, so that the answer for k is the head of that for a larger k
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSearch:
+    """The stages of a search: read the history, expand the question, search for it, describe the answer.
+
+    ``expander``, ``fuse_raw`` and ``get_session_history`` are options of an AdvancedRetriever.
+    """
+
+    retriever: AnyRetriever
+    expander: Any
+    fuse_raw: bool | None
+    get_session_history: Callable[[str], Any] | None
+
+    def run(self, call: ConversationCall, trace: Trace) -> Search[Result]:
+        """Return the answer to a checked call."""
+        until = part_of_deadline(call.deadline, 0.5)  # the other half is for the search
+        turns_before = yield from self._read_history(call, trace, until)
+        expanded = yield from self._expand(call.query, turns_before, trace, until)
+        answer = yield from self._search(call, expanded, trace, until)
+        return self._describe(answer, call, expanded, trace)
+
+    def _read_history(self, call: ConversationCall, trace: Trace, until: float | None) -> Search[list[Turn]]:
+        """Return the turns before the question; empty if there are none."""
+        history, fetch = call.history, self.get_session_history
+        if history is None and fetch is not None:
+            run = partial(fetch, call.session_id or DEFAULT_SESSION)
+            history = yield from ask(trace, Effect("history", run, lane=lane_of("history", fetch), deadline=until))
+        if hasattr(history, "aget_messages"):
+            history = yield from ask(trace, messages_call("history", history)._replace(deadline=until))
+        turns_before = turns(history, call.query or "")
+        trace.has_context = bool(turns_before)
+        return turns_before
+
+    def _expand(
+        self, query: str | None, turns_before: Sequence[Turn], trace: Trace, until: float | None
+    ) -> Search[ExpandedQuery]:
+        """Return the expanded question; unchanged without a history, or if the expander fails."""
+        raw = ExpandedQuery(query or "")
+        if not turns_before or not raw.text.strip():
+            return raw
+        try:
+            with trace.stage("expand-query"):
+                (answer,) = yield from ask_or_raise(_expander_call(self.expander, raw.text, turns_before, until))
+            if isinstance(answer, str) and answer.strip():
+                return ExpandedQuery(answer)
+            if isinstance(answer, ExpandedQuery):
+                return answer
+            raise TypeError(f"the expander must return a text or an ExpandedQuery, got {answer!r}")
+        except Exception as error:  # noqa: BLE001 - an expander may be the caller's own; the question is searched as it is
+            _record_failure(trace, error)
+            return raw
+
+    def _search(
+        self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace, until: float | None
+    ) -> Search[_Answer]:
+        """Choose the search: the raw question, the expanded one, both, or a vector between question and context."""
+        changes_question = expanded.text != (call.query or "") or bool(expanded.context)
+        if not changes_question or not expanded.weight:
+            return (yield from self._search_once("raw", call.query, call))
+        stands_alone = expanded.sure and not expanded.context
+        if self.fuse_raw is False or (self.fuse_raw is None and stands_alone):
+            return (yield from self._search_once("expanded", expanded.text, call))
+        embeddings = self.retriever.embeddings(call.options) if expanded.context else None
+        if embeddings is None:
+            return (yield from self._search_twice(call, expanded, trace))
+        return (yield from self._search_near_context(call, expanded, embeddings, trace, until))
+
+    def _search_once(self, kind: str, text: str | None, call: ConversationCall) -> Search[_Answer]:
+        """Run one search."""
+        effect = self.retriever.search(
+            "retriever", text, call.k, _options_in_time(call), call.callbacks, level=call.level, early=call.early
+        )
+        (result,) = yield from ask_or_raise(effect)
+        return _Answer(kind, result)
+
+    def _search_twice(self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_Answer]:
+        """Search for the raw and the expanded question, and fuse the answers."""
+        k = call.k
+        min_score = self.retriever.min_score(call.options)
+        # For retrievers of this package, the mean of both scores has to reach the minimum, not each score.
+        options = _options_in_time(call) if min_score is None else {**_options_in_time(call), "min_score": 0.0}
+        depth = None if k is None else max(k, FUSED)
+        texts = {"question": call.query, "conversation": expanded.text}
+        search_results = yield [
+            self.retriever.search(name, text, depth, options, call.callbacks) for name, text in texts.items()
+        ]
+        answers = dict(zip(texts, search_results, strict=True))
+        weight = expanded.weight if expanded.sure else expanded.weight / 2
+        weights = {"question": 1 - weight, "conversation": weight}
+        if min_score is None:
+            return _Answer("both", fuse_by_rank(answers, weights, k, trace, level=call.level))
+        fused = fuse_by_score(answers, weights, k, trace, min_score=min_score, prefix=self.retriever.prefix)
+        if call.level == "all":
+            return _Answer("both", fused)
+        documents = annotate(fused.hits, trace.method, trace.reasons, self.retriever.prefix, call.level)
+        return _Answer("both", RetrievalResult(documents, hits=fused.hits, degraded=fused.degraded, plan=fused.plan))
+
+    def _search_near_context(
+        self,
+        call: ConversationCall,
+        expanded: ExpandedQuery,
+        embeddings: Embeddings,
+        trace: Trace,
+        until: float | None,
+    ) -> Search[_Answer]:
+        """Search by a weighted mean of the vectors of the question and of its context."""
+        own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
+        texts = [expanded.context] if own is not None else [expanded.context, call.query or ""]
+        try:
+            with trace.stage("embed"):
+                vectors = yield from ask_or_raise(*(_embedding_call(embeddings, text, until) for text in texts))
+        except Exception as error:  # noqa: BLE001 - an embedding may fail with anything; the question is searched as it is
+            _record_failure(trace, error)
+            return (yield from self._search_once("raw", call.query, call))
+        context, question = _unit_vector(vectors[0]), _unit_vector(own if own is not None else vectors[1])
+        vector = cast("Vector", (1 - expanded.weight) * question + expanded.weight * context)
+        if self.retriever.has_reranker:
+            # A reranker reads only text, so it needs the words that the follow-up question omits.
+            return (yield from self._search_once("mixed", expanded.text, _with_vector(call, vector)))
+        if expanded.sure:
+            return (yield from self._search_once("mixed", call.query, _with_vector(call, vector)))
+        return (yield from self._search_by_both_vectors(call, question, vector))
+
+    def _search_by_both_vectors(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_Answer]:
+        """Search by the mixed vector and by the question's own, which wins if its best hit is clearly better.
+
+        After a change of topic, no chunk is similar to both the question and its context.
+        """
+        vectors = {"question": question, "conversation": mixed}
+        calls = [
+            self.retriever.search(
+                name, call.query, call.k, _options_in_time(_with_vector(call, vector)), call.callbacks, level=call.level
+            )
+            for name, vector in vectors.items()
+        ]
+        answers = yield from ask_or_raise(*calls)
+        question_best, mixed_best = (one.hits[0].score / unit_of(one) if one.hits else 0.0 for one in answers)
+        return (
+            _Answer("raw", answers[0]) if mixed_best < _SIMILAR_SCORE * question_best else _Answer("mixed", answers[1])
+        )
+
+    def _describe(self, answer: _Answer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
+        """Return the first k Documents with degradations, plan and answerability."""
+        result, has_own_reasons = answer.result, bool(trace.reasons)
+        trace.method = self.retriever.method(result)
+        for reason in result.degraded:
+            trace.degrade(reason)
+        documents, hits = list(result)[: call.k], result.hits[: call.k]
+        if call.level == "all" and has_own_reasons:
+            notes = {self.retriever.prefix + "degraded": list(trace.reasons)}
+            if hits:  # these Documents were made for this answer, and some may have been handed out
+                for document in documents:
+                    document.metadata |= notes
+            else:
+                documents = [with_notes(document, notes) for document in documents]
+        plan = {**result.plan, **_plan_entries(answer, call, expanded, trace)}
+        return RetrievalResult(
+            documents,
+            hits=hits,
+            degraded=trace.reasons,
+            took_ms=trace.took_ms,
+            plan=plan,
+            answerability=result.answerability,
+        )
+
+
+class _Answer(NamedTuple):
+    """An answer, and the kind of search."""
+
+    kind: str
+    result: Result
+
+
+def _expander_call(expander: Any, text: str, turns_before: Sequence[Turn], until: float | None) -> Effect:
+    awaited = (lambda: expander.acall(text, turns_before)) if implements(expander, AsyncExpander) else None
+    quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
+    lane = lane_of("expander", expander)
+    return Effect("expander", lambda: expander(text, turns_before), awaited, quick=quick, lane=lane, deadline=until)
+
+
+def _embedding_call(embeddings: Embeddings, text: str, until: float | None) -> Effect:
+    awaited = (lambda: embeddings.aembed_query(text)) if is_asynchronous(embeddings) else None
+    lane = lane_of("embedding", embeddings)
+    return Effect("expander", lambda: embeddings.embed_query(text), awaited, lane=lane, deadline=until)
+
+
+def _unit_vector(vector: Sequence[float] | Vector) -> Vector:
+    array = np.asarray(vector, np.float32)
+    length = float(np.linalg.norm(array))
+    return array / length if length else array
+
+
+def _options_in_time(call: ConversationCall) -> Mapping[str, Any]:
+    """Return the options for the retriever, with the remaining time."""
+    if call.deadline is None:
+        return call.options
+    return {**call.options, "deadline_ms": max(1.0, (call.deadline - time.monotonic()) * 1e3)}
+
+
+def _with_vector(call: ConversationCall, vector: Vector) -> ConversationCall:
+    """Return the call with another query vector."""
+    return call._replace(options={**call.options, "vector": vector})
+
+
+def _record_failure(trace: Trace, error: Exception) -> None:
+    """Record that the raw question is used; raise the error if it is a wrong setting of the caller."""
+    if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
+        raise error
+    trace.record("expander", error, "expander-failed")
+
+
+def _plan_entries(answer: _Answer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> dict[str, Any]:
+    """Return the entries that are added to the retriever's plan."""
+    below = answer.result.plan
+    return {
+        "query": call.query,
+        "k": call.k,
+        "expanded_query": expanded.text,
+        "context": expanded.context,
+        "weight": expanded.weight,
+        "searched": answer.kind,
+        "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | below.get("stages_ms", {}),
+        "errors": trace.errors | below.get("errors", {}),
+    }
