@@ -53,7 +53,7 @@ class RetrieverSource:
 
         return call._replace(run=run, arun=None if search_async is None else asearch)
 
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None, because a retriever cannot score other chunks than those that it returns."""
         return None
 

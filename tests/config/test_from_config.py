@@ -99,6 +99,7 @@ def test_every_option_is_a_key():
 def test_the_keys_of_the_store_are_its_arguments():
     """They have the same defaults; a new index has a language, an existing one keeps its own."""
     parameters = inspect.signature(HybridGraphStore.__init__).parameters
+    assert {"path", "embedding", "near_duplicate"} <= StoreFields.model_fields.keys()
     for name, field in StoreFields.model_fields.items():
         assert field.default == parameters[name].default
 

@@ -646,10 +646,20 @@ def test_a_thousand_children():
     assert found.query_results[0].scored < 600
 
 
-@pytest.mark.parametrize("query", ["", "   ", "zzzz qqqq", 'C++ "x a AND', "\ud800"])
-def test_odd_questions(shelf, query):
-    """No error."""
-    HierarchicalRetriever(shelf).find(query)
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("", "no-query-text"),
+        ("   ", "no-query-text"),
+        ("zzzz qqqq", "query-out-of-vocabulary"),
+        ('C++ "x a AND', "query-out-of-vocabulary"),
+        ("\ud800", "query-out-of-vocabulary"),
+    ],
+)
+def test_queries_without_known_words(shelf, query, reason):
+    """A query that is blank, or has no word of the index, finds nothing, and the result names the reason."""
+    result = HierarchicalRetriever(shelf).find(query)
+    assert (list(result), result.degraded) == ([], (reason,))
 
 
 def test_a_vector_alone(shelf):

@@ -123,8 +123,9 @@ def test_ranks_and_scores_descend(retriever):
     found = retriever.invoke("sleep in the day", k=6, annotate="all")
     scores = [document.metadata["score"] for document in found]
     assert [document.metadata["retrieval_rank"] for document in found] == list(range(1, len(found) + 1))
+    assert len(scores) > 1
     assert scores == sorted(scores, reverse=True)
-    assert all(0 <= score <= 1 for score in scores)
+    assert 0 <= scores[-1] <= scores[0] <= 1
 
 
 def test_a_prefix_keeps_the_users_own_keys():
@@ -843,10 +844,9 @@ def test_an_exact_match_is_a_part_of_the_score():
         assert best.parts["exact"] > 0.9
         assert f"exact {best.parts['exact']:.3f}" in best.explain()
         assert "keyword" in best.found_by
-        assert all(
-            "exact" not in hit.parts
-            for hit in HybridRetriever(store, fusion={"type": "convex", "adaptive": False}).retrieve("P-1208").hits
-        )
+        fixed = HybridRetriever(store, fusion={"type": "convex", "adaptive": False}).retrieve("P-1208")
+        assert fixed.hits
+        assert all("exact" not in hit.parts for hit in fixed.hits)
 
 
 def test_an_identifier_outside_the_scope_is_not_meant():
