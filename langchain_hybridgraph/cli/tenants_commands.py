@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from langchain_hybridgraph.cli.settings import Config
+from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.errors import ConfigurationError
 
 tenants_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
@@ -63,7 +63,7 @@ def drop(
     folder = _folder(index or context.obj)
     if not yes and not typer.confirm(f"Delete everything that {folder} keeps of {name!r}?", err=True):
         raise typer.Exit
-    dropped = drop_tenant(folder, name)
+    dropped = drop_tenant(folder, name, vector_server=configured(config).store_vector_server)
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 

@@ -1,11 +1,12 @@
 """A real Chroma server that a test starts, stops and starts again."""
 
+import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -32,6 +33,15 @@ class ChromaRun:
                 return
             time.sleep(0.05)
         raise TimeoutError("chroma run did not answer within a minute")
+
+    @contextmanager
+    def frozen(self):
+        """Suspend the server: it keeps its connections and does not answer."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self):
         """Kill the server; a no-op if it does not run."""

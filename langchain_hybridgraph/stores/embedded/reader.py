@@ -17,7 +17,7 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.records import ScoredId, SourceResult
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
-from langchain_hybridgraph.stores.embedded.folder.engine_sync import used_server
+from langchain_hybridgraph.stores.embedded.folder.engine_sync import complete_in_background, used_server
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot, filterable, is_large
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
@@ -292,6 +292,8 @@ class Reader:
         state = server.searchable(seen.generation.number, seen.rows.version)
         if state is None:
             is_behind = server.is_failing or self._index.catalog.age() > LEFT_BEHIND
+            if is_behind:
+                complete_in_background(self._index)
             return _FromServer(reason=SERVER_REASON if is_behind else None)
         share = np.count_nonzero(allowed) / max(state.rows, 1)
         if share < OVERFETCH_SHARE:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from langchain_hybridgraph.errors import NotAnIndexError, TenantError
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, TenantError
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
@@ -16,11 +18,14 @@ from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
 from langchain_hybridgraph.stores.embedded.folder.generation import BATCH, Generation
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.summaries import FOLDER
 from langchain_hybridgraph.stores.embedded.writer import Writer
+from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+from langchain_hybridgraph.stores.engines.chroma_server import recorded_state
 
 
 def list_tenants(path: str | Path) -> dict[str, int]:
@@ -45,16 +50,22 @@ def list_tenants(path: str | Path) -> dict[str, int]:
         return catalogue.tenants()
 
 
-def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
+def drop_tenant(
+    path: str | Path, tenant: str, *, vector_server: str | Mapping[str, Any] | ChromaServer | None = None
+) -> dict[str, int]:
     """Delete everything that a folder holds of a tenant, and overwrite it on disk; return the number deleted, by kind.
 
     Other tenants are not changed. A store that is open for the tenant finds nothing from then on. The model of an LSA
     index keeps words that it has learned from the tenant until it is fitted again (``store.admin.refit()``).
 
     Summaries are deleted first, then chunks, parents, edges, entities, sessions, learned values, credibility and search
-    mode in one transaction, then vectors and words. After a crash in between, the next call deletes the rest. Raises
-    the errors of :func:`list_tenants`, TenantError for an unknown tenant, and StoreLockedError after waiting 30 seconds
-    for the turn to write.
+    mode in one transaction, then vectors and words. After a crash in between, the next call deletes the rest.
+
+    ``vector_server`` is the Chroma server that the stores on this folder use; the tenant's vectors are deleted from it,
+    too. Raises the errors of :func:`list_tenants`, TenantError for an unknown tenant, and StoreLockedError after
+    waiting 30 seconds for the turn to write; then nothing is deleted. The same holds for the ConfigurationError for a
+    folder with vectors on a server that was not named. Raises StoreError if everything was deleted from the folder, but
+    the server did not answer.
     """
     path = Path(path)
     names = list_tenants(path)
@@ -64,11 +75,22 @@ def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
             f"{path} holds nothing of a tenant {str(tenant)[:100]!r}"
             + (f": did you mean {near[0]!r}?" if near else "; list_tenants() lists its tenants")
         )
-    layers = 0
-    for folder in sorted(path.glob(f"{FOLDER}-*")):
-        if (folder / CATALOGUE).exists():
-            layers = _delete(folder, tenant)["chunks"]  # of several generations only the last one is shown
-    return {**_delete(path, tenant), "layers": layers}
+    server = None if vector_server is None else ChromaServer.parse(vector_server)
+    with closing(_open(path, tenant, server)) as index:
+        _check_server(index)
+        layers = 0
+        for folder in sorted(path.glob(f"{FOLDER}-*")):
+            if (folder / CATALOGUE).exists():
+                with closing(_open(folder, tenant)) as summaries:
+                    layers = _delete(summaries)["chunks"]  # of several generations only the last one is shown
+        deleted = {**_delete(index), "layers": layers}
+        if (present := index.shared.server) is not None and present.is_failing:
+            raise StoreError(
+                f"everything of the tenant {tenant!r} was deleted from {path}, but its vectors are still on "
+                f"{present.server.name}, which did not answer: they are deleted when a store on the folder next "
+                "writes or searches with this vector_server"
+            )
+        return deleted
 
 
 def _check_tenancy(path: Path) -> None:
@@ -79,23 +101,38 @@ def _check_tenancy(path: Path) -> None:
         raise TenantError(f"{path} was made without tenants, so there are none to list or drop")
 
 
-def _delete(path: Path, tenant: str) -> dict[str, int]:
-    """Delete all data of the tenant in one index; return the number deleted, by kind."""
+def _open(path: Path, tenant: str, vector_server: ChromaServer | None = None) -> IndexFolder:
     name = str(read_facts(path).get("embedding", ""))
-    index = open_index(IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant))
+    return open_index(
+        IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant, vector_server=vector_server)
+    )
+
+
+def _check_server(index: IndexFolder) -> None:
+    """Raise ConfigurationError if the folder has vectors on a server that nobody named."""
+    path = index.settings.path
+    assert path is not None, "an index in memory has no tenants to drop"
+    if index.shared.server is None and (state := recorded_state(index.catalog, path)) is not None:
+        raise ConfigurationError(
+            f"the vectors of {path} are also on the Chroma server {state.server}, which was not named: pass it as "
+            "vector_server=…, or set store_vector_server in the settings, to delete the tenant's vectors there, too"
+        )
+
+
+def _delete(index: IndexFolder) -> dict[str, int]:
+    """Delete all data of the index's tenant; return the number deleted, by kind."""
     sync = EngineSync(index)
-    with closing(index):
-        with index.writer():
-            stats = Maintenance(index, Writer(index, sync), sync).stats()
-            with index.catalog.writing() as connection:
-                rows = catalog_writes.delete_tenant(connection, index.rows.tenant)
-                catalog_outbox.log_changes(connection, rows)
-            index.snapshot()
-            sync.step()
-            _blank(index.generation, rows)
-            # The words of deleted texts stay in Tantivy's segments until these are merged.
-            sync.rebuild("keywords")
-        index.catalog.checkpoint()
+    with index.writer():
+        stats = Maintenance(index, Writer(index, sync), sync).stats()
+        with index.catalog.writing() as connection:
+            rows = catalog_writes.delete_tenant(connection, index.rows.tenant)
+            catalog_outbox.log_changes(connection, rows)
+        index.snapshot()
+        _blank(index.generation, rows)
+        # The words of deleted texts stay in Tantivy's segments until these are merged.
+        sync.rebuild("keywords")
+        sync.step()
+    index.catalog.checkpoint()
     return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
 from langchain_hybridgraph.stores.engines.chroma_search import ChromaSearch
@@ -74,6 +74,8 @@ class ServedChroma:
         self._retry_at, self._pause = 0.0, PAUSE
         self.is_failing = False
         """Whether the last request failed."""
+        self.completion = threading.Lock()
+        """Held by the thread that brings the collection up to date in the background."""
 
     @property
     def is_open(self) -> bool:
@@ -126,6 +128,9 @@ class ServedChroma:
             self._bring_towards(generation, is_complete)
         except StoreError as error:
             self._note_failure(error)
+        except ConfigurationError as error:
+            self._note_failure(error)
+            raise
         else:
             self._note_success()
 
@@ -193,32 +198,21 @@ class ServedChroma:
         """Return the id of this index, which it gets when its first collection is made."""
         if (known := self._own_id()) is not None:
             return known
-        id, (inode, path) = uuid.uuid4().hex[:16], self._place()
+        id, (inode, path) = uuid.uuid4().hex[:16], _place(self._folder)
         with self._catalogue.writing() as connection:
             catalog_outbox.set_facts(connection, **{INDEX_ID: f"{id} {inode} {path}"})
         return id
 
     def _own_id(self) -> str | None:
         """Return the id, None for a new folder and for the copy of one, which must not share its collection."""
-        if self._id is not None:
-            return self._id
-        stored = self._catalogue.fact(INDEX_ID)
-        if stored is None:
-            return None
-        id, inode, path = str(stored).split(" ", 2)
-        here = self._place()
-        self._id = id if inode == here[0] or path == here[1] else None
+        self._id = self._id or _recorded_id(self._catalogue, self._folder)
         return self._id
 
-    def _place(self) -> tuple[str, str]:
-        return str(self._folder.stat().st_ino), str(self._folder)
-
     def _state(self) -> CollectionState | None:
-        stored = self._catalogue.fact(STATE)
-        if stored is None:
+        state = _state_in(self._catalogue)
+        if state is None or state.server != self.server.name:
             return None
-        state = CollectionState(*json.loads(stored))
-        return state if state.server == self.server.name and self._own_id() is not None else None
+        return state if self._own_id() is not None else None
 
     def _save(self, state: CollectionState) -> None:
         with self._catalogue.writing() as connection:
@@ -253,3 +247,27 @@ class ServedChroma:
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer[1].close()
+
+
+def recorded_state(catalogue: Catalogue, folder: Path) -> CollectionState | None:
+    """Return the state of the collection that an index has on any server, None if it has none."""
+    return None if _recorded_id(catalogue, folder) is None else _state_in(catalogue)
+
+
+def _state_in(catalogue: Catalogue) -> CollectionState | None:
+    stored = catalogue.fact(STATE)
+    return None if stored is None else CollectionState(*json.loads(stored))
+
+
+def _recorded_id(catalogue: Catalogue, folder: Path) -> str | None:
+    """Return the id of the index in this folder, None for a new folder and for a copy."""
+    stored = catalogue.fact(INDEX_ID)
+    if stored is None:
+        return None
+    id, inode, path = str(stored).split(" ", 2)
+    here = _place(folder)
+    return id if inode == here[0] or path == here[1] else None
+
+
+def _place(folder: Path) -> tuple[str, str]:
+    return str(folder.stat().st_ino), str(folder)

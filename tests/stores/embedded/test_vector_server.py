@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing, contextmanager
 
 import chromadb
@@ -15,7 +16,7 @@ import pytest
 from chroma_server import ChromaRun
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, drop_tenant, list_tenants
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.embedded.reader import SERVER_REASON
@@ -137,7 +138,7 @@ def test_other_processes_search_the_server(server, folder):
 
 
 def test_the_folder_answers_while_the_server_is_away(tmp_path, folder):
-    """Searches say so and miss nothing, writes are kept, and the next write after the restart brings the server up."""
+    """Searches say so and miss nothing, writes are kept, and the next write after the restart sends them."""
     run = ChromaRun(tmp_path / "server")
     run.start()
     try:
@@ -158,6 +159,30 @@ def test_the_folder_answers_while_the_server_is_away(tmp_path, folder):
             assert state(store).rows == 30
             report = store.admin.check()
             assert (report.problems, report.unchecked) == ((), ())
+    finally:
+        run.stop()
+
+
+def test_a_search_notices_that_the_server_is_back(tmp_path, folder):
+    """Without any write, a search after the restart sends the changes in the background; that of a reader does not."""
+    run = ChromaRun(tmp_path / "server")
+    run.start()
+    try:
+        with opened(folder, run) as store:
+            add(store, 0, 20)
+            run.stop()
+            add(store, 20, 30)
+            assert nearest(store, "text 25", 1) == (["25"], SERVER_REASON)
+            run.start()
+            written = store._index.catalog.version()
+            with opened(folder, run, read_only=True) as reader:
+                assert nearest(reader, "text 25", 1) == (["25"], SERVER_REASON)
+                assert not store._index.shared.server.completion.locked()
+            deadline = time.monotonic() + 20
+            while nearest(store, "text 25", 1)[1] is not None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert nearest(store, "text 25", 1) == (["25"], None)
+            assert (state(store).rows, store._index.catalog.version()) == (30, written)
     finally:
         run.stop()
 
@@ -336,6 +361,17 @@ def test_a_server_that_never_answers_holds_nobody_up(folder, monkeypatch):
             assert nearest(store, "text 3", 1) == (["3"], SERVER_REASON)
 
 
+def test_a_server_that_becomes_silent_holds_nobody_up(server, folder):
+    """The timeout also limits requests on an open connection."""
+    with opened(folder, ChromaServer(server.url, timeout=0.3)) as store:
+        add(store, 0, 20)
+        with server.frozen():
+            began = time.monotonic()
+            add(store, 20, 30)
+            assert nearest(store, "text 25", 1) == (["25"], SERVER_REASON)
+            assert time.monotonic() - began < 30
+
+
 def test_a_failing_server_is_not_tried_each_time(folder, monkeypatch):
     """After a failure the server is left alone for a while."""
     monkeypatch.setattr(chroma_server, "PAUSE", 60.0)
@@ -406,6 +442,41 @@ def test_a_wrong_server_is_a_clear_error(folder, form):
         HybridGraphStore(folder, MODEL, vector_server=form)
     with pytest.raises(ConfigurationError, match="store_vector_server"):
         HybridGraphSettings(store_vector_server=form)
+
+
+def two_tenants(folder, server):
+    for tenant in ("ada", "bo"):
+        with opened(folder, server, tenant=tenant) as store:
+            store.add_texts([f"{tenant} {n}" for n in range(12)], ids=[f"{tenant}-{n}" for n in range(12)])
+            name = store._index.shared.server._name(0)
+    return name
+
+
+def test_a_dropped_tenant_leaves_the_server_at_once(server, folder):
+    """Its vectors are deleted from the collection by the same call; those of others stay."""
+    name = two_tenants(folder, server)
+    assert collections(server)[name].count() == 24
+    drop_tenant(folder, "ada", vector_server=server.url)
+    assert sorted(map(int, collections(server)[name].get(include=[])["ids"])) == list(range(12, 24))
+
+
+def test_dropping_a_tenant_requires_the_server_of_the_folder(server, folder):
+    """Without it nothing is deleted, since the vectors on the server would stay."""
+    two_tenants(folder, server)
+    with pytest.raises(ConfigurationError, match=f"also on the Chroma server {server.url}"):
+        drop_tenant(folder, "ada")
+    assert list_tenants(folder) == {"ada": 12, "bo": 12}
+
+
+def test_dropping_a_tenant_reports_vectors_that_stay_on_the_server(server, folder):
+    """While the server does not answer, the folder is emptied; the server is emptied after its return."""
+    name = two_tenants(folder, server)
+    with server.frozen(), pytest.raises(StoreError, match="its vectors are still on"):
+        drop_tenant(folder, "ada", vector_server=ChromaServer(server.url, timeout=0.3))
+    assert list_tenants(folder) == {"bo": 12}
+    with opened(folder, server, tenant="bo") as store:
+        store.flush()
+    assert collections(server)[name].count() == 12
 
 
 def test_scopes_hold_over_the_server(server, folder):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, ReadOnlyError, StoreError, StoreLockedError, quote_value
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, is_large
 
@@ -84,6 +86,31 @@ class EngineSync:
         self._index.shared.chroma.drop(self._index.generation.number)
         if uses_chroma(self._index):
             self._index.shared.chroma.follow(self._index.generation, self._index.catalog, is_complete=True)
+
+
+def complete_in_background(index: IndexFolder) -> None:
+    """Bring the collection on a server up to date on a thread of its own.
+
+    A no-op while such a thread runs, for a short time after the server failed, and for a store that may not write. If
+    another process has the turn to write, that one brings the collection up to date.
+    """
+    server = used_server(index)
+    if server is None or index.settings.read_only or not server.is_waiting:
+        return
+    if server.completion.acquire(blocking=False):
+        work = partial(_complete, index, server)
+        threading.Thread(target=work, name="hybridgraph-vector-server", daemon=True).start()
+
+
+def _complete(index: IndexFolder, server: ServedChroma) -> None:
+    try:
+        with index.writer(timeout=0):
+            server.follow(index.generation)
+        EngineSync(index).complete()
+    except (StoreError, ConfigurationError):
+        logger.debug("the vectors of %s on a server were not brought up to date", index.settings.path, exc_info=True)
+    finally:
+        server.completion.release()
 
 
 def uses_chroma(index: IndexFolder) -> bool:
