@@ -151,7 +151,10 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
             submit(waiting[place])
     started = {place: _started(calls[place]) for place in inline}
     for place in sorted(inline, key=lambda place: calls[place].start is not None):
-        results[place] = _outcome(started[place])
+        try:  # not by _outcome, which would add a frame to the stack of every engine's call
+            results[place] = started[place].run()
+        except Exception as error:  # noqa: BLE001 - one source may fail with anything; the search decides what it means
+            results[place] = Failure(calls[place].source, error)
     for place, job in waiting.items():
         results[place] = _wait(calls[place], job, _until(calls[place], deadline))
     return [results[place] for place in range(len(calls))]
@@ -165,17 +168,10 @@ def _started(call: Effect) -> Effect:
     return call._replace(run=rest if not isinstance(rest, Failure) else lambda: rest)
 
 
-def _outcome(call: Effect) -> Any:
-    try:
-        return call.run()
-    except Exception as error:  # noqa: BLE001 - one source may fail with anything; the search decides what it means
-        return Failure(call.source, error)
-
-
 def _wait(call: Effect, job: Job[Any], until: float | None) -> Any:
     try:
         return job.result(_patience(until))
-    except Exception as error:  # noqa: BLE001 - as above
+    except Exception as error:  # noqa: BLE001 - see _run
         if isinstance(error, TimeoutError) and not job.done():
             job.abandon()
             return _late(call)
@@ -205,6 +201,13 @@ class _Done(NamedTuple, Generic[Result]):
     """Result of a search."""
 
     result: Result
+
+
+def _outcome(call: Effect) -> Any:
+    try:
+        return call.run()
+    except Exception as error:  # noqa: BLE001 - see _run
+        return Failure(call.source, error)
 
 
 class _Driven(Generic[Result]):

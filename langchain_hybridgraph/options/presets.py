@@ -66,6 +66,7 @@ _OWN_SCORES: Mapping[type[Traversal], GraphScore] = MappingProxyType(
 _OF_BFS = MappingProxyType(
     {"max_hops": "max_hops", "relation_filter": "relations", "min_weight": "min_weight", "max_nodes": "max_nodes"}
 )
+_HOP_DECAY = HopDecay()
 _OF_HOP_DECAY = ("vector_weight", "graph_weight", "hop_decay", "score_expanded")
 
 
@@ -98,4 +99,4 @@ def own_score(traversal: Traversal) -> GraphScore:
     >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == HopDecay()
     (NoisyOr(strength=1.0), True)
     """
-    return next((score for kind, score in _OWN_SCORES.items() if isinstance(traversal, kind)), HopDecay())
+    return next((score for kind, score in _OWN_SCORES.items() if isinstance(traversal, kind)), _HOP_DECAY)

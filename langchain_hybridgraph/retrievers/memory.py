@@ -156,6 +156,14 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             """See :class:`HybridRetriever`."""
             ...
 
+        def _get_relevant_documents(
+            self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[MemoryCallOptions]
+        ) -> list[Document]: ...
+
+        async def _aget_relevant_documents(
+            self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[MemoryCallOptions]
+        ) -> list[Document]: ...
+
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def retrieve(
@@ -172,16 +180,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     ) -> RetrievalResult[Document]:
         """Do what :meth:`retrieve` does, without blocking the event loop."""
         return await super().aretrieve(query, k, **cast(CallSettings, options))
-
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[MemoryCallOptions]
-    ) -> list[Document]:
-        return super()._get_relevant_documents(query, run_manager=run_manager, **cast(CallOptions, options))
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[MemoryCallOptions]
-    ) -> list[Document]:
-        return await super()._aget_relevant_documents(query, run_manager=run_manager, **cast(CallOptions, options))
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """Return the memories; the session is that of the configuration unless another is set."""

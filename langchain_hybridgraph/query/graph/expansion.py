@@ -177,7 +177,7 @@ class Expansion:
             own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
         score = self.score
         if is_mixed(score):
-            best = max((one.score for one in own.values()), default=0.0)
+            best = max([one.score for one in own.values()], default=0.0)
             fused = {id: own[id] for id in strength}
             for each in reached:
                 before = own[each.id].score
@@ -186,7 +186,8 @@ class Expansion:
         else:
             fused = self._unreached(strength, {each.id for each in reached})
             fused |= {each.id: self._alone(each) for each in reached}
-        return sorted(fused.values(), key=lambda one: (-one.score, -strength.get(one.id, 0.0), one.id))
+        keys = [(-one.score, -strength.get(id, 0.0), id) for id, one in fused.items()]
+        return [fused[id] for _, _, id in sorted(keys)]
 
     def rivals(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]

@@ -73,7 +73,7 @@ class ChangelogFusion:
         return self._weighted(self.fusion(rankings))
 
     def _weighted(self, fused: Sequence[FusedCandidate]) -> list[FusedCandidate]:
-        if not any(is_changelog(one.id) for one in fused):
+        if not any(map(is_changelog, [one.id for one in fused])):
             return list(fused)
         weighted = [self._with_weight(one) if is_changelog(one.id) else one for one in fused]
         return sorted(weighted, key=lambda one: (-one.score, one.id))

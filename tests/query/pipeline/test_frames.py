@@ -8,7 +8,7 @@ import pytest
 from langchain_core.documents import Document
 
 import langchain_hybridgraph
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix
 
@@ -24,7 +24,7 @@ def store():
     return store
 
 
-@pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever])
+@pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever, MemoryRetriever])
 @pytest.mark.parametrize(("engine", "method"), [(TantivyIndex, "search"), (VectorMatrix, "approximate_search")])
 def test_a_search_reaches_an_engine_in_few_calls(retriever, engine, method, store, monkeypatch):
     """From ``invoke`` to the engine's search, engine included, at most 10 frames are of this package.

@@ -91,7 +91,7 @@ def fuse(context: SearchContext, rankings: Sequence[Ranking]) -> list[FusedCandi
     with trace.stage("fuse"):
         try:
             fused = (fusion.for_k(context.query.k) if implements(fusion, DependsOnK) else fusion)(rankings)
-            if all(math.isfinite(one.score) for one in fused):
+            if all(map(math.isfinite, [one.score for one in fused])):
                 return fused
             raise ValueError("a score is not a finite number")
         except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own, and interleaving always works
