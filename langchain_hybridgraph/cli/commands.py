@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import closing
 from difflib import get_close_matches
 from enum import StrEnum
 from importlib.metadata import version
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
     from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+    from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 # LangChain, the engines and rich are imported by the commands that need them, so that help is shown at once.
@@ -160,7 +161,7 @@ def ingest(
         raise nothing
     pieces = None if split is Split.NONE else split.value.replace("-", "_")
     builders = as_builders(_edges(edges))
-    with existing_or_new(index, embedding, language=language, tenant=tenant, config=config) as store:
+    with closing(existing_or_new(index, embedding, language=language, tenant=tenant, config=config)) as store:
         gone = DeletedFiles(paths, store)
         if never := [path for path in away if not gone.has_read(path)]:
             raise _absent(never[0])
@@ -456,7 +457,7 @@ def _skip(said: str, skipped: list[str]) -> None:
     skipped.append(said)
 
 
-def _summarised(store: HybridGraphStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
+def _summarised(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
     """Summarise the directories that have changed, if there are summaries already or a folder was ingested."""
     from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 

@@ -80,7 +80,8 @@ def show(
 
     The origin is call (--set), an environment variable, a line of the file, or default.
     """
-    from langchain_hybridgraph.config.settings import HybridGraphSettings, settings_path
+    from langchain_hybridgraph.config.discovery import settings_path
+    from langchain_hybridgraph.config.settings import HybridGraphSettings
 
     settings = HybridGraphSettings.effective(file, **_arguments(given or []))
     if as_json:
@@ -110,8 +111,9 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     Every problem is one line with the file and line, or the variable, the key and the allowed values. An embedding
     named as package.module:factory is imported for this check, but not created.
     """
+    from langchain_hybridgraph.config.discovery import settings_path
     from langchain_hybridgraph.config.provenance import UnusableSettingsError
-    from langchain_hybridgraph.config.settings import HybridGraphSettings, settings_path
+    from langchain_hybridgraph.config.settings import HybridGraphSettings
 
     problems: tuple[Problem, ...] = ()
     given = 0

@@ -10,7 +10,7 @@ from langchain_hybridgraph.ingestion.readers.files import SEVERAL
 from langchain_hybridgraph.ingestion.walking import source_of
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+    from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 
@@ -23,7 +23,7 @@ class DeletedFiles:
     order of the checks.
     """
 
-    def __init__(self, paths: Sequence[Path], store: HybridGraphStore | MilvusStore) -> None:
+    def __init__(self, paths: Sequence[Path], store: EmbeddedStore | MilvusStore) -> None:
         self._places = [(source_of(path, path), path) for path in paths]
         self._store = store
         self.documents: list[str] = []

@@ -7,10 +7,11 @@ import platform
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.cli.open_index import existing_or_new
+from langchain_hybridgraph.cli.open_index import existing, existing_or_new
 from langchain_hybridgraph.cli.terminal_output import show_result, terminal
 from langchain_hybridgraph.ingestion import read_python_docs
 from langchain_hybridgraph.ingestion.pipeline import ingest
@@ -52,8 +53,9 @@ def run(index: Path, embedding: str) -> None:
     """Index the documentation, and show the answers to some questions."""
     screen = terminal()
     screen.print(f"The documentation of Python {platform.python_version()}'s standard library", style="bold")
-    with existing_or_new(index, embedding) as store:
+    with closing(existing_or_new(index, embedding)) as store:
         screen.print(str(ingest(list(read_python_docs()), store, progress=True)))
+    with existing(index, embedding=None if embedding == "auto" else embedding) as store:
         retriever = HybridRetriever(store)
         for question in QUESTIONS:
             screen.print(f"\n> {question.text}", style="bold cyan")

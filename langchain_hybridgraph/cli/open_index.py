@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.cli.errors import say
 from langchain_hybridgraph.cli.open_milvus import milvus_uri, open_milvus
 from langchain_hybridgraph.cli.settings import configured
+from langchain_hybridgraph.config.discovery import has_settings
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, TenantError
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
@@ -59,37 +62,69 @@ def existing_or_new(
     language: str | None = None,
     tenant: str | None = None,
     config: Path | None = None,
-) -> HybridGraphStore | MilvusStore:
+) -> EmbeddedStore | MilvusStore:
     """Open an existing index, in a folder or in Milvus, or create one.
 
     Print its embedding, and the reason for it, to stderr.
 
     Raises the errors of :func:`existing`, and ConfigurationError for another language than that of the index.
     """
-    from langchain_hybridgraph.embeddings import choose_embedding
     from langchain_hybridgraph.text.analyzer import language_name
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
     named = None if embedding == "auto" else embedding
     if uri := milvus_uri(index):
         return open_milvus(uri, named, tenant=tenant, config=config, language=language, is_new_allowed=True)
     facts, options = _facts(index), _options(config)
     if not facts:
+        from langchain_hybridgraph.embeddings import choose_embedding
+
         model, why = choose_embedding(embedding)
         say(f"embedding {why}")
-        words = language_name(language or "english")
-        return HybridGraphStore(index, model, tenant=tenant, language=words, **options)
+        return _opened(index, model, language_name(language or "english"), tenant, options)
     _check(index, facts, named, tenant)
     if language is not None and language_name(language) != facts["language"]:
         raise ConfigurationError(f"{index} is in {facts['language']}: leave --language out, or name a new folder")
-    store = HybridGraphStore(index, named, tenant=tenant, **options)
+    store = _opened(index, named or facts.get("embedding", "lsa"), facts["language"], tenant, options)
     say(f"embedding {store.name}: the index was made with it")
     return store
 
 
+def _opened(
+    index: Path, embedding: str, language: str, tenant: str | None, options: Mapping[str, Any]
+) -> EmbeddedStore:
+    """Open a store to write to; with LSA one that does not import LangChain, which would take most of the time."""
+    if embedding == "lsa":
+        from langchain_hybridgraph.embeddings.lsa import LSAModel
+        from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
+        from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+
+        return EmbeddedStore(
+            IndexSettings(
+                path=index,
+                embedding=LSAModel(language=language),
+                name=embedding,
+                load=LSAModel.load,
+                tenant=tenant,
+                language=language,
+                **options,
+            )
+        )
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+
+    return HybridGraphStore(index, embedding, tenant=tenant, language=language, **options)
+
+
 def _options(config: Path | None) -> dict[str, Any]:
+    if not has_settings(config):
+        return {}
+    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+
     settings = configured(config)
-    return {"write_timeout": settings.store_write_timeout, "vector_server": settings.store_vector_server}
+    server = settings.store_vector_server
+    return {
+        "write_timeout": settings.store_write_timeout,
+        "vector_server": None if server is None else ChromaServer.parse(server),
+    }
 
 
 def _facts(index: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from langchain_hybridgraph.config.discovery import has_settings
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def configured(config: Path | None) -> HybridGraphSettings:
 
 def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
     """Make the settings the defaults of a command's other options."""
-    if not context.resilient_parsing:
+    if not context.resilient_parsing and has_settings(config):
         context.default_map = {**(context.default_map or {}), **_defaults(configured(config), str(context.info_name))}
     return config
 

@@ -3,11 +3,26 @@
 fields.py      the keys, generated from the options of store and retrievers
 settings.py    HybridGraphSettings: the keys with their values
 provenance.py  the origin of a value: an argument, a variable, or a line of a file
+discovery.py   the name of the file, and the variables that are set
 file.py        reading of the YAML file
 schema.py      JSON schema of the file, for editors
 template.py    a file with all keys as comments
 """
 
-from langchain_hybridgraph.config.settings import HybridGraphSettings
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.config.settings import HybridGraphSettings as HybridGraphSettings
 
 __all__ = ["HybridGraphSettings"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "HybridGraphSettings":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # The keys are made from the options of all retrievers: importing those takes longer than looking for a file.
+    from langchain_hybridgraph.config.settings import HybridGraphSettings
+
+    return HybridGraphSettings

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from langchain_hybridgraph.config.discovery import FILE
 from langchain_hybridgraph.config.fields import FACTORIES, SECTIONS, SettingsTable, named_objects
-from langchain_hybridgraph.config.settings import FILE, HybridGraphSettings, allowed
+from langchain_hybridgraph.config.settings import HybridGraphSettings, allowed
 from langchain_hybridgraph.registry import parameters_of
 
 TITLE = "Settings of langchain-hybridgraph"

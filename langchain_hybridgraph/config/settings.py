@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_settings import SettingsConfigDict
 
+from langchain_hybridgraph.config.discovery import PREFIX, set_variables, settings_path
 from langchain_hybridgraph.config.fields import SECTIONS, SettingsTable, in_group
 from langchain_hybridgraph.config.file import SettingsFile, read_settings_file
 from langchain_hybridgraph.config.provenance import Origin, Problem, UnusableSettingsError
 from langchain_hybridgraph.options.graph import SHORTHAND
 
-FILE = "hybridgraph.yaml"
-_PREFIX = "HYBRIDGRAPH_"
 _WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
 # Keys that set a traversal and its score in full, which shorthand stands for.
 _LONGHAND = ("traversal", "score", "preset")
@@ -46,7 +45,7 @@ class HybridGraphSettings(SettingsTable):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=_PREFIX,
+        env_prefix=PREFIX,
         env_ignore_empty=True,
         enable_decoding=False,
         extra="forbid",
@@ -125,13 +124,6 @@ class HybridGraphSettings(SettingsTable):
         return "\n".join(["| Key | Default | Allowed | Meaning |", "|---|---|---|---|", *rows])
 
 
-def settings_path(path: str | Path | None) -> Path | None:
-    """Return the given path, else that of hybridgraph.yaml in the working directory if it exists, else None."""
-    if path is None:
-        return Path(FILE) if Path(FILE).exists() else None
-    return Path(os.path.expanduser(path))
-
-
 def allowed(key: str) -> str:
     """Return a description of a key's allowed values."""
     extra = SettingsTable.model_fields[key].json_schema_extra
@@ -201,11 +193,9 @@ class _Sources(NamedTuple):
 def _variables() -> dict[str, str]:
     """Map the keys set by the environment, misspelt ones included, to the names of their variables.
 
-    Case is ignored, and an empty variable counts as unset. A name after the prefix that resembles no key, such as
-    ``HYBRIDGRAPH_SETS``, belongs to another program.
+    A name after the prefix that resembles no key, such as ``HYBRIDGRAPH_SETS``, belongs to another program.
     """
-    names = {name.lower().removeprefix(_PREFIX.lower()): name for name, value in os.environ.items() if value}
-    return {key: name for key, name in names.items() if name.lower() != key and _is_ours(key)}
+    return {key: name for key, name in set_variables().items() if _is_ours(key)}
 
 
 def _is_ours(key: str) -> bool:

@@ -1,8 +1,27 @@
 """Embeddings that need no setup, and their names."""
 
-from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings, NotFittedError
-from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
-from langchain_hybridgraph.embeddings.resolve import choose_embedding, embedding_name, resolve_embedding
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.embeddings.lsa import NotFittedError as NotFittedError
+    from langchain_hybridgraph.embeddings.lsa_embeddings import LSAEmbeddings as LSAEmbeddings
+    from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError as ModelUnavailableError
+    from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
+    from langchain_hybridgraph.embeddings.resolve import choose_embedding as choose_embedding
+    from langchain_hybridgraph.embeddings.resolve import embedding_name as embedding_name
+    from langchain_hybridgraph.embeddings.resolve import resolve_embedding as resolve_embedding
+
+# Imported on first use: the model in lsa.py needs nothing of LangChain, all others do.
+_MODULES = {
+    "lsa": ("NotFittedError",),
+    "lsa_embeddings": ("LSAEmbeddings",),
+    "minilm": ("ModelUnavailableError", "OnnxMiniLMEmbeddings"),
+    "resolve": ("choose_embedding", "embedding_name", "resolve_embedding"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "LSAEmbeddings",
@@ -13,3 +32,13 @@ __all__ = [
     "embedding_name",
     "resolve_embedding",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

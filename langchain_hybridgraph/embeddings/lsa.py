@@ -8,14 +8,13 @@ import uuid
 import zipfile
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings.topics import TOPIC, topics_of_words
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError
@@ -47,6 +46,7 @@ FEW_TEXTS = 1_000
 TOPIC_WEIGHT = 0.7
 
 _BATCH = 4_096  # number of texts that are embedded at a time
+_FEW = 32  # number of texts that are embedded one by one, which takes less time than importing scipy
 _COUNTED = 1_024  # number of texts whose terms are found at a time
 _VERSION = 1
 
@@ -55,7 +55,7 @@ class NotFittedError(HybridGraphError, RuntimeError):
     """Error: the embedding is fitted to a corpus, and has not been fitted yet."""
 
 
-class LSAEmbeddings(Embeddings):
+class LSAModel:
     """Vectors of 200 dimensions, learned from the indexed texts; nothing is downloaded.
 
     The weight of a word in a text is (1 + ln tf) · (1 + ln((1 + N) / (1 + df)))^2.5, the texts are scaled to length 1,
@@ -73,7 +73,7 @@ class LSAEmbeddings(Embeddings):
     the same number of threads for numpy; otherwise it is the same up to rounding. Any number of threads may embed, also
     during a fit.
 
-    >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Dogs bark.", "A dog barks at night."])
+    >>> lsa = LSAModel().fit(["Cats purr.", "A cat purrs at home.", "Dogs bark.", "A dog barks at night."])
     >>> purr, cat, bark = lsa.vectors(["it purrs", "a cat", "barking"])
     >>> bool(purr @ cat > 0.9), bool(abs(bark @ cat) < 0.1)
     (True, True)
@@ -96,7 +96,7 @@ class LSAEmbeddings(Embeddings):
 
     def __repr__(self) -> str:
         learned = f"{self._fitted.texts} texts, {len(self._fitted.words)} words" if self._fitted else "not fitted"
-        return f"LSAEmbeddings(language={self.language!r}, {learned})"
+        return f"{type(self).__name__}(language={self.language!r}, {learned})"
 
     @property
     def language(self) -> str:
@@ -164,8 +164,8 @@ class LSAEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text; see :meth:`vectors`."""
-        if len(texts) == 1:  # as when an index is opened, which need not wait for scipy
-            return [self.embed_query(texts[0])]
+        if 0 < len(texts) <= _FEW:
+            return list(map(self.embed_query, texts))
         vectors: list[list[float]] = self.vectors(texts).tolist()
         return vectors
 
@@ -175,7 +175,7 @@ class LSAEmbeddings(Embeddings):
         # One text needs no sparse matrix: importing scipy takes longer than everything else in a first question.
         counts = Counter(map(model.words.__getitem__, _terms(self._analyzer, model.has_topics, text)))
         weights = 1 + np.log(np.fromiter(counts.values(), np.float32, len(counts)))
-        vector: list[float] = _unit((weights @ model.vectors[list(counts)])[np.newaxis])[0].tolist()
+        vector: list[float] = _unit((weights @ model.vectors_of(counts))[np.newaxis])[0].tolist()
         return vector if counts else [0.0] * DIMENSIONS
 
     def knows(self, text: str) -> bool:
@@ -220,13 +220,13 @@ class LSAEmbeddings(Embeddings):
             "analyzer": _as_bytes(self._analyzer.name),
             "texts": np.int64(model.texts),
             "words": _as_bytes("\n".join(model.words)),
-            "vectors": model.vectors[:-1].astype(np.float16),
+            "vectors": model.halves,
         }
         _write_whole(Path(path), content)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Load a model written by :meth:`save`; it gives the same vectors.
+    def load(cls, path: str | Path | BinaryIO) -> Self:
+        """Load a model from a file written by :meth:`save`, by its path or opened; it gives the same vectors.
 
         Raises FileNotFoundError, and StoreError for a file that is damaged, not a model, or made by another version.
         """
@@ -234,8 +234,9 @@ class LSAEmbeddings(Embeddings):
             with np.load(path, allow_pickle=False) as content:
                 return cls._from(content)
         except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, NotImplementedError) as error:
+            name = path if isinstance(path, str | Path) else path.name
             raise StoreError(
-                f"{path} is not a readable LSA model ({error}): replace it with LSAEmbeddings().fit(texts).save(path)"
+                f"{name} is not a readable LSA model ({error}): replace it with LSAEmbeddings().fit(texts).save(path)"
             ) from error
 
     @classmethod
@@ -249,7 +250,7 @@ class LSAEmbeddings(Embeddings):
         kept = content["vectors"]
         if kept.shape != (len(words), DIMENSIONS) or kept.dtype != np.float16:
             raise ValueError(f"{kept.dtype} vectors of shape {kept.shape} for {len(words)} words")
-        loaded._fitted = _Model(words, _with_unknown(kept), int(content["texts"]))
+        loaded._fitted = _Model(words, kept, int(content["texts"]))
         return loaded
 
 
@@ -299,14 +300,28 @@ class _Known(dict[str, int]):
 
 @dataclass(frozen=True)
 class _Model:
-    """Fitted model: one row of ``vectors`` per word, and a last one of zeros for unknown words.
+    """Fitted model: one row of ``halves`` per word, which includes the word's weight.
 
-    The rows include the weights of the words. Never changed, so that threads may share it.
+    Half precision costs no quality and halves the file; sums are computed in single precision. Never changed, so that
+    threads may share it.
     """
 
     words: _Known
-    vectors: Floats
+    halves: NDArray[np.float16]
     texts: int
+
+    @cached_property
+    def vectors(self) -> Floats:
+        """The rows in single precision, and a last one of zeros for unknown words."""
+        return np.vstack([self.halves, np.zeros((1, DIMENSIONS))], dtype=np.float32)
+
+    def vectors_of(self, columns: Collection[int]) -> Floats:
+        """Return the rows of these columns, without converting all."""
+        places = np.fromiter(columns, np.int64, len(columns))
+        is_known = places < len(self.halves)
+        rows = np.zeros((len(columns), DIMENSIONS), np.float32)
+        rows[is_known] = self.halves[places[is_known]]
+        return rows
 
     @property
     def has_topics(self) -> bool:
@@ -331,7 +346,7 @@ def _learned(counts: csr_matrix, seen: _Growing, max_words: int, random: np.rand
     axes = _axes(_unit_rows(weighted), random)
     vectors = np.zeros((len(words), DIMENSIONS), np.float16)
     vectors[:, : axes.shape[1]] = axes * weights[:, np.newaxis]
-    return _Model(_Known(words), _with_unknown(vectors), texts)
+    return _Model(_Known(words), vectors, texts)
 
 
 def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
@@ -379,11 +394,6 @@ def _unit_rows(matrix: csr_matrix) -> csr_matrix:
 def _unit(vectors: Floats) -> Floats:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
-
-
-def _with_unknown(vectors: NDArray[np.float16]) -> Floats:
-    """Convert to half precision, which costs no quality and halves the file; sums are computed in single precision."""
-    return np.vstack([vectors, np.zeros((1, DIMENSIONS))], dtype=np.float32)
 
 
 def _as_bytes(text: str) -> NDArray[np.uint8]:

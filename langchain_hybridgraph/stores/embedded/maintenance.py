@@ -223,8 +223,9 @@ class Maintenance:
         generation = self._index.generation
         if generation.matrix is not None:
             generation.matrix.remap()
+        lost = self._without_vector(texts)  # reads the model
         faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.lost else []
-        if lost := self._without_vector(texts):
+        if lost:
             faults.append(
                 f"vector matrix: {len(lost)} chunks have no usable vector, or that of another text; repair() embeds "
                 "them again"
@@ -234,7 +235,7 @@ class Maintenance:
     def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
         """Return the rows without a usable vector of their own text; ``texts`` maps rows to text hashes."""
         matrix = self._index.generation.matrix
-        if matrix is None or self._index.is_unfitted(self._index.generation) or not texts:
+        if self._index.is_unfitted(self._index.generation) or matrix is None or not texts:
             return []
         sound = matrix.intact(list(texts), list(texts.values())).tolist()
         return [row for row, is_sound in zip(texts, sound, strict=True) if not is_sound]

@@ -22,7 +22,7 @@ from langchain_hybridgraph.stores.embedded.writer import Writer
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
-    from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
+    from langchain_hybridgraph.stores.embedded.folder.generation import Generation
     from langchain_hybridgraph.stores.protocols import Tree
 
 FOLDER = "layers"
@@ -195,12 +195,13 @@ class Summaries:
             replace(
                 index.settings,
                 path=None if path is None else _folder(path, number),
-                embedding=_BorrowedEmbedding(index.embedding),
+                embedding=_BorrowedEmbedding(index.generation),
                 load=None,
                 tenant=tenant,
                 language=index.language,
                 write_timeout=WRITE_TIMEOUT,
                 vector_server=None,
+                check_embedding=False,  # the index of the texts has done so
             )
         )
 
@@ -223,18 +224,18 @@ class Summaries:
 
 
 class _BorrowedEmbedding:
-    """The embedding of the index without the methods that fit it, which the index itself calls."""
+    """The embedding of a generation without the methods that fit it, which the index itself calls."""
 
-    def __init__(self, embedding: Embedding) -> None:
-        self._embedding = embedding
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text."""
-        return self._embedding.embed_documents(texts)
+        return self._generation.embedding.embed_documents(texts)
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question."""
-        return self._embedding.embed_query(text)
+        return self._generation.embedding.embed_query(text)
 
 
 def _folder(path: Path, number: int) -> Path:

@@ -23,9 +23,9 @@ from langchain_hybridgraph.stores.embedded.catalog.records import (
     POSITION,
     Arc,
     Place,
+    RowState,
     StoredChunk,
     StoredHashes,
-    StoredMetadata,
     json_list,
     number_list,
     parse_metadata,
@@ -38,6 +38,7 @@ from langchain_hybridgraph.uris import TITLE
 _ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
 _METADATA = "SELECT id, metadata FROM nodes WHERE metadata IS NOT NULL"
 _ARCS_AT_ONCE = 50_000
+_ROWS_AT_ONCE = 2_000
 _EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
 _COLUMNS = (
     "row, tenant, id, kind, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
@@ -136,10 +137,24 @@ class Catalogue(CatalogConnections):
                 "SELECT row, id, document, metadata FROM nodes WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
                 (start, stop, tenant),
             )
-            while page := results.fetchmany(2_000):
+            while page := results.fetchmany(_ROWS_AT_ONCE):
                 for row, id, document, metadata in page:
-                    named = StoredMetadata(metadata)
+                    named = parse_metadata(metadata) or {}
                     yield Place(row, id, document, *map(named.get, ("uri", "url", "source", "context_type")))
+
+    def row_states(self, rows: Iterable[int] | None = None) -> Iterator[RowState]:
+        """Yield the id and the times of these rows or of all, in no particular order, without their texts.
+
+        Replaced and deleted rows are left out.
+        """
+        chosen = "row NOT NULL" if rows is None else "row IN (SELECT value FROM json_each(?))"
+        with self.reading() as connection:
+            results = connection.execute(
+                f"SELECT {', '.join(RowState._fields)} FROM {_STORED} WHERE {chosen}",
+                () if rows is None else (number_list(rows),),
+            )
+            while page := results.fetchmany(_ROWS_AT_ONCE):
+                yield from map(RowState._make, page)
 
     def rows(self) -> list[int]:
         """Return the rows of all chunks, ascending."""

@@ -100,6 +100,18 @@ class StoredChunk(NamedTuple):
         return self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
 
 
+class RowState(NamedTuple):
+    """The id of a chunk's row, and when it is valid and known."""
+
+    row: int
+    tenant: str
+    id: str
+    valid_from: float | None
+    valid_until: float | None
+    learned_at: float
+    retracted_at: float | None
+
+
 class Place(NamedTuple):
     """Position of a chunk in the tree, from its metadata."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -32,26 +34,57 @@ class Generation:
     A change of the model makes generation N + 1 next to the present one and switches in one commit of the catalogue.
     ``folder`` None keeps the matrix in memory and has no collection: the matrix is always scanned.
 
-    ``lost`` names the files of this generation that were missing or unusable.
+    ``lost`` names the files of this generation that were missing or, once they have been read, unusable.
     """
 
     def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embedding) -> None:
         self.folder = folder
         self.number = number
-        self.embedding = embedding
         self.lost: tuple[str, ...] = ()
+        self._embedding = embedding
+        self._unread: tuple[BinaryIO, Callable[[BinaryIO], Embedding]] | None = None
+        self._reading = threading.Lock()
         self.matrix = None if dimension is None else self._open_matrix(dimension)
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
-    def load(self, model: Callable[[Path], Embedding]) -> None:
-        """Load the generation's own model from its file; without a usable one the present embedding is kept."""
+    def load(self, model: Callable[[BinaryIO], Embedding]) -> None:
+        """Use the generation's own model, which ``model`` reads from its file when it is first needed.
+
+        Without a usable one the present embedding is kept. The file is opened now: the writer of the next generation
+        removes it.
+        """
         assert self.model_file is not None
         try:
-            self.embedding = model(self.model_file)
-        except Exception:
-            # A damaged file can make a loader raise anything; the texts are available, the model can be fitted again.
-            logger.warning("the model %s cannot be read; repair() makes a new one", self.model_file, exc_info=True)
-            self.lost += ("model",)
+            file = self.model_file.open("rb")
+        except OSError:
+            self._lose_model()
+        else:
+            self._unread = file, model
+            weakref.finalize(self, file.close)
+
+    @property
+    def embedding(self) -> Embedding:
+        """The embedding, which may be read from its file now."""
+        if self._unread is not None:
+            self._read_model()
+        return self._embedding
+
+    def _read_model(self) -> None:
+        with self._reading:
+            if self._unread is None:
+                return
+            file, model = self._unread
+            try:
+                with file:
+                    self._embedding = model(file)
+            except Exception:  # noqa: BLE001 - a damaged file can make a loader raise anything
+                self._lose_model()
+            self._unread = None
+
+    def _lose_model(self) -> None:
+        """Keep the present embedding; the texts are available, so the model can be fitted again."""
+        logger.warning("the model %s cannot be read; repair() makes a new one", self.model_file, exc_info=True)
+        self.lost += ("model",)
 
     @property
     def model_file(self) -> Path | None:
@@ -101,6 +134,9 @@ class Generation:
 
     def close(self) -> None:
         """Release files."""
+        with self._reading:
+            if self._unread is not None:
+                self._unread[0].close()
         if self.matrix is not None:
             self.matrix.close()
 

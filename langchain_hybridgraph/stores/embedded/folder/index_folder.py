@@ -177,6 +177,7 @@ class IndexFolder:
             Snapshot(Rows(tenant), Generation(settings.path, -1, None, settings.embedding)),
             MetadataColumns(partial(_metadata, folder.catalogue, tenant)),
             weakref.finalize(self, folder.release),
+            is_known_embedding=not settings.check_embedding,
         )
         try:
             self.snapshot()
@@ -228,11 +229,11 @@ class IndexFolder:
                 "open a store for that tenant"
             )
 
-    def _check_embedding(self, facts: Mapping[str, Any], generation: Generation) -> None:
+    def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         """Raise EmbeddingMismatchError unless the index was made with this embedding."""
         if "embedding" not in facts or self._state.is_known_embedding:
             return
-        if not is_embedding_of(facts, self.settings.name, generation.embedding):
+        if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
             raise EmbeddingMismatchError(
                 f"{self.settings.path} was made with the embedding {facts['embedding']!r} ({facts['dimension']} "
                 f"dimensions), not with this {self.settings.name!r}: open it with that one, or ingest the documents "
@@ -274,7 +275,7 @@ class IndexFolder:
                 while latest.generation.lost and catalog.version() != latest.rows.version:
                     # The writer has switched to the next generation meanwhile and removed the files of this one.
                     latest, facts = self._latest()
-                self._check_embedding(facts, latest.generation)
+                self._check_embedding(facts)
                 state.snapshot = latest
         return state.snapshot
 
@@ -311,11 +312,11 @@ class IndexFolder:
     def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
         rows, touched, catalog = self.rows, [], self.catalog
         if rows.version < int(facts["floor"]) or rows.version < 0:
-            rows, stored = Rows(rows.tenant), catalog.iterate()
+            rows, stored = Rows(rows.tenant), catalog.row_states()
             past = catalog.past_validity()
         else:
             touched = catalog.changed_rows(rows.version)
-            stored = iter(catalog.read_rows(touched))
+            stored = catalog.row_states(touched)
             past = catalog.past_validity(touched)
         return rows.updated(
             touched,
@@ -330,7 +331,8 @@ class IndexFolder:
 
     def is_unfitted(self, generation: Generation) -> bool:
         """Return whether the model is yet to be fitted; a fitted copy is used, never the embedding passed in."""
-        return isinstance(generation.embedding, FittedEmbedding) and generation.embedding is self.settings.embedding
+        is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
+        return is_fitted and generation.embedding is self.settings.embedding
 
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
         """Return the unit vectors of texts, len(texts) × dimension; raises ValueError if the embedding returns others.

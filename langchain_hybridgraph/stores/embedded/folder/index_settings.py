@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.stores.embedded.catalog.rows import check_name
@@ -24,10 +24,11 @@ class IndexSettings:
     """Settings of one open index.
 
     ``path`` None keeps everything in memory. ``embedding`` makes the vectors, ``name`` identifies its model, and
-    ``load`` reads the model of a fitted embedding from its file. A ``tenant`` at creation makes a folder with tenants:
+    ``load`` reads the model of a fitted embedding from its open file. A ``tenant`` at creation makes a folder with tenants:
     from then on every store opened on it names its tenant and sees only that tenant's data. ``language`` is that of the
     keyword index of a new folder. A change that has waited ``write_timeout`` seconds for its turn to write raises
-    StoreLockedError. ``vector_server`` searches the vectors of a large index.
+    StoreLockedError. ``vector_server`` searches the vectors of a large index. ``check_embedding`` False trusts that the
+    index was made with the embedding.
 
     Raises ValueError for a tenant's name that cannot be stored, ConfigurationError for an invalid timeout.
     """
@@ -35,12 +36,13 @@ class IndexSettings:
     path: Path | None
     embedding: Embedding
     name: str
-    load: Callable[[Path], Embedding] | None = None
+    load: Callable[[BinaryIO], Embedding] | None = None
     tenant: str | None = None
     language: str = "english"
     read_only: bool = False
     write_timeout: float = WRITE_TIMEOUT
     vector_server: ChromaServer | None = None
+    check_embedding: bool = True
 
     def __post_init__(self) -> None:
         if self.tenant is not None:

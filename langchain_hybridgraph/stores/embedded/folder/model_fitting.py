@@ -33,18 +33,20 @@ class ModelFitting:
 
     def is_due(self) -> bool:
         """Return whether the embedding is to be fitted: never, twice the texts of the last fit, or other texts."""
-        model, catalogue = self._index.embedding, self._index.catalog
-        if not isinstance(model, FittedEmbedding):
+        catalogue, generation = self._index.catalog, self._index.generation
+        if not isinstance(self._index.settings.embedding, FittedEmbedding):
             return False
+        facts = catalogue.facts()
+        fitted, end = int(facts.get("fitted_row", -1)), int(facts["next_row"])
+        if fitted == end and not generation.lost:
+            return False  # without reading the model
         chunks = catalogue.count_rows()
         if not chunks:
             return False
-        if self._index.is_unfitted(self._index.generation):
+        if self._index.is_unfitted(generation):
             return True
-        facts = catalogue.facts()
-        fitted, end = int(facts["fitted_row"]), int(facts["next_row"])
-        if fitted == end:
-            return False
+        model = generation.embedding
+        assert isinstance(model, FittedEmbedding), "what a model is read from is of the kind that was passed in"
         newest = [text for _, text in catalogue.texts(max(fitted, end - NEWEST_TEXTS))]
         return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask
-    from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
+    from langchain_hybridgraph.stores.embedded.catalog.records import RowState
 
 
 class KnownRow(NamedTuple):
@@ -109,7 +109,7 @@ class Rows:
     def updated(
         self,
         touched: Iterable[int],
-        stored: Iterable[StoredChunk],
+        stored: Iterable[RowState],
         *,
         end: int,
         version: int,
@@ -129,8 +129,8 @@ class Rows:
         dead = {row for row in touched if row < self._end and made._alive[row]}
         shared = made._known
         for entry in stored:
-            if entry.tenant == self.tenant and entry.row is not None:
-                made._take(entry, entry.row, shared)
+            if entry.tenant == self.tenant:
+                made._take(entry, shared)
                 dead.discard(entry.row)
         for row in dead:
             made._drop(row)
@@ -195,7 +195,8 @@ class Rows:
             ids, listed = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, listed, repeat(None))))
 
-    def _take(self, entry: StoredChunk, row: int, shared: KnownRow) -> None:
+    def _take(self, entry: RowState, shared: KnownRow) -> None:
+        row = entry.row
         known = (
             -np.inf if entry.valid_from is None else entry.valid_from,
             np.inf if entry.valid_until is None else entry.valid_until,

@@ -79,15 +79,30 @@ def test_leftovers_of_other_generations_go(generation, tmp_path):
 
 
 def test_missing_and_unreadable_files_are_reported(tmp_path, caplog):
-    """A missing matrix and an unreadable model are reported; the given embedding is kept."""
+    """A missing matrix or model is reported at once, an unreadable model when it is read; the embedding is kept."""
     assert Generation(tmp_path, 1, None, MODEL).lost == ()
     generation = Generation(tmp_path, 1, 4, MODEL)
     assert generation.lost == ("vectors",)
-    generation.model_file.write_bytes(b"no archive")
     generation.load(FittedWords.load)
     assert generation.lost == ("vectors", "model")
+    generation = Generation(tmp_path, 1, None, MODEL)
+    generation.model_file.write_bytes(b"no archive")
+    generation.load(FittedWords.load)
+    assert generation.lost == ()
     assert generation.embedding is MODEL
+    assert generation.lost == ("model",)
     assert "repair()" in caplog.text
+
+
+def test_a_model_whose_file_is_removed_can_still_be_read(tmp_path):
+    """The model is read when it is first used, even if the writer of the next generation has removed its file."""
+    generation = Generation(tmp_path, 1, None, MODEL)
+    MODEL.fit(["red blue"]).save(generation.model_file)
+    generation.load(FittedWords.load)
+    generation.remove()
+    assert not generation.model_file.exists()
+    assert generation.embedding.words == ["blue", "red"]
+    assert generation.lost == ()
 
 
 def test_in_memory_there_are_no_files():

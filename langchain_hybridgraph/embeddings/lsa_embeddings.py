@@ -1,0 +1,20 @@
+"""Latent semantic analysis as a LangChain embedding."""
+
+from __future__ import annotations
+
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph.embeddings.lsa import LSAModel
+
+
+class LSAEmbeddings(LSAModel, Embeddings):
+    """Vectors of 200 dimensions, learned from the indexed texts; nothing is downloaded.
+
+    The arguments, and how the vectors are computed, are those of
+    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel`.
+
+    >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Dogs bark.", "A dog barks at night."])
+    >>> purr, cat, bark = lsa.vectors(["it purrs", "a cat", "barking"])
+    >>> bool(purr @ cat > 0.9), bool(abs(bark @ cat) < 0.1)
+    (True, True)
+    """
