@@ -172,6 +172,22 @@ def test_again_takes_in_nothing(docs, index):
     assert report["unchanged"] == report["chunks"] > 0
 
 
+def test_an_ingest_of_unchanged_files_imports_little(docs, index):
+    """It imports neither LangChain nor an engine for vectors, and does not read the model."""
+    heavy = {"langchain_core", "pydantic_settings", "scipy", "chromadb", "markdown_it"}
+    code = (
+        "import atexit, sys; from langchain_hybridgraph.cli.commands import app; "
+        "from langchain_hybridgraph.embeddings.lsa import LSAModel; LSAModel.load = None; "
+        f"atexit.register(lambda: print(sorted({heavy} & {{*sys.modules}}))); app()"
+    )
+    arguments = [sys.executable, "-c", code, "ingest", docs, "--index", index]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True, env=ENVIRONMENT)
+    report, _, imported = done.stdout.strip().splitlines()
+    assert "0 added, 0 updated" in report
+    assert imported == "[]"
+    assert "cannot be read" not in done.stderr  # as a model that is loaded by None would be reported
+
+
 def test_skipped_files_are_counted(docs, index):
     """Files of another kind are counted on the screen and in JSON; --quiet leaves out what went well."""
     for name in ("a.bin", "b.bin", "c.dat"):

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from langchain_hybridgraph import __version__
 from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 
 SETTINGS = """
 store: {path: my.index, embedding: lsa, language: german}
@@ -71,6 +72,17 @@ def test_the_environment_goes_before_the_file(folder, monkeypatch):
     assert hits("-k", 1) == 1
     monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", str(folder / "elsewhere"))
     assert "elsewhere holds no index" in hybridgraph("search", "cats").stderr
+
+
+def test_a_variable_alone_is_a_setting(folder, monkeypatch):
+    """Without a file, a variable is checked and used."""
+    (folder / "hybridgraph.yaml").unlink()
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_LANGUAGE", "german")
+    assert hybridgraph("ingest", "docs", "--index", "index", "--embedding", "lsa").exit_code == 0
+    assert read_facts(folder / "index")["language"] == "german"
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_WRITE_TIMEOUT", "soon")
+    done = hybridgraph("ingest", "docs", "--index", "index")
+    assert (done.exit_code, "HYBRIDGRAPH_STORE_WRITE_TIMEOUT is 'soon'" in done.stderr) == (2, True)
 
 
 def test_settings_of_the_retriever_hold(folder):

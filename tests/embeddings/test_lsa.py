@@ -481,9 +481,12 @@ def test_it_finds_what_two_hop_questions_ask_for():
     assert np.mean(measured) > 0.70
 
 
-def test_one_text_needs_no_sparse_matrix(monkeypatch):
-    """Opening an index embeds one text to compare it; importing scipy for it would take most of that time."""
+def test_few_texts_need_no_sparse_matrix(monkeypatch):
+    """The texts of one changed file are embedded without scipy, whose import would take most of the time."""
     lsa = LSAEmbeddings().fit(["Cats purr.", "Dogs bark."])
-    expected = lsa.vectors(["cats"])
+    texts = ["cats", "dogs and cats", "a zebra", ""]
+    expected = lsa.vectors(texts)
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
-    assert np.allclose(lsa.embed_documents(["cats"]), expected)
+    assert np.allclose(lsa.embed_documents(texts), expected)
+    with pytest.raises(ImportError):
+        lsa.vectors(texts)
