@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from langchain_hybridgraph.stores.transfer import ChunkRecord, EdgeRecord, Kind
+from langchain_hybridgraph.stores.transfer import ChunkRecord, EdgeRecord, Kind, SummaryRecord
 
 _MODULUS = 1 << 128
 
@@ -62,6 +62,10 @@ def _parts(kind: Kind, record: Any) -> Iterable[tuple[str, tuple[bytes, ...]]]:
             yield "vectors", (chunk.id.encode(), np.ascontiguousarray(record.vector, "<f4").tobytes())
         if record.memory is not None:
             yield "memory", (_json([chunk.id, dict(record.memory.values), *record.memory[1:]]),)
+    elif isinstance(record, SummaryRecord):
+        # The metadata hold a state that depends on the index.
+        text = _json([record.chunk.id, record.chunk.text, record.is_current])
+        yield kind, (text, np.ascontiguousarray(record.vector, "<f4").tobytes())
     elif isinstance(record, EdgeRecord):
         yield kind, (_json(record.edge.to_dict()),)
     else:

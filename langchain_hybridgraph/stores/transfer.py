@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Edge, Query, SourceResult, Vector
 
-Kind = Literal["parents", "chunks", "edges", "files", "settings"]
+Kind = Literal["parents", "chunks", "edges", "files", "settings", "summaries"]
 # In the order in which they are copied: edges need their ends, and a file's record is dropped when its chunks change.
-KINDS: tuple[Kind, ...] = ("parents", "chunks", "edges", "files", "settings")
+# Whether a summary is up to date depends on the chunks below its directory.
+KINDS: tuple[Kind, ...] = ("parents", "chunks", "edges", "files", "settings", "summaries")
 
 
 class MemoryRecord(NamedTuple):
@@ -41,6 +42,14 @@ class EdgeRecord(NamedTuple):
     learned_at: float | None = None
 
 
+class SummaryRecord(NamedTuple):
+    """The summary of a directory with its unit vector, and whether it is up to date."""
+
+    chunk: Chunk
+    vector: Vector
+    is_current: bool
+
+
 class Setting(NamedTuple):
     """A tenant's value outside chunks and edges: its search mode, or the credibility of a source."""
 
@@ -58,8 +67,9 @@ class Page(NamedTuple):
 class StoreFacts(NamedTuple):
     """Facts that a destination needs before the first record.
 
-    ``tenants`` is ``("",)`` for a store without tenants. ``version`` changes with every write to the source.
-    ``model`` is the file of a model that was fitted to the texts.
+    ``tenants`` is ``("",)`` for a store without tenants. ``version`` changes with every write to the source; None for a
+    store that does not count its writes, which is read twice to find out whether it has changed. ``model`` is the file
+    of a model that was fitted to the texts.
     """
 
     embedding: str
@@ -67,7 +77,7 @@ class StoreFacts(NamedTuple):
     tenants: tuple[str, ...]
     has_tenants: bool
     language: str
-    version: str
+    version: str | None
     model: Path | None = None
     fitted_texts: int = 0
     fitted_before: int = 0
@@ -130,6 +140,6 @@ class Destination(Source, Protocol):
         """Bring every index up to date with what was written."""
         ...
 
-    def finish(self, source: Source) -> Sequence[str]:
+    def finish(self) -> Sequence[str]:
         """Complete a copy whose records are all there and forget its progress; return the problems found."""
         ...

@@ -6,10 +6,12 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import chromadb
 import numpy as np
 import pytest
+from chroma_server import ChromaRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
@@ -22,6 +24,7 @@ from langchain_hybridgraph.records import Chunk, Edge, Scope
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
+from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
 MODEL = DeterministicFakeEmbedding(size=16)
 
@@ -86,7 +89,7 @@ def test_everything_is_copied(index, tmp_path):
     report = migrate(index, tmp_path / "copy")
     assert report.problems == ()
     assert report.copied == report.verified
-    assert report.copied["chunks"] == 31
+    assert (report.copied["chunks"], report.copied["summaries"], report.left_out) == (31, 1, {})
     assert (report.same_vector_results, report.same_keyword_results) == (1.0, 1.0)
     original = everything(index)
     assert original["summaries"], "the source has summaries to compare"
@@ -310,6 +313,66 @@ def test_the_model_of_a_collection_must_be_named_and_right(chroma, tmp_path):
     with pytest.raises(EmbeddingMismatchError, match="makes other vectors"):
         migrate(chroma, tmp_path / "copy", collection="music", embedding=Other(size=16))
     assert not (tmp_path / "copy").exists()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A Chroma server with one collection of 25 pieces, in a tenant and a database of its own."""
+    run = ChromaRun(tmp_path_factory.mktemp("server"))
+    run.start()
+    settings = chromadb.Settings(
+        chroma_api_impl="chromadb.api.fastapi.FastAPI", chroma_server_host="127.0.0.1", chroma_server_http_port=run.port
+    )
+    admin = chromadb.AdminClient(settings)
+    admin.create_tenant("ada")
+    admin.create_database("notes", "ada")
+    texts = [f"Piece {n} for the drummer." for n in range(25)]
+    with closing(chromadb.HttpClient(port=run.port, tenant="ada", database="notes")) as client:
+        collection = client.create_collection(
+            "music", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+        )
+        collection.add(
+            ids=[f"music-{n}" for n in range(25)],
+            documents=texts,
+            metadatas=[{"source": "a.md", "year": 1990 + n} for n in range(25)],
+            embeddings=MODEL.embed_documents(texts),
+        )
+    yield ChromaServer(run.url, tenant="ada", database="notes")
+    run.stop()
+
+
+def test_a_collection_of_a_server_is_copied(server, tmp_path, monkeypatch):
+    """It is read in pages, and the copy answers as the collection does."""
+    monkeypatch.setattr(migration, "PAGE", 7)
+    report = migrate(server, tmp_path / "copy", embedding=MODEL)
+    assert (report.problems, report.same_vector_results) == ((), 1.0)
+    assert report.copied == report.verified == {"chunks": 25, "vectors": 25}
+    with HybridGraphStore(tmp_path / "copy", MODEL) as store:
+        assert store.get_by_ids(["music-3"])[0].metadata == {"source": "a.md", "year": 1993}
+
+
+def test_the_url_of_a_server_is_a_source(server, tmp_path):
+    """It means the default database, which has no collection here; a server that is away is a clear error, too."""
+    with pytest.raises(StoreError, match="there are none"):
+        migrate(server.url, tmp_path / "copy", collection="music", embedding=MODEL)
+    with pytest.raises(StoreError, match="could not connect"):
+        migrate("http://127.0.0.1:1", tmp_path / "copy", collection="music", embedding=MODEL)
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_changed_text_in_a_collection_is_reported(server, tmp_path, monkeypatch):
+    """A collection does not count its writes: reading it again shows that one text has changed."""
+    compare = migration._Copy.compare
+
+    def write_first(copy):
+        with closing(chromadb.HttpClient(port=urlsplit(server.url).port, tenant="ada", database="notes")) as client:
+            collection = client.get_collection("music", embedding_function=None)
+            collection.update(ids=["music-3"], metadatas=[{"year": 2000}])
+        return compare(copy)
+
+    monkeypatch.setattr(migration._Copy, "compare", write_first)
+    report = migrate(server, tmp_path / "copy", embedding=MODEL)
+    assert ["was written to during the migration" in problem for problem in report.problems] == [True]
 
 
 def test_a_source_lists_the_tenants_and_counts(index):

@@ -11,6 +11,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
+from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import migrate, migration
 from langchain_hybridgraph.records import Chunk, Edge, Scope
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
@@ -64,7 +65,8 @@ def test_an_index_is_copied_to_milvus_and_back(index, uri, name, tmp_path, monke
     """After both ways the index has the same chunks in order, the same vectors bit by bit, and the same edges."""
     monkeypatch.setattr(migration, "PAGE", 7)
     there = migrate(index, uri, destination_collection=name)
-    assert (there.problems, there.left_out) == ((), {})
+    arrivals = {"arrival times of parents": 1, "arrival times of chunks": 31, "arrival times of edges": 30}
+    assert (there.problems, there.left_out) == ((), arrivals)
     assert there.same_vector_results == 1.0
     assert there.copied == {"chunks": 31, "edges": 30, "parents": 1, "vectors": 31}
     back = migrate(uri, tmp_path / "back", collection=name)
@@ -95,12 +97,22 @@ def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
 def test_learned_values_become_metadata(uri, name, tmp_path):
     """A superseded fact stays superseded and a retracted one is left out, with a count of what Milvus cannot keep."""
     with HybridGraphStore(tmp_path / "index", MODEL) as store:
-        store.add_texts(["Ada lives in Paris.", "Bo plays chess.", "Cy sings."], ids=["paris", "bo", "cy"])
+        where = [{"uri": f"people/{name}.md", "source": "people.md"} for name in ("paris", "bo", "cy")]
+        store.add_texts(["Ada lives in Paris.", "Bo plays chess.", "Cy sings."], where, ids=["paris", "bo", "cy"])
         store.memory.supersede("paris", "Ada lives in Rome.", at="2024-05-01")
         store.memory.retract("cy")
+        store.memory.feedback("bo", "validate")
+        build_layers(store)
     report = migrate(tmp_path / "index", uri, destination_collection=name)
     assert report.problems == ()
-    assert report.left_out == {"retracted chunks": 1, "histories of chunks": 1}
+    assert report.left_out == {
+        "settings": 1,
+        "summaries": 1,
+        "retracted chunks": 1,
+        "histories of chunks": 2,
+        "arrival times of chunks": 3,
+        "arrival times of edges": 1,
+    }
     own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
     with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
         found = store.get(["paris", "cy"])

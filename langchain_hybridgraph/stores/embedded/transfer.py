@@ -27,14 +27,14 @@ from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.embedded.summaries import STATE
+from langchain_hybridgraph.stores.embedded.summaries import FOLDER, STATE
 from langchain_hybridgraph.stores.transfer import (
     KINDS,
     ChunkRecord,
     Kind,
     Page,
-    Source,
     StoreFacts,
+    SummaryRecord,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Vector
 
 PROGRESS = "migration"
 """Name of the fact that holds the progress of an unfinished copy."""
@@ -82,16 +81,18 @@ class TransferIndex(EmbeddedStore):
 
         self._writer.write(batch, (), {r.chunk.id: r.vector for r in chunks if r.vector is not None}, write)
 
-    def present_summaries(self) -> list[tuple[Chunk, Vector, bool]]:
+    def present_summaries(self) -> list[SummaryRecord]:
         """Return the summaries of directories, each with its vector and whether it is up to date."""
         summaries = self.summaries.current()
         if summaries is None:
             return []
         chunks = summaries.all()
         vectors = summaries.store.vectors([chunk.id for chunk in chunks])
-        return [(chunk, vectors[place], summaries.is_current(chunk.id)) for place, chunk in enumerate(chunks)]
+        return [
+            SummaryRecord(chunk, vectors[place], summaries.is_current(chunk.id)) for place, chunk in enumerate(chunks)
+        ]
 
-    def restore_summaries(self, summaries: Sequence[tuple[Chunk, Vector, bool]]) -> None:
+    def restore_summaries(self, summaries: Sequence[SummaryRecord]) -> None:
         """Write summaries of directories; those that were up to date are so again."""
         tree = self.scoped_tree(Scope(None, self.tenant, time.time()))
         written = [
@@ -150,7 +151,8 @@ class EmbeddedSource:
     def counts(self, tenant: str) -> Mapping[str, int]:
         """Return the number of a tenant's records of each kind."""
         with self._catalogue.reading() as connection:
-            return catalog_transfer.count(connection, tenant)
+            counts = catalog_transfer.count(connection, tenant)
+        return {**counts, "summaries": len(self._summaries(tenant))}
 
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
         """Yield a tenant's records of a kind (see ``stores.transfer.Source``)."""
@@ -158,6 +160,9 @@ class EmbeddedSource:
             yield from self._edge_pages(tenant, after or ["", "", ""], size)
         elif kind in {"chunks", "parents"}:
             yield from self._chunk_pages(tenant, kind, -1 if after is None else after, size)
+        elif kind == "summaries":
+            if after is None and (summaries := self._summaries(tenant)):
+                yield Page(summaries, True)
         elif after is None:
             with self._catalogue.reading() as connection:
                 read = catalog_files.read if kind == "files" else catalog_transfer.settings
@@ -213,9 +218,9 @@ class EmbeddedSource:
         """Return the n chunks of a tenant that match the query's words best."""
         return self._index(tenant).keyword_search(query, n)
 
-    def summaries(self, tenant: str) -> list[tuple[Chunk, Vector, bool]]:
-        """Return the summaries of a tenant's directories."""
-        return self._index(tenant).present_summaries()
+    def _summaries(self, tenant: str) -> list[SummaryRecord]:
+        has_any = any(self.path.glob(f"{FOLDER}-*"))
+        return self._index(tenant).present_summaries() if has_any else []
 
     def _index(self, tenant: str) -> TransferIndex:
         if tenant not in self._opened:
@@ -282,8 +287,10 @@ class EmbeddedDestination:
         return records, {}
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
-        """Write records and the progress after them in one transaction."""
+        """Write records and the progress after them in one transaction; summaries, kept elsewhere, before it."""
         index = self._opened(tenant)
+        if kind == "summaries":
+            index.restore_summaries(records)
 
         def also(connection: sqlite3.Connection) -> None:
             if kind == "edges":
@@ -302,16 +309,11 @@ class EmbeddedDestination:
         if self._index is not None:
             self._index.flush()
 
-    def finish(self, source: Source) -> Sequence[str]:
-        """Copy the summaries of directories, check the index and forget the progress; return the problems found."""
+    def finish(self) -> Sequence[str]:
+        """Check the index and forget the progress; return the problems found."""
         assert self._facts is not None, "begin comes first"
-        problems: list[str] = []
-        for tenant in self._facts.tenants:
-            if isinstance(source, EmbeddedSource) and (summaries := source.summaries(tenant)):
-                self._opened(tenant).restore_summaries(summaries)
         index = self._opened(self._facts.tenants[0] if self._facts.tenants else "")
-        index.flush()
-        problems += index.admin.check().problems
+        problems = index.admin.check().problems
         self.close()
         if not problems:
             with closing(Catalogue(self.path / CATALOGUE)) as catalogue, catalogue.writing() as connection:

@@ -58,8 +58,6 @@ class ChromaCollectionSource:
 
     def facts(self) -> StoreFacts:
         """Return the present facts."""
-        with guarded("count", self.name):
-            count = int(self._collection.count())
         first = next(iter(self.pages("", "chunks", None, 1)), None)
         dimension = None if first is None else len(first.records[0].vector)
         return StoreFacts(
@@ -68,7 +66,7 @@ class ChromaCollectionSource:
             tenants=("",),
             has_tenants=False,
             language=self._language,
-            version=str(count),
+            version=None,
         )
 
     def counts(self, tenant: str) -> Mapping[str, int]:

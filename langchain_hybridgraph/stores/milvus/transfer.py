@@ -25,13 +25,15 @@ from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Query, SourceResult
-    from langchain_hybridgraph.stores.transfer import MemoryRecord, Source
+    from langchain_hybridgraph.stores.transfer import MemoryRecord
 
 KINDS: Sequence[Kind] = ("parents", "chunks", "edges")
 COLLECTION = "hybridgraph"
 TIMEOUT = 60.0
 # The row that holds the progress of a copy.
 PROGRESS = "progress"
+# What a store learns about a chunk or parent and Milvus does not keep.
+LEFT_OUT = {"learned_at": "arrival times", "expires_at": "expiry times", "used_at": "times of last use"}
 TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 
 
@@ -54,14 +56,13 @@ class MilvusSource:
         """Return the present facts."""
         stored = self._stored()
         tenants = self._tenants() if stored.has_tenants else ("",)
-        counts = [self._index(tenant).count(name, "") for tenant in tenants[:1] for name in self._names]
         return StoreFacts(
             embedding=stored.embedding,
             dimension=stored.dimension,
             tenants=tenants,
             has_tenants=stored.has_tenants,
             language=stored.language,
-            version=".".join(map(str, counts)),
+            version=None,
         )
 
     def counts(self, tenant: str) -> Mapping[str, int]:
@@ -188,11 +189,20 @@ class MilvusDestination(MilvusSource):
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
         """Return chunks with what was learned as metadata, and edges without the time of their arrival."""
         if kind == "edges":
-            return [EdgeRecord(record.edge) for record in records], {}
+            arrived = sum(record.learned_at is not None for record in records)
+            return [EdgeRecord(record.edge) for record in records], {"arrival times of edges": arrived}
         kept = [record for record in records if not _is_retracted(record.memory)]
-        histories = sum(record.memory is not None and any(record.memory[1:]) for record in kept)
+        memories = [record.memory for record in kept if record.memory is not None]
         adapted = [ChunkRecord(_with_learned(record), record.vector) for record in kept]
-        return adapted, {f"retracted {kind}": len(records) - len(kept), f"histories of {kind}": histories}
+        left_out = {
+            f"retracted {kind}": len(records) - len(kept),
+            f"histories of {kind}": sum(any(memory[1:]) for memory in memories),
+            **{
+                f"{meaning} of {kind}": sum(memory.values[name] is not None for memory in memories)
+                for name, meaning in LEFT_OUT.items()
+            },
+        }
+        return adapted, left_out
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
         """Write records, then the progress after them; what a crash in between has written is written again."""
@@ -210,7 +220,7 @@ class MilvusDestination(MilvusSource):
         """Make what was written quick to search."""
         Writer(self._index("")).flush()
 
-    def finish(self, source: Source) -> Sequence[str]:
+    def finish(self) -> Sequence[str]:
         """Drop the progress; return no problems."""
         self._connection.call("drop_collection", collection_name=self._ledger)
         return ()
