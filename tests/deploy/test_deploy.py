@@ -78,12 +78,12 @@ def test_the_query_nodes_are_those_of_the_model(capacity):
 
 
 def test_the_model_predicts_what_is_measured(capacity, tmp_path):
-    """The vectors of a small index are as large as predicted; catalogue and keyword index are within a factor of 2."""
+    """The vectors of a small index are as large as predicted; catalogue and keyword index are within the tolerance."""
     parts = capacity.check(2_000, 64, tmp_path)
     assert parts["vectors"][0] == parts["vectors"][1]
     for part in ("catalogue", "keywords"):
         predicted, measured = parts[part]
-        assert 0.5 < measured / predicted < 2.0, part
+        assert abs(measured / predicted - 1) < capacity.TOLERANCE, part
 
 
 def test_the_page_has_the_table_of_the_model(capacity):
