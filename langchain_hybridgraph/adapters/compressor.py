@@ -122,7 +122,7 @@ def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | Non
 
 
 def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Document]]:
-    """Return the Documents for each hit, in the compressor's order."""
+    """Return the Documents that the compressor returned for each hit, in its order."""
     known = {hit.id for hit in hits}
     by_text: dict[str, list[str]] = {}
     for hit in hits:

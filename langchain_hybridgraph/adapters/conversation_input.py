@@ -11,7 +11,7 @@ from langchain_core.runnables.config import ensure_config
 from pydantic import ConfigDict, Field, InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
-# Pydantic reads no TypedDict of typing before Python 3.12.
+# Before Python 3.12, Pydantic supports only the TypedDict of typing_extensions.
 from typing_extensions import TypedDict
 
 from langchain_hybridgraph.adapters.documents import Annotate
@@ -59,7 +59,7 @@ Input = str | ConversationInput | list[Turn] | Message
 
 
 class ConversationCall(NamedTuple):
-    """One call.
+    """A question with its conversation, and the options of the call.
 
     ``level`` is the level of annotation of the Documents. ``early`` receives the Documents that are certain before the
     answer is complete. ``deadline``, in ``time.monotonic()`` seconds, applies to the complete call.

@@ -42,7 +42,7 @@ def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
 
 
 def chunk_id(document: Document, id_key: str | None = None) -> str:
-    """Return the Document's id, else a hash of text and source, which is the same in every run."""
+    """Return the Document's id, or else a hash of its text and source, which is the same in every run."""
     if id_key is not None:
         if document.metadata.get(id_key) is None:
             raise ValueError(
@@ -63,7 +63,7 @@ def annotate(
 ) -> list[Document]:
     """Return hits as new Documents whose metadata describe how they were found; stored objects are not changed.
 
-    At ``level`` ``"score"`` only the score is added; at ``"none"`` nothing is, so the metadata are as stored.
+    At the level ``"score"`` only the score is added, and at ``"none"`` the metadata are returned as stored.
     ``prefix`` precedes each added key, for metadata that already have such keys.
     """
     documents = []

@@ -10,7 +10,7 @@ Stores differ in equality, order and absence, which is why so much is left untra
   fractional operand to an integer if the value is one: ``{"$ne": 1.5}`` loses 1, ``{"$lt": 1.5}`` loses 1.
 - PGVector compares by JSON path, which also finds elements of lists and gives NULL, not false, for another type, so
   a negation loses rows; ``$in`` compares texts, so 1 and ``"1"`` are the same to it.
-- Qdrant also finds elements of lists, compares floats only by range and reads fewer formats of times than we do.
+- Qdrant also finds elements of lists, compares floats only by range and reads fewer time formats than this package.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from langchain_hybridgraph.filters import (
 from langchain_hybridgraph.filters.translation import Condition, Dialect, parts_of, superset
 
 _EXACT = 2**53  # every smaller integer is exact as a float
-_MOST_OPERANDS = 10_000  # Chroma: two SQL variables each, of 32,766
-_MOST_COMPARISONS = 200  # Chroma: an expression tree of 1,000 levels
+_MOST_OPERANDS = 10_000  # SQLite in Chroma allows 32,766 variables, and an operand takes two
+_MOST_COMPARISONS = 200  # SQLite in Chroma allows expressions of 1,000 levels
 _DEEPEST = 30  # Chroma refuses 64 levels
 _DAY = timedelta(days=1)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -206,7 +206,7 @@ class _PGVector(Dialect[dict[str, Any]]):
         return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
 
     def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
-        """Compare times as texts: the text begins with a local date, which is within a day of the date in UTC."""
+        """Compare times as texts: a text begins with a local date, which is at most one day from the date in UTC."""
         try:
             moment = datetime.fromtimestamp(seconds, UTC)
             if ORDERINGS[operator].is_lower_bound:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-# Up to this number of matches their vectors are read and compared: 100 take 8 ms, 500 take 35.
+# Up to this number of matches, their vectors are read and compared: 8 ms for 100, 35 ms for 500.
 FEW = 300
 # Up to this number more are requested and those that do not match are dropped (1,000 take 15 ms); beyond, the search is
 # restricted to the matches (30 ms).
@@ -51,19 +51,19 @@ class SearchesIds(Protocol):
         ...
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Return those of these Documents that are there."""
+        """Return the Documents among these ids that the store has."""
         ...
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of each of these that is there."""
+        """Return the cosine of each of these ids that the store has."""
         ...
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """Return the ids of the n nearest, best first, with their distances; of ``among``, which must all be there."""
+        """Return the n nearest ids with their distances, best first; ``among`` restricts them to existing ids."""
         ...
 
     def cosines(self, vector: Vector, found: Sequence[tuple[str, float]]) -> dict[str, float]:
-        """Return the cosines of what :meth:`nearest` has found."""
+        """Return the cosines of the distances that :meth:`nearest` returned."""
         ...
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
@@ -95,21 +95,21 @@ class StoredRows:
         return len(self._row_of)
 
     def mask(self, scope: Scope) -> Mask:
-        """Return for each row whether it holds a text now and the scope admits it."""
+        """Return for each row whether its text still exists and is in the scope."""
         living = self._living
         mask = self._scoped.mask(scope)
         return living if mask is None else living & mask[: len(living)]
 
     def ids(self, mask: Mask) -> list[str]:
-        """Return the ids of these rows."""
+        """Return the ids of rows."""
         return [self._ids[row] for row in np.flatnonzero(mask).tolist()]
 
     def known(self, ids: Iterable[str]) -> list[str]:
-        """Return those of these ids that are in the store."""
+        """Return the ids that are in the store."""
         return [id for id in ids if id in self._row_of]
 
     def matches(self, id: str, mask: Mask) -> bool:
-        """Return whether the mask has the row of this id; False for an id that is not known."""
+        """Return whether the mask includes the row of an id; False for an unknown id."""
         row = self._row_of.get(id, len(mask))
         return row < len(mask) and bool(mask[row])
 
@@ -215,7 +215,7 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """Ask the store itself if few texts match one value: it notices metadata that were changed in place."""
+        """If few texts match a value, query the store itself, which has metadata that were changed in place."""
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):
             if self._matches(comparison) > FEW:

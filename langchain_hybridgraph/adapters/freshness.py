@@ -52,7 +52,7 @@ def read_store(adapter: StoreAdapter, version: Any = None) -> Stored | None:
 
 
 def state_of(adapter: StoreAdapter, version: Any) -> State:
-    """Return the state of a store now: it is counted only where no version is given."""
+    """Return the current state of a store; its texts are counted only if no version is given."""
     given = version() if callable(version) else version
     return State(adapter.count() if given is None else None, given)
 
@@ -84,7 +84,7 @@ class Freshness:
     def bring_up_to_date(
         self, refresh: Refresh, version: Any, began: float | None = None
     ) -> tuple[str | None, str | None]:
-        """Check the store according to ``refresh`` and apply its changes, for a search that ``began`` then, or now.
+        """Check the store as ``refresh`` requires and apply its changes; the search began at ``began`` (None: now).
 
         Returns ``keyword-stale`` with a remark if the index still lacks texts, else None. An unreachable store is
         reported by the vector search.
@@ -147,7 +147,7 @@ class Freshness:
     def _catch_up(self, now: State) -> None:
         with self._refreshing:
             if now == self._state:
-                return  # another search has done it
+                return  # another search has done so meanwhile
             if self._contents is None or now.version != self._state.version:
                 stored = Stored(list(self._adapter.documents()), now)
                 self._compare(stored)
@@ -163,7 +163,7 @@ class Freshness:
             self._behind = None
 
     def _compare(self, stored: Stored) -> Refreshed:
-        """Apply the differences between what the store contains and what it contained before; the first time nothing is
+        """Apply the differences between the current and the previous contents of the store; the first time, nothing is
         added.
         """
         known = self._contents

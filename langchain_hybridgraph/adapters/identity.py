@@ -70,7 +70,7 @@ class Identity:
         self._given = frozenset(self.ids)
 
     def of_stored(self, document: Document) -> str:
-        """Return the id of a Document that the vector store gave; it remembers the store's id for it."""
+        """Return the id of a Document that the vector store returned, and record the store's own id for it."""
         theirs = document.id
         if theirs is not None and theirs in self._id_of:
             return self._id_of[theirs]
@@ -80,7 +80,7 @@ class Identity:
         return id
 
     def stored_id(self, id: str) -> str | None:
-        """Return the store's id of a text, None where it is not known to be in the store."""
+        """Return the store's id of a text; None if the text is not known to be in the store."""
         return self._stored_id_of.get(id)
 
     def forget(self, stored_ids: Iterable[str]) -> list[str]:

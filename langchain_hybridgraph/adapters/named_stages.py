@@ -19,9 +19,9 @@ from langchain_hybridgraph.registry import from_config
 def chat_model(name: Any) -> Any:
     """Create the chat model of a name.
 
-    ``"package.module:factory"`` is a function or class that is called without arguments, ``"provider:model"`` a model
-    of LangChain's ``init_chat_model``. Raises ConfigurationError for a name that is neither, or if the model cannot be
-    created.
+    ``"package.module:factory"`` is a function or class that is called without arguments, and ``"provider:model"`` is a
+    model of LangChain's ``init_chat_model``. Raises ConfigurationError for another name, or if the model
+    cannot be created.
     """
     if not isinstance(name, str) or not all(name.partition(":")):
         raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {quote_value(name)}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
-    """Return whether a chunk's own metadata puts it into the scope; a missing tenant refuses."""
+    """Return whether a chunk's metadata are in the scope; a scope with a tenant includes only chunks that name it."""
     if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
         return False
     if scope.as_of is not None and not _begin(chunk.metadata) <= scope.as_of <= _end(chunk.metadata):
@@ -31,7 +31,7 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
 
 
 def filterable(chunk: Chunk) -> dict[str, Any]:
-    """Return the metadata as filters see it: with the document's id, also where it was derived."""
+    """Return the metadata as filters see it: with the document's id, even if it was derived from the source."""
     return {"document_id": chunk.document, **chunk.metadata}
 
 

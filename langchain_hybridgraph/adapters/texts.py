@@ -59,7 +59,7 @@ class DocumentIndex:
         self.change(list(chunks.values()))
 
     def given(self, id: str) -> Chunk | None:
-        """Return what the user gave under this id."""
+        """Return the Document that the user passed under this id."""
         return self.chunks.get(id) if self.is_given else None
 
     def change(self, add: Sequence[Chunk], remove: Collection[str] = ()) -> None:
@@ -85,7 +85,7 @@ class DocumentIndex:
             return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
 
     def allowed(self, scope: Scope) -> Mask | None:
-        """Return which rows are in the scope; None for all."""
+        """Return for each row whether it is in the scope; None if all are."""
         return self._scoped.mask(scope)
 
 
@@ -95,7 +95,7 @@ def chunk_of(document: Document, id: str) -> Chunk:
 
 
 def completed(chunk: Chunk, given: Chunk | None) -> Chunk:
-    """Return a stored text with the metadata that only the given Document has; a store may keep none, or some."""
+    """Return a stored text with the metadata that only the given Document has; some stores do not keep all metadata."""
     if given is None or given.metadata.keys() <= chunk.metadata.keys():
         return chunk
     return replace(chunk, metadata={**given.metadata, **chunk.metadata})

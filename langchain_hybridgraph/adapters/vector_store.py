@@ -120,7 +120,7 @@ class VectorStoreAdapter:
         return {content: id for content in contents if (id := self._given_ids.get(content)) is not None}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Return what the vector store has now of those among ``ids`` that it is known to have had; None: deleted."""
+        """Return the current chunks for those of the ids that were found in the vector store; None for deleted ones."""
         stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
         if not stored:
             return {}
@@ -155,7 +155,7 @@ class VectorStoreAdapter:
                 return cast(SourceResult, done.value)
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
-        """Request more and more Documents until n of them are in scope, or there are no more."""
+        """Request increasing numbers of Documents until n of them are in scope, or the store has no more."""
         where = self._pushed_down(query.scope)
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
@@ -190,7 +190,7 @@ class VectorStoreAdapter:
         return sorted(ids, key=lambda id: -cosines.get(id, -1.0))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosines of these chunks, where the store gives its vectors."""
+        """Return the cosines of these chunks, as far as the store returns their vectors."""
         stored = {self._stored_id(id): id for id in ids}
         return {stored[theirs]: score for theirs, score in self._adapter.scores(vector, list(stored)).items()}
 
@@ -211,7 +211,7 @@ class VectorStoreAdapter:
         return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return the BM25 of these chunks; those that share no word with the text are left out."""
+        """Return the BM25 scores of these chunks; those that share no word with the text are left out."""
         if self.texts is None:
             return {}
         rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
@@ -244,7 +244,7 @@ class VectorStoreAdapter:
         """Return the scope as the store's own filter; None if more results have to be requested instead."""
         if _is_free(scope):
             return None
-        # A store knows only its own metadata, not those of the given Documents nor what is derived from both.
+        # The store has only its own metadata, without those of the passed Documents and derived ones.
         keys = frozenset() if scope.filter is None else {path[0] for path in scope.filter.keys()}  # noqa: SIM118 - a Filter is not a dict
         is_derived, given_keys = "document_id" in keys, self.identity.given_keys
 

@@ -1,6 +1,6 @@
 """The command line ``hybridgraph``.
 
-Exit codes: 0 fine (also when nothing was found), 1 a problem was found or the work could not be done, 2 wrong usage,
+Exit codes: 0 success (even if nothing was found), 1 a problem was found or the command failed, 2 wrong usage,
 130 interrupted. Results go to stdout, everything else to stderr.
 """
 

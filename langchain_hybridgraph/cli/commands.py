@@ -82,7 +82,7 @@ NewModel = Annotated[
     str,
     typer.Option(metavar="MODEL", help="auto, lsa, minilm or package.module:factory; an existing index keeps its own."),
 ]
-Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="Tenant, in an index with several tenants.")]
+Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="Tenant whose chunks the store reads and writes.")]
 Model = Annotated[
     str | None,
     typer.Option("--embedding", metavar="MODEL", help="Embedding of the index, if it is a package.module:factory."),
@@ -119,9 +119,11 @@ def ingest(
     index: Index,
     config: Config = None,
     embedding: NewModel = "auto",
-    split: Annotated[Split, typer.Option(help="Chunks; small chunks with parents; full documents.")] = Split.FLAT,
+    split: Annotated[
+        Split, typer.Option(help="Whether to store chunks, small chunks with their parents, or complete documents.")
+    ] = Split.FLAT,
     language: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Language of the texts of a new index; default: english.")
+        str | None, typer.Option(metavar="NAME", help="Language of stemming and stop words in a new index.")
     ] = None,
     edges: Annotated[
         str,
@@ -199,7 +201,7 @@ def search(
     *,
     index: Index,
     config: Config = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 10,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Number of results.")] = 10,
     where: Where = None,
     history: History = None,
     graph: Annotated[bool, typer.Option("--graph", help="Follow edges from the hits.")] = False,
@@ -246,7 +248,7 @@ def find(
         list[str] | None,
         typer.Option(metavar="URI", help="Search only below this URI, or path as given to ingest; may be repeated."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 10,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Number of results.")] = 10,
     where: Where = None,
     history: History = None,
     explain: Annotated[bool, typer.Option("--explain", help="Explain the rank of each hit.")] = False,
@@ -337,7 +339,7 @@ def delete(
 ) -> None:
     """Delete by id, by document and by filter.
 
-    Everything that matches any of them is deleted, with its edges and with parents that lose their last child.
+    Deletes everything that matches any of them, with its edges and with parents that have no other child.
     """
     wanted = _parsed(where)
     if not id and not document and wanted is None:
@@ -361,7 +363,7 @@ def delete(
 def stats(
     *, index: Index, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
 ) -> None:
-    """Show the contents of an index in numbers."""
+    """Show statistics of an index."""
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         facts = store.admin.stats()
     if as_json:
@@ -482,7 +484,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
 
 
 def _edges(said: str) -> Any:
-    """Parse ``--edges``: names between commas, or JSON; nothing for none."""
+    """Parse ``--edges``: comma-separated names, or JSON; an empty list for none."""
     if not said.lstrip().startswith(("[", "{")):
         return [] if said == "none" else [name.strip() for name in said.split(",")]
     try:
@@ -505,7 +507,7 @@ def _parsed(where: str | None) -> Filter | None:
 
 
 def _named(documents: list[str]) -> str:
-    """Return the first few, after a colon."""
+    """Return a colon and the first few ids, or an empty text."""
     return f": {_listed(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeletedFiles:
-    """Check whether a document that was not read now came from below one of these paths and no longer exists.
+    """Check whether a document that was not read again came from one of these paths and no longer exists.
 
     A file is deleted if the file system reports it, a line of a JSON Lines file if the others were read without it.
     Anything that cannot be checked (a folder without permission) counts as existing, and so does a document with
@@ -55,7 +55,7 @@ def _is_gone(source: str, base: str, path: Path) -> bool:
     file = path / inside if inside else path
     if _is_there(file):
         return file.suffix.lower() in SEVERAL
-    # Every relative source is below ".", also one from elsewhere: with its folder here, it was surely read from here.
+    # Every relative source is below ".", also one from elsewhere: if its folder is here, it was read from here.
     return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
 
 

@@ -67,7 +67,7 @@ def run(index: Path, embedding: str) -> None:
 
 
 def _command() -> str:
-    """Return the command to call this program from here: after ``make demo`` it is not on the path."""
+    """Return the command that runs this program; after ``make demo`` it is not on the PATH."""
     if shutil.which("hybridgraph"):
         return "hybridgraph"
     installed = Path(sys.executable).with_name("hybridgraph")

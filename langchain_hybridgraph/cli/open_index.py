@@ -28,8 +28,8 @@ def existing(
 ) -> HybridGraphStore:
     """Open an existing index; a mistyped path never creates one.
 
-    ``config`` contains the time that a change waits for its turn. Raises NotAnIndexError, TenantError,
-    EmbeddingMismatchError.
+    The settings in ``config`` include the time that a write waits for other writers. Raises NotAnIndexError,
+    TenantError, EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 

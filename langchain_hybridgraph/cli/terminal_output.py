@@ -252,7 +252,7 @@ def _how(result: RetrievalResult[Document]) -> str:
 
 
 def _whole(plan: Mapping[str, Any]) -> str:
-    """Describe how a conversation changed the question."""
+    """Describe how the conversation changed the question."""
     if plan.get("searched") == "raw":
         return "the question was not changed: it does not depend on the conversation"
     said = f"the question with its context: {printable(str(plan['expanded_query']))!r}"

@@ -82,7 +82,7 @@ def _from_home(path: Path) -> Path:
 
 
 def _check_form(what: str, form: Any) -> Any:
-    """Check a form; build a dataclass to check its parameters, but nothing that needs more, such as a model."""
+    """Check a name or mapping; create only dataclasses, to check their parameters, and nothing that loads a model."""
     from langchain_hybridgraph.registry import named
 
     table = named_objects(what)
@@ -285,9 +285,9 @@ Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 
 
 class Form(NamedTuple):
-    """How a file writes a value whose Python type does not say it.
+    """Notation in a file for a value whose Python type does not determine it.
 
-    ``names`` is the table of objects that the value can name; ``allowed`` follows their names then.
+    If the value can name an object, ``names`` is the table of these objects, and ``allowed`` follows their names.
     """
 
     type: Any

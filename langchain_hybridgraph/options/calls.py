@@ -90,14 +90,14 @@ class FindOptions(FindSettings, total=False):
     k: int | None
 
 
-# Characters of a message that quote what was given.
+# Maximum number of characters in each part of a message.
 _LONGEST_PART = 500
 
 
 def unknown_options(kind: type, unknown: Mapping[str, Any], known: Iterable[str]) -> TypeError:
-    """Return the error for options that a call does not take, with similar names and all that it takes.
+    """Return the error for options that a call does not take, with similar names and a list of its options.
 
-    ``unknown`` has the values that were given.
+    ``unknown`` maps their names to the values that were passed.
     """
     known = sorted(known)
     advice = shorten("".join(f"; {advice}" for advice in _advice(kind, unknown, known)), _LONGEST_PART)

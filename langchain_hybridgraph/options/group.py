@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class OptionGroup(BaseModel):
-    """Options that a retriever takes together, as an object or as a mapping of their names.
+    """Options that a retriever takes together, as an object or as a mapping of names to values.
 
-    A group does not change; assign another one to the retriever. Raises ValueError (pydantic's ValidationError) for a
-    name that is not an option and for an invalid value.
+    A group is immutable; to change it, assign another one to the retriever. Raises ValueError (pydantic's
+    ValidationError) for a name that is not an option and for an invalid value.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True, validate_default=True)
@@ -81,10 +81,10 @@ def check_options(
     handler: Callable[[Any], T],
     place_of: Callable[[str], str | None] = lambda name: None,
 ) -> T:
-    """Return what ``handler`` makes of options, a wrap validator's arguments.
+    """Validate the options of a class, as its wrap validator.
 
-    Raises pydantic's ValidationError, a ValueError, whose messages state for each option what was expected and what was
-    given. ``place_of`` returns the retriever and the group that an option of another retriever belongs to.
+    Raises pydantic's ValidationError, a ValueError. Its messages state the expected and the given value of each option.
+    ``place_of`` returns the retriever and the group that an option of another retriever belongs to.
     """
     if isinstance(options, Mapping):
         problems = [

@@ -12,10 +12,10 @@ from langchain_hybridgraph.options.group import OptionGroup
 
 
 class IndexOptions(OptionGroup):
-    """The keyword index over the texts of a vector store, or over the Documents that a retriever is given.
+    """The keyword index over the texts of a vector store, or over the Documents that were passed to a retriever.
 
-    The group carries the index that was built with it, so that a retriever that is made again at run time (LangChain's
-    ``configurable_fields``) does not build another one.
+    The group carries the index that was built with it, so that copies of a retriever that LangChain's
+    ``configurable_fields`` makes at run time do not build another one.
     """
 
     engine: Engine = Field(default="tantivy", description="Engine of the index.")
@@ -38,11 +38,11 @@ class IndexOptions(OptionGroup):
 
     @property
     def adapter(self) -> VectorStoreAdapter | None:
-        """The vector store with the index that was built next to it; None before a retriever was made with both."""
+        """The vector store with the index that was built next to it; None before a retriever has built it."""
         return self._adapter
 
     def built(self, adapter: VectorStoreAdapter) -> Self:
-        """Return the same options with the index that was built with them."""
+        """Return the same options together with the index that was built with them."""
         copy = self.model_copy()
         copy._adapter = adapter
         return copy

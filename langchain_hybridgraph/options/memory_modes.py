@@ -14,7 +14,7 @@ from langchain_hybridgraph.registry import from_config
 
 @dataclass(frozen=True)
 class Mode:
-    """Weights of a score, and the traversal of the graph."""
+    """Weights of the parts of a memory's score, and the traversal of the graph."""
 
     composite: Composite
     traversal: Traversal

@@ -30,7 +30,7 @@ from langchain_hybridgraph.query.graph.scores import (
 
 
 class GraphPreset(NamedTuple):
-    """Options that belong together. ``keyword_weight`` is that of the seeds; None: it depends on the embedding."""
+    """Traversal, score and related options; ``keyword_weight`` is for seeds (None: it depends on the embedding)."""
 
     traversal: Traversal
     score: GraphScore
@@ -54,7 +54,7 @@ PRESETS: Mapping[str, GraphPreset] = MappingProxyType(
 )
 """The presets by name."""
 
-# If no score is set, a traversal has that of its preset; two presets have BFS, which has HopDecay's default.
+# Scores of traversals without a score of their own. BFS is missing, because two presets have it.
 _OWN_SCORES: Mapping[type[Traversal], GraphScore] = MappingProxyType(
     {
         type(PRESETS[name].traversal): PRESETS[name].score
@@ -62,7 +62,7 @@ _OWN_SCORES: Mapping[type[Traversal], GraphScore] = MappingProxyType(
     }
 )
 
-# Shorthand of a retriever, and the name of the same parameter of BFS.
+# Shorthand options of a retriever, and the parameters of BFS that they set.
 _OF_BFS = MappingProxyType(
     {"max_hops": "max_hops", "relation_filter": "relations", "min_weight": "min_weight", "max_nodes": "max_nodes"}
 )
@@ -79,7 +79,7 @@ def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -
     True
     """
     chosen = PRESETS.get(preset or "evidence")
-    if chosen is None:  # the update of a copy is not validated
+    if chosen is None:  # model_copy(update=…) does not validate
         raise ConfigurationError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
     check_shorthand(preset, max_hops, options)
     if short := shorthand_of(max_hops, options):

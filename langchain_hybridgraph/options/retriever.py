@@ -109,8 +109,9 @@ class HybridFields(BaseModel):
     )
 
 
-# -- the same names for editors and type checkers -------------------------------------------------------------
-# Pydantic does not tell them which keyword arguments a constructor takes that has arguments of its own.
+# -- keyword arguments, for editors and type checkers ---------------------------------------------------------
+# They cannot be derived from the fields: a type checker runs no code, and a field has the type of the value that it
+# stores, while an argument may also be a name, a mapping or a function that the field converts. A test compares names.
 
 
 class ObservedArguments(TypedDict, total=False):

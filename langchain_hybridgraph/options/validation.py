@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stage_forms(given: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return the traversal and the score that have these parameters, or those that they are shorthand for.
+    """Return the traversal and the score that have these parameters, or the parameters that they abbreviate.
 
     Names that are parameters of neither are left out.
 
@@ -79,7 +79,7 @@ def check_texts(name: str, what: str, given: object) -> tuple[str, ...]:
 
 
 def check_vector(given: object) -> NDArray[np.float32]:
-    """Return the query's vector; raises ConfigurationError for several vectors and for what is not a vector."""
+    """Return the query's vector; raise ConfigurationError for several vectors and for anything else."""
     try:
         vector = np.asarray(given, np.float32)
     except (TypeError, ValueError):
@@ -99,7 +99,7 @@ def check_vector(given: object) -> NDArray[np.float32]:
 
 
 def check_documents(given: Iterable[object]) -> list[Document]:
-    """Return what is given as a list, if all are Documents; else raise ConfigurationError with how to make them."""
+    """Return the Documents as a list; raise ConfigurationError, with how to create Documents, for anything else."""
     if isinstance(given, str | Document):
         raise ConfigurationError(
             f"documents must be a list of Documents, got one {type(given).__name__}: {_wrap(given)}"
@@ -206,7 +206,7 @@ def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
-    """Return the message about a value that an option does not take: what was expected, what was given, how to fix it.
+    """Return the message about an invalid value of an option: the expected and the given value, and how to fix it.
 
     >>> from langchain_hybridgraph.options.retriever import PipelineFields
     >>> wrong_value(PipelineFields, "k", -1)

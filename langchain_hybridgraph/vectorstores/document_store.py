@@ -76,11 +76,11 @@ class DocumentStore(VectorStore):
         batch_size: int = BATCH,
         **kwargs: Any,
     ) -> list[str]:
-        """Add texts, each durable with its batch; return their ids.
+        """Add texts in batches, each of which is one durable write; return their ids.
 
-        A text without an id gets one made from its content, so adding it twice adds it once. An existing id is
-        replaced; what is unchanged is not embedded again. ``vectors`` (one per text) are stored instead of embedding
-        the texts. Raises ValueError for lists of different lengths.
+        A text without an id gets one derived from text and metadata, so adding it twice adds it once. A text with an
+        existing id replaces the stored one; unchanged texts are not embedded again. ``vectors`` (one per text) are
+        stored instead of embedding the texts. Raises ValueError for lists of different lengths.
         """
         if kwargs:
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
@@ -102,9 +102,9 @@ class DocumentStore(VectorStore):
         return [chunk.id for chunk in chunks]
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """Add Documents, each durable with its batch; return their ids. Takes the options of :meth:`add_texts`.
+        """Add Documents in batches, each of which is one durable write; return their ids.
 
-        Raises ConfigurationError for anything but a list of Documents.
+        Takes the options of :meth:`add_texts`. Raises ConfigurationError for anything but a list of Documents.
         """
         return super().add_documents(check_documents(documents), **kwargs)
 
@@ -114,7 +114,7 @@ class DocumentStore(VectorStore):
 
     @classmethod
     def from_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
-        """Make a store of Documents; ``kwargs`` are those of :meth:`from_texts`.
+        """Return a store with these Documents; ``kwargs`` are those of :meth:`from_texts`.
 
         Raises ConfigurationError for anything but a list of Documents.
         """

@@ -32,24 +32,23 @@ NAMED = ("lsa", "minilm")
 
 
 class HybridGraphStore(EmbeddedStore, DocumentStore):
-    """Documents, their vectors, their words and their edges in one folder; a full LangChain VectorStore.
+    """Documents, their vectors, keyword index and edges in one folder; a full LangChain VectorStore.
 
-    ``path`` None keeps everything in memory. ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (made from the
-    corpus, nothing to download), ``"minilm"`` or ``"package.module:factory"``; None takes the one that the folder
-    was made with, and ``"lsa"`` for a new one. A ``tenant`` given for a new folder makes it multi-tenant.
-    ``language`` decides stemming and stop words of a new folder's keyword index (None: English); of a folder that is
-    there it may be left out, and another one raises ConfigurationError. A store that is opened with
-    ``read_only`` never writes. ``near_duplicate`` is the cosine from which ``memory.remember`` joins memories that say
-    the same.
+    ``path`` None keeps everything in memory. ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (fitted to the
+    corpus, nothing to download), ``"minilm"`` or ``"package.module:factory"``. None means the embedding that the folder
+    was created with, and ``"lsa"`` for a new folder. A ``tenant`` for a new folder makes it multi-tenant. ``language``
+    sets stemming and stop words of a new keyword index (None: English). It may be left out for an existing folder; a
+    different language raises ConfigurationError. With ``read_only`` the store never writes. ``near_duplicate`` is the
+    cosine from which ``memory.remember`` merges a memory with an existing one.
 
-    Documents come back exactly as they were given; scores are cosines, higher is better. Any number of threads and
-    processes may read and write: they take turns, one change at a time, and a change that has waited ``write_timeout``
-    seconds for its turn raises StoreLockedError. The stores of one process share what they have open of a folder. A
-    store on disk may be pickled, copied and used in a forked process, where it opens its folder again; its embedding
-    must be one that can be pickled, or be given by its name.
+    Documents are returned exactly as they were added. Scores are cosines; higher is better. Any number of threads and
+    processes may read and write. Writes happen one at a time, and a write that has waited ``write_timeout`` seconds
+    for its turn raises StoreLockedError. The stores of one process share open files and connections of a folder. A
+    store on disk can be pickled, copied and used in a forked process, where it opens its folder again, if its embedding
+    can be pickled or was set by name.
 
     ``vector_server`` is the URL of a Chroma server, or a ``ChromaServer``. Every process then searches the vectors of a
-    large index there; the folder stays the source of truth, and is searched whenever the server does not answer.
+    large index there; the folder stays the source of truth and is searched if the server does not answer.
 
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
 
@@ -105,7 +104,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._intake, self._near_duplicate)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings; a model that was given by its name is found by it again."""
+        """Return the settings; an embedding that was set by name is stored as its name."""
         state = super().__getstate__() | {"near_duplicate": self._near_duplicate, "named": self._named_embedding}
         if self._named_embedding is not None:
             state["index"].change_embedding(NoEmbedding())
@@ -142,19 +141,19 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         language: str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """A store with these texts; in memory unless ``path`` names a folder."""
+        """Return a store with these texts, in memory unless ``path`` names a folder."""
         store = cls(path, embedding, tenant=tenant, language=language)
         store.add_texts(texts, metadatas, ids=ids, **kwargs)
         return store
 
     @classmethod
     def from_config(cls, path: str | Path | None = None) -> Self:
-        """The store that a YAML file and the environment name (see :class:`HybridGraphSettings`)."""
+        """Return the store that a YAML file and the environment configure (see :class:`HybridGraphSettings`)."""
         return cls.from_settings(HybridGraphSettings.from_file(path))
 
     @classmethod
     def from_settings(cls, settings: HybridGraphSettings) -> Self:
-        """The store that the settings name; raises ConfigurationError when they name none."""
+        """Return the store that the settings configure; raise ConfigurationError without ``store_path``."""
         if settings.store_path is None:
             raise ConfigurationError("store_path is not set, so there is no index to open: set it, or pass a store")
         arguments = settings.arguments("store")
@@ -188,7 +187,7 @@ def _language(given: str | None, made_with: Any, path: Path | None) -> str:
 
 
 def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embeddings:
-    """The embedding that a mapping names, with its parameters; LSA is of the index's language, or of the setting's."""
+    """Return the embedding of a mapping; LSA has the language of the index or, for a new one, of the settings."""
     options = dict(form)
     made_for = read_facts(settings.store_path).get("language", settings.store_language or "english")
     return resolve_embedding(options.pop("type"), language=str(made_for), **options)

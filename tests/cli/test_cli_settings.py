@@ -8,10 +8,12 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import __version__
 from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 
 SETTINGS = """
@@ -108,3 +110,16 @@ def test_a_bad_setting_is_one_line(folder):
 def test_the_version_is_shown():
     """And nothing else."""
     assert hybridgraph("--version").stdout == f"hybridgraph {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "key"),
+    [("search", "k", "retriever_k"), ("find", "k", "retriever_k")]
+    + [(verb, "tenant", "store_tenant") for verb in ("ingest", "search", "find", "tree", "delete")]
+    + [("ingest", "language", "store_language")],
+)
+def test_options_are_described_like_the_settings_with_the_same_meaning(verb, option, key):
+    """Help has the words of the settings, although it is written separately, so that it is shown at once."""
+    command = get_command(app).commands[verb]
+    description = next(parameter.help for parameter in command.params if parameter.name == option)
+    assert description == HybridGraphSettings.model_fields[key].description

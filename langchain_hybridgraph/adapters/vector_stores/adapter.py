@@ -64,7 +64,7 @@ class StoreAdapter:
     # -- searching ----------------------------------------------------------------------------------------------
 
     def embedded(self, query: Query) -> Vector | None:
-        """Return the vector to search by; None where the store embeds the text itself."""
+        """Return the query vector; None if the store embeds the text itself."""
         if query.vector is not None or not self.searches_by_vector:
             return query.vector
         return np.asarray(self._embeddings().embed_query(query.text or ""), np.float32)
@@ -76,7 +76,7 @@ class StoreAdapter:
         return np.asarray(await self._embeddings().aembed_query(query.text or ""), np.float32)
 
     def translate(self, filter: Any) -> Any:
-        """Return the filter in the store's own language; None where that is not known."""
+        """Return the filter in the store's own language; None if that language is unknown."""
         from langchain_hybridgraph.adapters import filter_translation
 
         translations: dict[str, Callable[[Any], Any]] = {
@@ -129,35 +129,35 @@ class StoreAdapter:
         return self.named(self._store.get_by_ids(list(ids)))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the unit vectors of those that are there; none if the store does not give its vectors."""
+        """Return the unit vectors of the existing ids; empty if the store does not return vectors."""
         return {}
 
     def count(self) -> int | None:
-        """Return the number of texts in the store, None where it cannot be counted."""
+        """Return the number of texts in the store, None if it cannot be counted."""
         return None
 
     def documents(self) -> Iterator[Document]:
-        """Return every Document of the store, read page by page; none where they cannot be listed."""
+        """Return every Document of the store, page by page; empty if they cannot be listed."""
         return iter(())
 
     def ids(self) -> Iterator[str]:
-        """Return the store's id of every Document, where that can be done without reading their texts."""
+        """Return the store's id of every Document, if that is possible without reading their texts."""
         return (document.id or "" for document in self.documents())
 
     def sample(self) -> Sequence[Vector]:
-        """Return some vectors from everywhere in the store."""
+        """Return a sample of vectors from different parts of the store."""
         return ()
 
     # -- shared by the adapters ---------------------------------------------------------------------------------
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosines of these Documents with a vector, of those whose vectors the store gives."""
+        """Return the cosines of these Documents with a vector, if the store returns their vectors."""
         known = self.vectors(ids) if ids else {}
         products = cosines(np.stack(list(known.values())), unit(vector)) if known else np.zeros(0)
         return dict(zip(known, products.tolist(), strict=True))
 
     def background(self, vector: Vector) -> tuple[float, float] | None:
-        """Return mean and standard deviation of the cosines with arbitrary Documents; None for too few of them."""
+        """Return mean and standard deviation of the cosines with arbitrary Documents; None if there are too few."""
         if not hasattr(self, "_sampled"):
             sample = [np.asarray(each, np.float32) for each in self.sample()]
             self._sampled = unit(np.stack(sample)) if sample else np.zeros((0, 1), np.float32)
@@ -167,7 +167,7 @@ class StoreAdapter:
         return (float(found.mean()), float(found.std())) if found.std() > 0 else None
 
     def named(self, documents: Iterable[Document]) -> list[Document]:
-        """Return the Documents, each with the store's id, where there is one in its metadata."""
+        """Return the Documents, each with the store's id if its metadata contain one."""
         return [
             document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
             for document in documents

@@ -57,7 +57,7 @@ class ChromaAdapter(StoreAdapter):
             return {}  # Chroma refuses an empty list
         stored = self._store.get(ids=list(ids), include=["embeddings"])
         if not stored["ids"]:
-            return {}  # all were deleted: there is no width to reshape to
+            return {}  # all were deleted, so the dimension is unknown
         matrix = unit(np.asarray(stored["embeddings"], np.float32).reshape(len(stored["ids"]), -1))
         return dict(zip(stored["ids"], matrix, strict=True))
 
@@ -76,7 +76,7 @@ class ChromaAdapter(StoreAdapter):
             yield from page["ids"]
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """Return the ids of the n nearest, best first, with their distances; of ``among``, which must all be there."""
+        """Return the n nearest ids with their distances, best first; ``among`` restricts them to existing ids."""
         options: dict[str, Any] = {} if among is None else {"ids": list(among)}
         answer = self._store._collection.query(
             query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
@@ -84,7 +84,7 @@ class ChromaAdapter(StoreAdapter):
         return list(zip(answer["ids"][0], answer["distances"][0], strict=True))
 
     def cosines(self, vector: Vector, found: Sequence[tuple[str, float]]) -> dict[str, float]:
-        """Return the cosines of what :meth:`nearest` has found."""
+        """Return the cosines of the distances that :meth:`nearest` returned."""
         if self._is_cosine:
             return {id: 1.0 - distance for id, distance in found}
         return self.scores(vector, [id for id, _ in found])
