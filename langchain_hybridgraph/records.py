@@ -288,8 +288,8 @@ class SourceResult(NamedTuple):
     ``background`` are those of :class:`Ranking`. ``reason`` is the degradation reason (an entry of ``degraded``) if
     the search was limited, else None; ``remark`` adds detail. ``rest`` is the largest score that an unlisted chunk
     can have, or None if unknown. ``are_cosines`` tells whether the scores of a vector search are cosines; if not,
-    only their order is meaningful. ``exact`` is that of :class:`Ranking`. ``words`` are those that a
-    keyword search was requested.
+    only their order is meaningful. ``exact`` is that of :class:`Ranking`. ``words`` describes the query of a
+    keyword search.
     """
 
     entries: Sequence[ScoredId]
@@ -350,7 +350,7 @@ class Answerability(Serializable):
     cosine from the mean cosine with arbitrary texts, as a share of what is possible. ``matched`` is the best BM25 as a
     share of what all words of the question could give, including words that no text has. Both are None if unknown.
     ``exact`` is how likely a text is meant because it has an identifier of the question. ``words`` is the number of
-    different words in the question. ``unit`` is what the scores that rank were multiplied by.
+    different words in the question. ``unit`` is the factor by which ranking scores are multiplied.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
     'answerable (0.92): similarity 0.60 · words matched 0.50'
@@ -365,7 +365,7 @@ class Answerability(Serializable):
 
     @property
     def is_answerable(self) -> bool:
-        """Whether an answer is at least as likely as none."""
+        """Whether ``value`` is at least 0.5."""
         return self.value >= 0.5
 
     def explain(self) -> str:

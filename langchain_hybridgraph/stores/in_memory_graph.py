@@ -25,7 +25,7 @@ Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
 
 MISSING, HIDDEN, SEEN = 0, 1, 2
-# Through its entities a chunk leads to about this many times hub_degree chunks; to more only through the rarest one.
+# Through its entities a chunk leads to about this many times hub_degree chunks, and to more through the rarest one.
 FAN = 4
 
 
@@ -123,7 +123,7 @@ class InMemoryGraph:
 
 @dataclass
 class _Columns:
-    """The columns of edges that a traversal reads; the source of a dead edge is -1."""
+    """The columns of edges that a traversal reads; the source of a removed edge is -1."""
 
     source: array[int] = field(default_factory=lambda: array("q"))
     target: array[int] = field(default_factory=lambda: array("q"))
@@ -134,7 +134,7 @@ class _Columns:
     names: dict[str, int] = field(default_factory=lambda: {MENTIONS: 0})
 
     def put(self, place: int, source: int, target: int, edge: Edge) -> None:
-        """Write an edge, at the end or over another one."""
+        """Append an edge, or overwrite another one."""
         begins = -np.inf if edge.valid_from is None else edge.valid_from
         ends = np.inf if edge.valid_until is None else edge.valid_until
         relation = self.names.setdefault(edge.relation, len(self.names))
@@ -146,7 +146,7 @@ class _Columns:
                 column[place] = value
 
     def clear(self, place: int) -> None:
-        """Mark an edge as dead."""
+        """Mark an edge as removed."""
         self.source[place] = self.target[place] = -1
 
     def places_of(self, nodes: Nodes) -> Nodes:
@@ -227,7 +227,7 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class _GraphOfStore:
-    """Edges, possibly shared by several stores, for one of these stores."""
+    """Edges, possibly shared by several stores, as one of these stores uses them."""
 
     edges: InMemoryGraph
     visible: Visible
@@ -245,7 +245,7 @@ class _GraphOfStore:
 
 
 class _StoreAccess(NamedTuple):
-    """The look-ups that a view needs: node of an id, visible chunks, and cosines."""
+    """The look-ups that a view needs: nodes of ids, visible chunks, and cosines."""
 
     node_of: Mapping[str, int]
     visible: Visible | None
@@ -269,7 +269,7 @@ class _View:
 
     @property
     def has_entities(self) -> bool:
-        """Whether anything that is not a chunk is mentioned."""
+        """Whether the graph has entities."""
         return bool(self._state.is_entity.any())
 
     @property
@@ -292,13 +292,13 @@ class _View:
         return found
 
     def restricted_to(self, nodes: Nodes) -> _View:
-        """Return the same graph, leading to these chunks only."""
+        """Return the same graph with neighbours restricted to these chunks."""
         made = copy(self)
         made._ends = nodes
         return made
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
-        """Return the chunks one hop away, once per origin, by the heaviest way; ties: an edge, then a rare entity."""
+        """Return the chunks one hop away, by the heaviest hop; ties go to an edge, then to the rarest entity."""
         return self._best(self._hops(nodes))
 
     def _hops(self, nodes: Nodes) -> NeighborEdges:
@@ -345,7 +345,7 @@ class _View:
     def _edge(self, origin: int, node: int) -> Edge | tuple[Edge, Edge] | None:
         hops = self._hops(np.array([origin]))
         if self._edge_filter.hub_degree is None:
-            # Undamped, a common entity has the same weight as a rare one, although it tells less.
+            # Undamped, a common entity has the same weight as a rare one, although sharing it means less.
             hops = hops._replace(weight=np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self._state.degree[hops.via], 2)))
         hops = self._best(hops)
         via = hops.via[hops.node == node].tolist()
@@ -356,7 +356,7 @@ class _View:
         return self._heaviest(origin, node, mentions=False)
 
     def _heaviest(self, one: int, other: int, *, mentions: bool) -> Edge:
-        """Return the heaviest edge between two nodes that the call's ways allow."""
+        """Return the heaviest edge between two nodes that this call may traverse."""
         state, sides = self._state, []
         if mentions or self._edge_filter.direction != "in":
             sides.append((state.out, state.target))
@@ -455,7 +455,7 @@ def _together(parts: Sequence[NeighborEdges]) -> NeighborEdges:
 
 
 def _once(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> NeighborEdges:
-    """Keep one of several hops between the same two nodes (of n): the first by ``keys``, the last key first."""
+    """Keep one hop between each two of n nodes: the first in the order of ``keys``, the last key first."""
     pair = hops.origin * n + hops.node
     order = np.argsort(pair)
     again = np.diff(pair[order], prepend=-1) == 0

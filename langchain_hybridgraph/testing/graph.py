@@ -53,7 +53,7 @@ class GraphTests(StoreTests):
         assert graph.edges([("cat", "owl")]) == [tuple(mentions)]
 
     def test_the_heavier_of_two_equal_edges_is_kept(self, filled: FullStore) -> None:
-        """Of edges with the same source, target and relation, the heaviest is kept, with its description."""
+        """The heaviest edge with a source, target and relation is kept, with its description."""
         store = self._require("edges", filled)
         for weight in (0.5, 0.9, 0.7):
             store.upsert([], edges=[Edge("cat", "dog", "fears", weight, f"weight {weight}")])

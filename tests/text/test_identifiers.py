@@ -109,7 +109,7 @@ def test_a_compound_counts_by_its_share_of_the_question(make):
 
 
 def test_a_word_outside_a_compound_does_not_count_for_it(make):
-    """Of two equally frequent words, one of them in the question twice, the compound carries two of three parts."""
+    """The compound carries two of three parts if one of two equally frequent words is in the question twice."""
     index = make("non-teaching staff", *["trains are late"] * 3)
     assert index.exact_matches("non-teaching, non-teaching")[0] == pytest.approx(HELD)
     assert index.exact_matches("teaching or non-teaching")[0] == pytest.approx(HELD * 2 / 3)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     Integers = NDArray[np.integer]
     Numbers = NDArray[np.float64]
 
-# The relation that leads to entities has this code in every adjacency.
+# Code of the relation that leads to entities, in every adjacency.
 MENTIONS_CODE = 0
 # Largest number of changed edges kept next to the sorted ones, or share of all edges, before all are sorted again:
 # sorting 300,000 takes 50 ms and 3,000,000 half a second, adding a change next to them one or two ms.
 BESIDE, BESIDE_SHARE = 5_000, 0.05
 
 
-# numpy reads rows of this kind twice as fast as column by column.
+# With this type numpy reads rows twice as fast as column by column.
 _ROW = np.dtype(
     [
         ("source", "i4"),
@@ -39,7 +39,7 @@ _ROW = np.dtype(
 
 
 class Columns(NamedTuple):
-    """Edges as columns of equal length; ``start`` and ``stop`` are ∓infinity for an edge without time limits.
+    """Edges as columns of equal length; ``start`` and ``stop`` are ∓infinity if unset.
 
     ``learned`` is when each was ingested.
     """
@@ -81,7 +81,7 @@ class IncidentEdges(NamedTuple):
 
     @classmethod
     def together(cls, parts: Iterable[IncidentEdges]) -> Self:
-        """Concatenate several."""
+        """Concatenate the edges of several look-ups."""
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
@@ -93,7 +93,7 @@ class IncidentEdges(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EdgeSelection:
-    """The edges that exist for a call: by code of the relation (None: all), weight, and times."""
+    """The edges that exist for a call, by code of the relation (None: all), weight and times."""
 
     relations: Mask | None
     min_weight: float
@@ -131,7 +131,7 @@ class SortedEdges:
         self.learned = columns.learned[order]
 
     def at(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the edges attached to these nodes: positions in ``nodes``, and positions here."""
+        """Return the edges attached to these nodes, as positions in ``nodes`` and positions in this object."""
         first, stop = self._ranges(nodes)
         return spread(first, stop - first)
 
@@ -144,7 +144,7 @@ class SortedEdges:
         return spread(left, _bisect(self.ends, left, stop, ends + 1) - left)[1]
 
     def columns(self, positions: NDArray[np.int64]) -> Columns:
-        """Return the edges at these positions, seen from their heads."""
+        """Return the edges at these positions, with the head as their source."""
         heads = (np.searchsorted(self.starts, positions, side="right") - 2).astype(np.int32)
         if self.times is None:
             start, stop = np.full(len(positions), -np.inf), np.full(len(positions), np.inf)
@@ -167,14 +167,14 @@ class SortedEdges:
         if gone is not None:
             keep = ~gone[position]
         if wanted.min_weight > 0:
-            keep = _both(keep, self.weight[position] >= wanted.min_weight)
+            keep = _and(keep, self.weight[position] >= wanted.min_weight)
         if wanted.relations is not None:
-            keep = _both(keep, wanted.relations[self.relation[position]])
+            keep = _and(keep, wanted.relations[self.relation[position]])
         if wanted.as_of is not None and self.times is not None:
             start, stop = self.times
-            keep = _both(keep, (start[position] <= wanted.as_of) & (stop[position] >= wanted.as_of))
+            keep = _and(keep, (start[position] <= wanted.as_of) & (stop[position] >= wanted.as_of))
         if wanted.known_at is not None:
-            keep = _both(keep, self.learned[position] <= wanted.known_at)
+            keep = _and(keep, self.learned[position] <= wanted.known_at)
         if keep is not None:
             origin, position = origin[keep], position[keep]
         return IncidentEdges(origin, self.ends[position], self.relation[position], self.weight[position])
@@ -197,10 +197,10 @@ class NodeFacts:
     def grown(self, nodes: int, rows: int) -> NodeFacts:
         """Return copies with room for this number of nodes and rows."""
         return NodeFacts(
-            _grown(self.row, nodes + 1, -1),
-            _grown(self.is_entity, nodes + 1, False),
-            _grown(self.degree, nodes + 1, 0),
-            _grown(self.node_of_row, rows, -1),
+            _enlarge(self.row, nodes + 1, -1),
+            _enlarge(self.is_entity, nodes + 1, False),
+            _enlarge(self.degree, nodes + 1, 0),
+            _enlarge(self.node_of_row, rows, -1),
         )
 
 
@@ -221,9 +221,9 @@ class Changes(NamedTuple):
 class Adjacency:
     """State of a tenant's edges; a change creates a new state and leaves this one unchanged.
 
-    Most edges are stored twice, sorted by source and by target. Edges that changed since are marked ``gone`` there, and
-    their current state is in two small halves, ``recent``. ``version`` and ``position`` are the catalogue's. ``counts``
-    contains the number of edges for each relation's code.
+    Most edges are stored twice, sorted by source and by target. Edges that have changed since are marked ``gone`` in
+    these two halves, and their current state is in two small ones, ``recent``. ``version`` and ``position`` are the
+    catalogue's. ``counts`` contains the number of edges for each relation's code.
     """
 
     version: int
@@ -263,7 +263,7 @@ class Adjacency:
         return frozenset(name for name, code in self.codes.items() if self.counts[code])
 
     def at(self, version: int, position: int) -> Adjacency:
-        """Return the same state for another version and position of the catalogue."""
+        """Return the same edges with another version and position of the catalogue."""
         return replace(self, version=version, position=position)
 
     def incident(self, nodes: NDArray[np.int64], wanted: EdgeSelection, *, backwards: bool) -> IncidentEdges:
@@ -283,7 +283,7 @@ class Adjacency:
         if self.out_gone is not None:
             out_at = out_at[~self.out_gone[out_at]]
         kept = ~np.isin(_keys(self.changed.source, self.changed.target), _keys(source, target))
-        counts = _grown(self.counts, len(codes), 0)
+        counts = _enlarge(self.counts, len(codes), 0)
         for edges, sign in ((self.changed.select(~kept), -1), (self.out.columns(out_at), -1), (changes.edges, 1)):
             np.add.at(facts.degree, np.concatenate([edges.source, edges.target]), sign)
             np.add.at(counts, edges.relation, sign)
@@ -293,8 +293,8 @@ class Adjacency:
             codes=codes,
             counts=counts,
             facts=facts,
-            out_gone=_marked(self.out_gone, out_at, len(self.out.ends)),
-            into_gone=_marked(self.into_gone, into_at, len(self.into.ends)),
+            out_gone=_mark(self.out_gone, out_at, len(self.out.ends)),
+            into_gone=_mark(self.into_gone, into_at, len(self.into.ends)),
             recent=_halves(changed) if len(changed.source) else None,
             changed=changed,
         )
@@ -314,7 +314,7 @@ class Adjacency:
         return facts
 
     def _ordered(self) -> Adjacency:
-        """Return the same edges, all of them sorted."""
+        """Return the same edges with the changed ones sorted among the others."""
         gone = self.out_gone
         present = np.arange(len(self.out.ends)) if gone is None else np.flatnonzero(~gone)
         out, into = _halves(Columns.together([self.out.columns(present), self.changed]))
@@ -353,11 +353,11 @@ def _keys(source: Integers, target: Integers) -> NDArray[np.int64]:
     return source.astype(np.int64) << 32 | target
 
 
-def _both(one: Mask | None, other: Mask) -> Mask:
+def _and(one: Mask | None, other: Mask) -> Mask:
     return other if one is None else one & other
 
 
-def _marked(mask: Mask | None, positions: NDArray[np.int64], size: int) -> Mask | None:
+def _mark(mask: Mask | None, positions: NDArray[np.int64], size: int) -> Mask | None:
     if not len(positions):
         return mask
     marked = np.zeros(size, np.bool_) if mask is None else mask.copy()
@@ -365,7 +365,7 @@ def _marked(mask: Mask | None, positions: NDArray[np.int64], size: int) -> Mask 
     return marked
 
 
-def _grown(values: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
+def _enlarge(values: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
     grown = np.full(max(size, len(values)), fill, values.dtype)
     grown[: len(values)] = values
     return grown

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
     from langchain_hybridgraph.stores.protocols import Nodes
 
-# Directories deeper than this do not exist: their contents are attached to the last directory that does.
+# Deepest level of directories: anything below it belongs to the directory at this level.
 DEEPEST = 64
 
 
 @dataclass
 class _TreeMirror:
-    """The places of all rows so far, and the tree as of one commit."""
+    """The places of all rows read so far, and the tree of one commit."""
 
     places: Places | None = None
     state: tuple[Snapshot, TreeState] | None = None
@@ -56,7 +56,7 @@ class DirectoryTree:
         present = mirror.state
         if present is not None and present[0].rows.version == self._index.snapshot().rows.version:
             return present
-        with self._index.refresh_lock:  # by one thread at a time: the tree it grows is never ahead of its rows
+        with self._index.refresh_lock:  # one thread at a time: the tree never has places of rows that its state lacks
             snapshot, places = self._index.snapshot(), mirror.places
             if places is None or len(places.of_row) > len(snapshot.rows):
                 places = mirror.places = Places()
@@ -67,7 +67,7 @@ class DirectoryTree:
 
 
 class TreeRows(Protocol):
-    """The rows of one state of an index, by their numbers, for a tree of them."""
+    """The rows of one state of an index, as a tree needs them."""
 
     @property
     def living(self) -> int:
@@ -107,8 +107,8 @@ class _SnapshotRows:
         if self._matrix is None:
             return rows
         each = np.array(rows, np.int64)
-        found: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
-        return found
+        nearest: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
+        return nearest
 
 
 class Places:
@@ -124,11 +124,11 @@ class Places:
         self.of_row: list[int] = []
         self.number: dict[str, int] = {}
 
-    def grow(self, end: int, found: Iterable[Place]) -> None:
-        """Add the rows up to ``end``; ``found`` holds those that are alive."""
+    def grow(self, end: int, entries: Iterable[Place]) -> None:
+        """Add the rows up to ``end``; ``entries`` holds those that are alive."""
         self.of_row += [-1] * (end - len(self.of_row))
-        for named in found:
-            place = self.of_row[named.row] = self._place(_standing(named))
+        for named in entries:
+            place = self.of_row[named.row] = self._place(_uri_of(named))
             self.chunks[place].append(named.row)
             if isinstance(named.context_type, str) and named.context_type:
                 self.types[place] = named.context_type
@@ -139,7 +139,7 @@ class Places:
             missing.append(uri)
             uri = directory_of(uri)
         above = self.number.get(uri, -1)
-        # The document itself always exists; of the directories above it those that are not too deep.
+        # A document has a place at any depth; directories above it have one down to the deepest level.
         for uri in reversed(missing):
             if uri is not missing[0] and above >= 0 and self.depth[above] >= DEEPEST:
                 continue
@@ -181,7 +181,7 @@ class TreeState:
 
     @classmethod
     def of(cls, places: Places, living: Mask) -> TreeState:
-        """Build it from the places and the rows that are alive."""
+        """Build the state from the places and the rows that are alive."""
         size = len(places.uris)
         of_row = np.array(places.of_row, np.int64)
         depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
@@ -201,13 +201,13 @@ class TreeState:
         return count
 
     def states(self, allowed: Mask, is_all: bool) -> NDArray[np.uint64]:
-        """Return the sum of the hashes of these chunks' rows at and below each place; that of all rows is cached."""
+        """Return the sum of the hashes of these chunks' rows at and below each place; it is cached for all rows."""
         if is_all and self.of_all:
             return self.of_all[0]
         standing = self.of_row[allowed[: len(self.of_row)]]
         rows = np.flatnonzero(allowed[: len(self.of_row)])
         sums = np.zeros(self.size, np.uint64)
-        np.add.at(sums, standing[standing >= 0], _hashed(rows[standing >= 0]))
+        np.add.at(sums, standing[standing >= 0], _hash(rows[standing >= 0]))
         for depth in self.depths:
             np.add.at(sums, depth.above, sums[depth.places])
         if is_all:
@@ -233,9 +233,9 @@ class ScopedTree:
 
     def node(self, uri: str) -> int:
         """Return the number of a directory or document, -1 for one that is empty or unknown."""
-        known = self._places.number  # by normalised uris, as most are
+        known = self._places.number  # most uris are normalised
         node = known[uri] if uri in known else known.get(plain_uri(reference(uri)), -1)
-        return node if self._is_there(node) else -1
+        return node if self._is_visible(node) else -1
 
     def uri(self, node: int) -> str:
         """Return the uri of a node."""
@@ -270,7 +270,7 @@ class ScopedTree:
         )
 
     def child_level(self, node: int) -> Level:
-        """Return the children of a directory, below -1 the top; built once for all calls that see everything."""
+        """Return the children of a directory, the top level for -1; cached for calls that see everything."""
         known = self._below.get(node)
         if known is None:
             known = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._grown.tops)
@@ -278,7 +278,7 @@ class ScopedTree:
 
     def is_directory(self, node: int) -> bool:
         """Return whether the node has children."""
-        return any(map(self._is_there, self._places.below[node]))
+        return any(map(self._is_visible, self._places.below[node]))
 
     def is_document(self, node: int) -> bool:
         """Return whether the node has chunks of its own."""
@@ -312,12 +312,12 @@ class ScopedTree:
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
         """Return the node of each chunk, -1 for a chunk that the call may not see."""
-        found = []
+        nodes = []
         for id in ids:
             row = self._tree_rows.row(id)
             seen = 0 <= row < len(self._grown.of_row) and self._allowed[row]
-            found.append(int(self._grown.of_row[row]) if seen else -1)
-        return found
+            nodes.append(int(self._grown.of_row[row]) if seen else -1)
+        return nodes
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
         """Return the n of these nodes whose own chunks are nearest to a unit vector."""
@@ -334,26 +334,26 @@ class ScopedTree:
         end, allowed = self._end, self._allowed
         return [row for row in self._places.chunks[node] if row < end and allowed[row]]
 
-    def _is_there(self, node: int) -> bool:
+    def _is_visible(self, node: int) -> bool:
         return 0 <= node < self._grown.size and self._count[node] > 0
 
     def _sorted(self, nodes: Iterable[int]) -> list[int]:
-        return sorted(filter(self._is_there, nodes), key=self._places.uris.__getitem__)
+        return sorted(filter(self._is_visible, nodes), key=self._places.uris.__getitem__)
 
 
-def _standing(place: Place) -> str:
-    """Return the uri of a chunk, as a text that can be the id of a summary."""
+def _uri_of(place: Place) -> str:
+    """Return the uri of a chunk as a text that can be the id of a summary."""
     for named in (place.uri, place.url):
         if isinstance(named, str) and named.strip():
             return plain_uri(reference(named))
-    document = place.document or place.id  # an empty name does not count
+    document = place.document or place.id  # an empty document id counts as none
     if "://" in document or not (isinstance(place.source, str) and place.source.strip()):
         return plain_uri(document)
     source = reference(place.source)
     return plain_uri(source if source == document else f"{source.rstrip('/')}/{document}")
 
 
-def _hashed(rows: Nodes) -> NDArray[np.uint64]:
+def _hash(rows: Nodes) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each number (splitmix64, Steele et al. 2014)."""
     x = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

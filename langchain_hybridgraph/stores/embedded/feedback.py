@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Chunk
 
-# Values assumed for a memory without known ones.
+# Values of a memory whose own are unset.
 CONFIDENCE, UTILITY = 0.5, 1.0
-# The old fact ends this many seconds before the new one begins: at no moment are both valid.
+# The old fact ends this many seconds before the new one begins, so that both are never valid at once.
 INSTANT = 1e-6
 _NOTHING = MemoryState()
 
@@ -53,15 +53,15 @@ FEEDBACK: Mapping[str, FeedbackEffect] = {
 
 
 class Feedback:
-    """Everything learned about the chunks of an index. Each operation is one transaction, and earlier values are kept.
+    """Values learned about the chunks of an index. Each operation is one transaction, and earlier values are kept.
 
-    The store's ``clock`` returns the time of a change: unix seconds, by default ``time.time``. A replay of the past
-    sets another clock. It stamps writes and decides what :meth:`expire` deletes; searches use real time, so a replay
-    passes ``as_of=`` (and ``known_at=``) with its own time.
+    The store's ``clock`` returns the time of a change in unix seconds, by default ``time.time``. To replay past events,
+    set another clock: it provides the times of writes and decides what :meth:`expire` deletes. Searches use the real
+    time, so a replay passes ``as_of=`` (and ``known_at=``) to them.
 
-    The learned values of a chunk have versions; its text and metadata do not. A changed text is a new statement, not
-    known before, and a filter sees the present metadata whatever ``known_at``. A deleted chunk was never known; to end
-    a statement and keep what was known, retract it.
+    The learned values of a chunk have versions; its text and metadata do not. A changed text is a new statement
+    that was not known before, and filters see the present metadata even with ``known_at``. A deleted chunk leaves no
+    history; retract a statement to keep its history.
     """
 
     def __init__(self, index: IndexFolder, writer: Writer) -> None:
@@ -70,8 +70,8 @@ class Feedback:
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """Return the state of each of these chunks and parents (see ``stores.protocols.HasMemory``).
 
-        With ``known_at``, validity, confidence and utility are as known then, and chunks ingested later or retracted
-        before are left out. Uses are counted, not logged, so their number is the present one.
+        With ``known_at``, validity, confidence and utility are those known at that time, and chunks ingested
+        later or retracted before are left out. The number of uses has no history; it is always the present one.
         """
         self._index.check_scope(scope)
         with self._index.guard, self._index.catalog.reading() as connection:
@@ -84,8 +84,8 @@ class Feedback:
         """
         self._index.check_scope(scope)
         if scope.known_at is not None:
-            known = self.states(ids, scope)
-            return MemoryColumns.of([known.get(id, _NOTHING) for id in ids])
+            memories = self.states(ids, scope)
+            return MemoryColumns.of([memories.get(id, _NOTHING) for id in ids])
         with self._index.guard:
             mirror = self._index.mirror(
                 MemoryMirror, lambda: MemoryMirror(self._index.catalog, self._index.rows.tenant)
@@ -95,12 +95,12 @@ class Feedback:
     # -- feedback --------------------------------------------------------------------------------------------
 
     def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
-        """Record an outcome for memories; return their ids.
+        """Record feedback on memories; return their ids.
 
         ``"validate"``: confidence +0.15, utility +0.05, and their source was right. ``"refute"``: confidence 0.05,
         utility −0.2, and their source was wrong. ``"useful"``: utility +0.15. ``"stale"``: confidence −0.1, utility
-        −0.25. All within [0, 1]; an unset confidence counts as 0.5, an unset utility as 1. Raises ValueError for any
-        other verb, and for an unknown id, which it names; nothing is changed then.
+        −0.25. Results are limited to [0, 1]; an unset confidence counts as 0.5, an unset utility as 1. Raises
+        ValueError for any other verb and for an unknown id; then nothing is changed.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -108,19 +108,19 @@ class Feedback:
         >>> store.memory.feedback("home", "validate"), store.memory.credibility("chat")
         (['home'], 0.6666666666666666)
         """
-        effect = _verb(verb)
+        effect = _effect_of(verb)
         with self._index.writer(), self._index.catalog.writing() as connection:
-            known = self._all_held(connection, ids)
-            for held in known.values():
-                catalog_feedback.revise(connection, held, _after(held.kept, effect), self._index.clock())
-                if held.source is not None and (effect.ok or effect.bad):
-                    catalog_feedback.credit(connection, self._index.rows.tenant, held.source, effect.ok, effect.bad)
-        return list(known)
+            memories = self._read_memories(connection, ids)
+            for memory in memories.values():
+                catalog_feedback.revise(connection, memory, _apply(memory.kept, effect), self._index.clock())
+                if memory.source is not None and (effect.ok or effect.bad):
+                    catalog_feedback.credit(connection, self._index.rows.tenant, memory.source, effect.ok, effect.bad)
+        return list(memories)
 
     def mark_used(self, ids: str | Iterable[str]) -> int:
         """Count one use of each of these memories, now; return the number that exist."""
         with self._index.writer(), self._index.catalog.writing() as connection:
-            return catalog_feedback.mark_used(connection, self._index.rows.tenant, _several(ids), self._index.clock())
+            return catalog_feedback.mark_used(connection, self._index.rows.tenant, _id_list(ids), self._index.clock())
 
     def credibility(self, source: str) -> float:
         """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
@@ -156,10 +156,10 @@ class Feedback:
     # -- validity and knowledge over time -------------------------------------------------------------------------
 
     def retract(self, ids: str | Iterable[str]) -> int:
-        """Withdraw statements, so that no search finds them, at any ``as_of``; return the number newly withdrawn.
+        """Withdraw statements, so that no search finds them at any ``as_of``; return the number newly withdrawn.
 
-        With ``known_at`` before now they are found as before; ``get_by_ids`` always returns them. Writing the same text
-        again under the same id keeps it withdrawn. Raises ValueError for an unknown id, and retracts nothing then.
+        Searches with an earlier ``known_at`` still find them, and ``get_by_ids`` always returns them. Writing the same
+        text again under the same id keeps it withdrawn. Raises ValueError for an unknown id, and retracts nothing then.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -170,12 +170,12 @@ class Feedback:
         with self._index.writer():
             now = self._index.clock()
             with self._index.catalog.writing() as connection:
-                known = self._all_held(connection, ids)
+                memories = self._read_memories(connection, ids)
                 rows = []
-                for held in known.values():
-                    if held.kept.retracted_at is None:
-                        catalog_feedback.revise(connection, held, held.kept._replace(retracted_at=now), now)
-                        rows.append(held.row)
+                for memory in memories.values():
+                    if memory.kept.retracted_at is None:
+                        catalog_feedback.revise(connection, memory, memory.kept._replace(retracted_at=now), now)
+                        rows.append(memory.row)
                 if rows:
                     catalog_outbox.log_changes(connection, [row for row in rows if row is not None])
             self._index.snapshot()
@@ -186,11 +186,11 @@ class Feedback:
         """Replace an old fact with a new one, from the new one's ``valid_from``, else ``at``, else now."""
         if chunk.id == old_id:
             raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
-        given = ParsedMetadata.checked(chunk.metadata)
+        metadata = ParsedMetadata.checked(chunk.metadata)
         with self._index.writer():
             now = self._index.clock()
             self._check_not_superseded(old_id, chunk.id)
-            begin = given.valid_from if given.valid_from is not None else now if at is None else parse_time(at)
+            begin = metadata.valid_from if metadata.valid_from is not None else now if at is None else parse_time(at)
             description = f"{chunk.id} takes the place of {old_id} from {iso_time(begin)} on."
             edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
             also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
@@ -212,14 +212,14 @@ class Feedback:
     def _successor(self, id: str) -> str | None:
         edges = self._index.catalog.edges(self._index.rows.tenant, [id], backwards=True)
         sources = [edge.source for edge in edges if edge.relation == SUPERSEDES]
-        held = self.states(sources, Scope())  # retracted facts do not count
-        return max((one for one in sources if one in held), default=None)
+        memory = self.states(sources, Scope())  # retracted facts do not count
+        return max((one for one in sources if one in memory), default=None)
 
     def _close(
         self, connection: sqlite3.Connection, *, old_id: str, new_id: str, begin: float, now: float
     ) -> Iterator[int]:
-        known = self._all_held(connection, [old_id, new_id])
-        old, new = known[old_id], known[new_id]
+        memories = self._read_memories(connection, [old_id, new_id])
+        old, new = memories[old_id], memories[new_id]
         end = begin - INSTANT
         if old.kept.valid_from is not None and old.kept.valid_from > end:
             raise ValueError(
@@ -239,31 +239,31 @@ class Feedback:
     def expire(self) -> int:
         """Delete everything that has expired by its own metadata; return the number deleted.
 
-        That is every chunk and parent whose ``valid_until`` has passed, or whose session's time to live has. A
+        These are the chunks and parents whose ``valid_until`` or whose session's time to live has passed. A
         superseded fact is kept, for searches with ``as_of`` in the past.
         """
         with self._index.writer():
             with self._index.catalog.reading() as connection:
-                doomed = catalog_feedback.expired_ids(connection, self._index.rows.tenant, self._index.clock())
-            return self._writer.remove(doomed)
+                expired = catalog_feedback.expired_ids(connection, self._index.rows.tenant, self._index.clock())
+            return self._writer.remove(expired)
 
     # -- look-up ----------------------------------------------------------------------------------------------
 
-    def _all_held(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, StoredMemory]:
-        wanted = _several(ids)
-        known = catalog_feedback.read_states(connection, self._index.rows.tenant, wanted)
-        if missing := [id for id in wanted if id not in known]:
+    def _read_memories(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, StoredMemory]:
+        requested = _id_list(ids)
+        memories = catalog_feedback.read_states(connection, self._index.rows.tenant, requested)
+        if missing := [id for id in requested if id not in memories]:
             raise ValueError(
                 f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) shows which of several ids are"
             )
-        return known
+        return memories
 
 
-def _several(ids: str | Iterable[str]) -> list[str]:
+def _id_list(ids: str | Iterable[str]) -> list[str]:
     return [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
 
 
-def _verb(name: Any) -> FeedbackEffect:
+def _effect_of(name: Any) -> FeedbackEffect:
     verb = FEEDBACK.get(name) if isinstance(name, str) else None
     if verb is None:
         near = get_close_matches(str(name).lower(), FEEDBACK, 1)
@@ -274,17 +274,17 @@ def _verb(name: Any) -> FeedbackEffect:
     return verb
 
 
-def _after(kept: MemoryValues, verb: FeedbackEffect) -> MemoryValues:
+def _apply(kept: MemoryValues, verb: FeedbackEffect) -> MemoryValues:
     """Return the state after a feedback; values that it does not affect stay unset."""
     confidence, utility = kept.confidence, kept.utility
     if verb.refutes:
         confidence = verb.confidence
     elif verb.confidence:
-        confidence = _clamped((CONFIDENCE if confidence is None else confidence) + verb.confidence)
+        confidence = _clamp((CONFIDENCE if confidence is None else confidence) + verb.confidence)
     if verb.utility:
-        utility = _clamped((UTILITY if utility is None else utility) + verb.utility)
+        utility = _clamp((UTILITY if utility is None else utility) + verb.utility)
     return kept._replace(confidence=confidence, utility=utility)
 
 
-def _clamped(value: float) -> float:
+def _clamp(value: float) -> float:
     return min(1.0, max(0.0, value))

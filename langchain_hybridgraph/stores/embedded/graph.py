@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 SORTED_HOPS = 4_000
 
 
-# Hops through entities lead to this many times hub_degree chunks in scope; to more only through the rarest entity.
+# Through its entities, a chunk leads to this many times hub_degree chunks in scope, and to more through the rarest.
 FAN = 4
 
 
 @dataclass
 class _GraphMirror:
-    """The edges in memory as of one commit, and whether there are any as of another."""
+    """The edges in memory and the flag whether the index has any, each with the commit it belongs to."""
 
     state: tuple[Snapshot, Adjacency] | None = None
     has_edges: tuple[int, bool] = field(default=(-1, False))
@@ -78,7 +78,7 @@ class GraphView:
         return ScopedGraph(snapshot, adjacency, allowed, wanted, edge_filter, index.catalog, index.guard)
 
     def prune_orphans(self) -> int:
-        """Delete the edges with a missing end, and the entities that only they named; return the number of edges.
+        """Delete the edges with a missing end, and entities without other edges; return the number of edges.
 
         An end exists if it is a chunk or a parent, an entity that a chunk mentions (relation ``mentions``, from the
         chunk), or a directory that contains a chunk, directly or through directories below it (``contains``, to the
@@ -94,7 +94,8 @@ class GraphView:
     def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
         """Delete the edges lighter than ``min_weight``, then all but the heaviest of each source; return their number.
 
-        Ties are kept by the smaller relation, then target; ``max_per_source`` 0 keeps all. An entity that is no longer
+        If weights are equal, the edge with the smaller relation is kept, then that with the smaller target.
+        ``max_per_source`` 0 keeps all. An entity that is no longer
         mentioned is deleted with its edges, which are counted. Raises ValueError for a weight outside [0, 1] or a
         number below 0.
         """
@@ -166,8 +167,8 @@ class ScopedGraph:
     whichever way it points. Where that node's degree exceeds ``hub_degree``, the edge's weight is multiplied by
     ``hub_degree`` / degree; a hop through an entity is damped by the entity's degree too. Through its entities, the
     rarest first, a chunk leads to about ``FAN`` · ``hub_degree`` chunks: always through the rarest, however common it
-    is, and not through those that would exceed the limit. Of equally rare entities the one stored first counts as
-    rarer. ``ends`` are the ascending nodes of :meth:`restricted_to`.
+    is, and not through those that would exceed the limit. If entities are equally rare, the one stored first counts as
+    rarer. ``ends`` are the ascending nodes passed to :meth:`restricted_to`.
     """
 
     seen: Snapshot
@@ -176,7 +177,7 @@ class ScopedGraph:
     wanted: EdgeSelection
     edge_filter: EdgeFilter
     catalogue: Catalogue
-    gate: CloseGuard
+    guard: CloseGuard
     ends: Nodes | None = None
 
     def __len__(self) -> int:
@@ -202,7 +203,7 @@ class ScopedGraph:
             if 0 <= row < len(self.allowed) - 1 and self.allowed[row]:
                 results[place] = of_row[row]
         if (results < 0).any() and self.has_entities:
-            with self.gate:
+            with self.guard:
                 named = self.catalogue.graph_nodes(rows.tenant, ids)
             nodes = np.array([named.get(id, -1) for id in ids], np.int64)
             nodes[nodes >= len(self.adjacency.facts.row) - 1] = -1  # newer than this state
@@ -215,7 +216,7 @@ class ScopedGraph:
         others = nodes[rows < 0].tolist()
         named: dict[int, str] = {}
         if others:
-            with self.gate:
+            with self.guard:
                 named = self.catalogue.ids_of_nodes(others)
         chunks = iter(self.seen.rows.ids(rows[rows >= 0].tolist()))
         return [
@@ -232,17 +233,17 @@ class ScopedGraph:
         return self._best(self._hops(nodes))
 
     def _hops(self, nodes: Nodes) -> NeighborEdges:
-        """Return all hops to chunks, several between the same two nodes if they are joined in several ways."""
-        passing = self._passing(nodes)
+        """Return all hops to chunks; two nodes joined in several ways have several."""
+        factors = self._degree_factors(nodes)
         links, mentions = self._links(nodes)
         links = links.select(self._is_end(links.end))
         direct = NeighborEdges(
-            links.origin, links.end.astype(np.int64), links.weight * passing[links.origin], np.full(len(links.end), -1)
+            links.origin, links.end.astype(np.int64), links.weight * factors[links.origin], np.full(len(links.end), -1)
         )
         if not len(mentions.end):
             return direct
-        shared = self._by_entities(nodes, passing, mentions)
-        return shared if not len(direct.node) else direct if not len(shared.node) else _joined([direct, shared])
+        shared = self._by_entities(nodes, factors, mentions)
+        return shared if not len(direct.node) else direct if not len(shared.node) else _concatenate([direct, shared])
 
     def links(self, nodes: Nodes) -> NeighborEdges:
         """Return the edges as stored: to chunks and entities, and from entities to the chunks that mention them.
@@ -272,9 +273,9 @@ class ScopedGraph:
         return is_open
 
     def _is_end(self, ends: NDArray[np.integer]) -> Mask:
-        """Return which ends of edges a hop may lead to."""
+        """Return which of these ends of edges a hop may lead to."""
         if self.ends is not None:
-            return _places(self.ends, ends) >= 0
+            return _find_positions(self.ends, ends) >= 0
         is_end: Mask = self.allowed[self.adjacency.facts.row[ends]]
         return is_end
 
@@ -283,7 +284,7 @@ class ScopedGraph:
         results = np.full(len(nodes), np.nan)
         rows, matrix = self.adjacency.facts.row[nodes], self.seen.generation.matrix
         known = rows >= 0
-        with self.gate:
+        with self.guard:
             if matrix is not None and known.any():
                 results[known] = matrix.scores(vector, rows[known].astype(np.int64))
         return results
@@ -326,24 +327,24 @@ class ScopedGraph:
             links.append(into)
         return links[0] if len(links) == 1 else IncidentEdges.together(links), mentions
 
-    def _by_entities(self, nodes: Nodes, passing: Weights, mentions: IncidentEdges) -> NeighborEdges:
-        """Return the hops from chunk to entity to chunk; the chunks of a shared entity are looked up once for all."""
+    def _by_entities(self, nodes: Nodes, factors: Weights, mentions: IncidentEdges) -> NeighborEdges:
+        """Return the hops from chunk to entity to chunk; the chunks of each entity are looked up once."""
         degree = self.adjacency.facts.degree[mentions.end]
         rare = self._rare_enough(mentions, degree)
         mentions, degree = mentions.select(rare), degree[rare]
         entities, first, place = np.unique(mentions.end, return_index=True, return_inverse=True)
-        mentioning = self._mentioning(entities.astype(np.int64))
+        mentioning = self._mentions_of(entities.astype(np.int64))
         weights = mentioning.weight * self._damping(degree[first])[mentioning.origin]
         count = np.bincount(mentioning.origin, minlength=len(entities))
         number, position = spread((np.cumsum(count) - count)[place], count[place])
         origin = mentions.origin[number]
-        weight = (mentions.weight * passing[mentions.origin])[number] * weights[position]
+        weight = (mentions.weight * factors[mentions.origin])[number] * weights[position]
         hops = NeighborEdges(
             origin, mentioning.end[position].astype(np.int64), weight, entities[place].astype(np.int64)[number]
         )
         return _select(hops, hops.node != nodes[origin])
 
-    def _mentioning(self, entities: Nodes) -> IncidentEdges:
+    def _mentions_of(self, entities: Nodes) -> IncidentEdges:
         """Return the mentions of these entities by chunks that a hop may lead to, in the order of the entities."""
         if self.ends is None:
             mentioning = self.adjacency.incident(entities, self.wanted, backwards=True)
@@ -353,7 +354,7 @@ class ScopedGraph:
         else:
             # A few chunks have fewer mentions than a few entities.
             out = self.adjacency.incident(self.ends, self.wanted, backwards=False)
-            place = _places(entities, out.end)
+            place = _find_positions(entities, out.end)
             shared = np.flatnonzero((place >= 0) & (out.relation == MENTIONS_CODE))
             mentioning = IncidentEdges(place, self.ends[out.origin], out.relation, out.weight).select(shared)
         return mentioning.select(np.argsort(mentioning.origin, kind="stable"))
@@ -377,7 +378,7 @@ class ScopedGraph:
         is_duplicate = _duplicates(hops, len(self.adjacency.facts.row))
         if not is_duplicate.any():
             return hops
-        return _joined([_select(hops, ~is_duplicate), self._best_sorted(_select(hops, is_duplicate))])
+        return _concatenate([_select(hops, ~is_duplicate), self._best_sorted(_select(hops, is_duplicate))])
 
     def _best_sorted(self, hops: NeighborEdges) -> NeighborEdges:
         key = hops.origin << 32 | hops.node
@@ -394,7 +395,7 @@ class ScopedGraph:
         kept[best[_differs_from_previous(key[best])]] = True
         return _select(hops, kept)
 
-    def _passing(self, nodes: NDArray[np.integer]) -> Weights:
+    def _degree_factors(self, nodes: NDArray[np.integer]) -> Weights:
         """Return the factor by which the weight of an edge that leaves each node is multiplied."""
         return self._damping(self.degrees(nodes.astype(np.int64)))
 
@@ -402,8 +403,8 @@ class ScopedGraph:
         hub = self.edge_filter.hub_degree
         if hub is None:
             return np.ones(len(degree))
-        passing: Weights = hub / np.maximum(degree, hub)
-        return passing
+        factors: Weights = hub / np.maximum(degree, hub)
+        return factors
 
     # -- explaining a traversal -----------------------------------------------------------------------------
 
@@ -413,7 +414,7 @@ class ScopedGraph:
         origins = np.array(sorted({one for one, _ in wanted}), np.int64)
         hops = self.restricted_to(np.array(sorted({other for _, other in wanted}), np.int64))._hops(origins)
         if self.edge_filter.hub_degree is None:
-            # Undamped, a common entity has the same weight as a rare one, although it tells less.
+            # Undamped, a common entity has the same weight as a rare one, although sharing it means less.
             weight = np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self.degrees(hops.via), 2))
             hops = hops._replace(weight=weight)
         hops = self._best(hops)
@@ -432,11 +433,11 @@ class ScopedGraph:
                 sources[other, one].append((one, other))
         for mention in mentions:
             sources[mention].append(mention)
-        with self.gate:
+        with self.guard:
             stored = self.catalogue.edges_between(sources, self.wanted.known_at)
         best: dict[tuple[int, int], Edge] = {}
         for source, target, edge in stored:
-            if self._is_wanted(edge) and (edge.relation == MENTIONS or (source, target) not in mentions):
+            if self._is_selected(edge) and (edge.relation == MENTIONS or (source, target) not in mentions):
                 for step in sources[source, target]:
                     best[step] = min(best.get(step, edge), edge, key=_heaviest_first)
         return best
@@ -450,7 +451,7 @@ class ScopedGraph:
         first, second = edges.get((pair[0], via)), edges.get((pair[1], via))
         return None if first is None or second is None else (first, second)
 
-    def _is_wanted(self, edge: Edge) -> bool:
+    def _is_selected(self, edge: Edge) -> bool:
         as_of, relations = self.wanted.as_of, self.edge_filter.relations
         return (
             (relations is None or edge.relation in relations)
@@ -470,13 +471,13 @@ def _select(hops: NeighborEdges, chosen: Mask | NDArray[np.int64]) -> NeighborEd
 
 
 def _differs_from_previous(values: NDArray[np.int64]) -> Mask:
-    """Return which values differ from the one before."""
+    """Return which values differ from their predecessors."""
     is_other = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=is_other[1:])
     return is_other
 
 
-def _places(ascending: Nodes, values: NDArray[np.integer]) -> NDArray[np.int64]:
+def _find_positions(ascending: Nodes, values: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the position of each value in an ascending array, -1 for a missing one."""
     if not len(ascending):
         return np.full(len(values), -1)
@@ -484,7 +485,7 @@ def _places(ascending: Nodes, values: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.where(ascending[places] == values, places, -1)
 
 
-def _joined(parts: Sequence[NeighborEdges]) -> NeighborEdges:
+def _concatenate(parts: Sequence[NeighborEdges]) -> NeighborEdges:
     columns: Any = map(np.concatenate, zip(*parts, strict=True))
     return NeighborEdges(*columns)
 

@@ -54,7 +54,7 @@ class CheckReport(Serializable):
 
 
 class Maintenance:
-    """Checks whether the parts of an index agree, repairs them, and makes them again.
+    """Checks whether the parts of an index agree, and repairs or rebuilds them.
 
     ``summaries`` returns the maintenance of the index of its directories' summaries, None if there are no summaries.
     """
@@ -148,11 +148,13 @@ class Maintenance:
         collection = self._index.shared.chroma.open(self._index.generation.number)
         matrix = self._index.generation.matrix
         assert matrix is not None, "a collection is filled from a matrix"
-        collection.search(np.ones(matrix.dimension, np.float32), 1)  # the list of rows does not show the graph's state
+        collection.search(
+            np.ones(matrix.dimension, np.float32), 1
+        )  # a search also shows whether Chroma's graph is damaged
         return collection.rows()
 
     def repair(self) -> CheckReport:
-        """Repair what :meth:`check` reports: rebuild both engines, embed again where no vector is usable; then check.
+        """Repair what :meth:`check` reports: rebuild both engines and unusable vectors, then check.
 
         The summaries of directories are repaired first.
         """
@@ -198,7 +200,7 @@ class Maintenance:
 
         ``layers`` is the number of directories with a summary.
 
-        The facts are dimension, embedding, language, tenant, version, generation, bytes on disk.
+        The facts are dimension, embedding, language, tenant, version, generation and bytes (size on disk).
         """
         with self._index.guard:
             self._index.snapshot()

@@ -68,12 +68,12 @@ class MemoryIntake:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep other threads and processes from writing inside; they may still read."""
+        """Keep other threads and processes from writing within the block; they may still read."""
         with self._index.writer():
             yield
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of texts; None as long as an embedding made from the texts is not fitted."""
+        """Return the unit vectors of texts; None if the embedding is made from the texts and not fitted yet."""
         with self._index.guard:
             generation = self._index.snapshot().generation
             return None if self._index.is_unfitted(generation) or not texts else self._index.embed(texts, generation)
@@ -123,11 +123,11 @@ class MemoryIntake:
     ) -> None:
         """Write new memories, their edges and their changes to existing ones, in one transaction.
 
-        ``vectors`` are those returned by :meth:`embedded`. A memory without a creation time is created now.
+        ``vectors`` are those returned by :meth:`embed`. A memory without a creation time gets the present time.
         """
         batch = catalogue_rows(chunks, [], self._index.rows.tenant)
         given = None
-        # A model fitted to the corpus may have been fitted again since.
+        # A model fitted to the corpus may have been fitted again since the vectors were made.
         if vectors is not None and not isinstance(self._index.embedding, FittedEmbedding):
             given = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
         with self._index.writer():

@@ -33,9 +33,10 @@ logger = logging.getLogger(__name__)
 
 # Up to this many chunks Tantivy answers in about the time a thread takes to start (63,666: 0.2 ms, 400,000: 0.9).
 QUICK_ROWS = 200_000
-# Seconds after the last commit from which a keyword index without that commit counts as left behind.
+# Seconds after a commit from which a keyword index without that commit counts as out of date.
 LEFT_BEHIND = 5.0
-# From this share of allowed rows Chroma is searched for a few more and masked; below it, the matrix is scanned.
+# From this share of allowed rows on, Chroma is searched for more rows and the others are dropped; below it, the
+# matrix is scanned.
 OVERFETCH_SHARE = 0.9
 SERVER_REASON = "vector-server-unavailable"
 
@@ -56,7 +57,7 @@ class Reader:
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.ReadsChunks``)."""
+        """Return the valid chunks among ``ids`` that pass the filter (see ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
         with self._index.guard:
             stored = self._stored(ids, scope.known_at)
@@ -66,11 +67,11 @@ class Reader:
         rows = self._index.rows.rows(ids)
         stored = self._index.catalog.read_rows(rows, known_at)
         while len(stored) < len(rows):
-            # Something was written meanwhile: a chunk with a new row is now there, a deleted one is nowhere.
-            seen = self._index.snapshot()
-            rows = seen.rows.rows(ids)
+            # Something was written meanwhile: a replaced chunk has a new row, a deleted one has none.
+            snapshot = self._index.snapshot()
+            rows = snapshot.rows.rows(ids)
             stored = self._index.catalog.read_rows(rows, known_at)
-            if self._index.catalog.version() == seen.rows.version:
+            if self._index.catalog.version() == snapshot.rows.version:
                 break  # nothing was written between look-up and read: missing chunks are deleted
         return stored
 
@@ -88,8 +89,8 @@ class Reader:
     def get(self, ids: Sequence[str]) -> list[Chunk]:
         """Return the chunks and parents with these ids, in the order of ``ids``, valid or not; omit missing ones."""
         with self._index.guard:
-            found = {entry.id: entry.chunk() for entry in self._index.catalog.read_ids(self._index.rows.tenant, ids)}
-        return [found[id] for id in dict.fromkeys(ids) if id in found]
+            chunks = {entry.id: entry.chunk() for entry in self._index.catalog.read_ids(self._index.rows.tenant, ids)}
+        return [chunks[id] for id in dict.fromkeys(ids) if id in chunks]
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
         """Return the ids of each document's present chunks and parents."""
@@ -103,9 +104,9 @@ class Reader:
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
         with self._index.guard:
-            held = self._index.catalog.read_texts(self._index.rows.tenant, [text_hash(text) for text, _ in contents])
-        known = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in held}
-        return {content: known[content] for content in contents if content in known}
+            entries = self._index.catalog.read_texts(self._index.rows.tenant, [text_hash(text) for text, _ in contents])
+        id_of_content = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in entries}
+        return {content: id_of_content[content] for content in contents if content in id_of_content}
 
     def document_ids(self) -> list[str]:
         """Return the ids of all documents, sorted."""
@@ -161,49 +162,49 @@ class Reader:
         """Begin a vector search and return the function that completes it (see ``stores.protocols.StartsVectors``)."""
         self._index.check_scope(query.scope)
         with self._index.guard:
-            seen = self._index.snapshot()
-            if not seen.rows.living:
+            snapshot = self._index.snapshot()
+            if not snapshot.rows.living:
                 return partial(SourceResult, [])
-            if self._index.is_unfitted(seen.generation):
-                lost = "no-vector-index" if seen.generation.lost else "no-lsa-index"
+            if self._index.is_unfitted(snapshot.generation):
+                lost = "no-vector-index" if snapshot.generation.lost else "no-lsa-index"
                 return partial(SourceResult, [], reason=lost)
-            vector = self._query_vector(query, seen.generation)
+            vector = self._query_vector(query, snapshot.generation)
             if not vector.any():
                 unknown = "query-out-of-vocabulary" if query.vector is None else None
                 return partial(SourceResult, [], reason=unknown)
-            allowed = self._index.allowed(seen.rows, query.scope)
-            from_server = self._start_on_server(seen, vector, n, allowed)
+            allowed = self._index.allowed(snapshot.rows, query.scope)
+            from_server = self._start_on_server(snapshot, vector, n, allowed)
 
         def complete() -> SourceResult:
             with self._index.guard:
-                rows, scores, reason = self._nearest(seen, vector, n, allowed, from_server)
-                found = seen.rows.scored(rows.tolist(), scores.tolist())
-                is_whole = query.scope.filter is None and query.scope.known_at is None
-                whole = seen.rows.version if is_whole else None
-                sample = seen.generation.sample(allowed, whole)
+                rows, scores, reason = self._nearest(snapshot, vector, n, allowed, from_server)
+                hits = snapshot.rows.scored(rows.tolist(), scores.tolist())
+                is_unrestricted = query.scope.filter is None and query.scope.known_at is None
+                sample_version = snapshot.rows.version if is_unrestricted else None
+                sample = snapshot.generation.sample(allowed, sample_version)
                 background = None if sample is None else _background(sample, vector)
-                matrix = seen.generation.matrix
+                matrix = snapshot.generation.matrix
                 if matrix is not None and matrix.lacks(allowed):
-                    reason = "vectors-damaged" if found else "no-vector-index"
-                return SourceResult(found, vector, background=background, reason=reason)
+                    reason = "vectors-damaged" if hits else "no-vector-index"
+                return SourceResult(hits, vector, background=background, reason=reason)
 
         return complete
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each of these chunks."""
         with self._index.guard:
-            known, matrix = self._index.rows, self._index.generation.matrix
+            id_of_content, matrix = self._index.rows, self._index.generation.matrix
             if matrix is None:
                 return {}
-            rows = known.rows(ids)
-            return dict(zip(known.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
+            rows = id_of_content.rows(ids)
+            return dict(zip(id_of_content.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
         with self._index.guard:
-            known, matrix = self._index.rows, self._index.generation.matrix
+            id_of_content, matrix = self._index.rows, self._index.generation.matrix
             vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
-            rows = {place: row for place, id in enumerate(ids) for row in known.rows([id])}
+            rows = {place: row for place, id in enumerate(ids) for row in id_of_content.rows([id])}
             if matrix is not None and rows:
                 vectors[list(rows)] = matrix.take(list(rows.values()))
             return vectors
@@ -211,14 +212,14 @@ class Reader:
     def has_fast_keyword_search(self) -> bool:
         """Return whether a keyword search takes well under a millisecond: Tantivy, up to a few hundred thousand chunks.
 
-        Threads take turns holding Python's lock: handing a search of 0.2 ms to another thread cost 1 ms.
+        Threads take turns holding Python's lock: running a search of 0.2 ms in another thread took 1 ms.
         """
         return self._index.rows.living <= QUICK_ROWS and self._index.keywords.reason is None
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the n chunks with the largest BM25 (see ``stores.protocols.SearchesKeywords``).
 
-        The BM25 statistics cover the full folder, also if it holds several tenants.
+        The BM25 statistics cover the full folder, even if it has several tenants.
         """
         self._index.check_scope(query.scope)
         if query.text is None:
@@ -238,24 +239,24 @@ class Reader:
                     and index.applied_version == rows.version
                 )
                 allowed = None if is_all else self._index.allowed(rows, scope)
-                found, exact = index.search(text, n, allowed), index.exact_matches(text, allowed)
-                entries = rows.scored([row for row, _ in found], [score for _, score in found])
+                hits, exact = index.search(text, n, allowed), index.exact_matches(text, allowed)
+                entries = rows.scored([row for row, _ in hits], [score for _, score in hits])
                 reason = self._index.keywords.reason or self._lag(index, rows)
                 rest = entries[-1].score if 0 < n <= len(entries) else 0.0
-                likely = dict(zip(rows.ids(exact), exact.values(), strict=True))
+                probabilities = dict(zip(rows.ids(exact), exact.values(), strict=True))
                 return SourceResult(
                     entries,
                     bound=index.bound(text),
                     reason=reason,
                     rest=rest,
-                    exact=likely,
+                    exact=probabilities,
                     words=index.query_words(text),
                 )
 
             return self._index.keywords.query(search)
 
     def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
-        """Return why the keyword index may lack texts: it was never filled, or a process that died left it behind."""
+        """Return why the keyword index may lack texts: it was never filled, or its writer died before updating it."""
         if rows.living > 0 and not index.applied_version:
             return "no-keyword-index"
         is_behind = index.applied_version < rows.version and self._index.catalog.age() > LEFT_BEHIND
@@ -264,32 +265,32 @@ class Reader:
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
         with self._index.guard:
-            known = self._index.rows
-            scores = self._index.keywords.query(lambda index: index.scores(text, known.rows(ids)))
-            return dict(zip(known.ids(scores), scores.values(), strict=True))
+            id_of_content = self._index.rows
+            scores = self._index.keywords.query(lambda index: index.scores(text, id_of_content.rows(ids)))
+            return dict(zip(id_of_content.ids(scores), scores.values(), strict=True))
 
     def _nearest(
-        self, seen: Snapshot, vector: Vector, n: int, allowed: Mask, from_server: _FromServer
+        self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask, from_server: _FromServer
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
         """Return the n nearest rows with their cosines, and the reason why a Chroma server was not searched."""
-        matrix = seen.generation.matrix
+        matrix = snapshot.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"
         if self._index.shared.server is None:
-            found, reason = self._nearest_by_chroma(seen, vector, n, allowed), None
+            hits, reason = self._nearest_by_chroma(snapshot, vector, n, allowed), None
         else:
-            found, reason = self._nearest_on_server(seen, n, allowed, from_server)
-        scores = None if found is None else matrix.scores(vector, found)
-        if found is None or scores is None or matrix.lacks(allowed):
+            hits, reason = self._nearest_on_server(snapshot, n, allowed, from_server)
+        scores = None if hits is None else matrix.scores(vector, hits)
+        if hits is None or scores is None or matrix.lacks(allowed):
             return *matrix.approximate_search(vector, n, allowed), reason
-        order = np.lexsort((found, -scores))[:n]
-        return found[order], scores[order], reason
+        order = np.lexsort((hits, -scores))[:n]
+        return hits[order], scores[order], reason
 
-    def _start_on_server(self, seen: Snapshot, vector: Vector, n: int, allowed: Mask) -> _FromServer:
+    def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask) -> _FromServer:
         """Ask the Chroma server for rows near the vector, if there is one that should be searched."""
         server = self._index.shared.server
-        if server is None or not server.is_worthwhile(len(seen.rows)):
+        if server is None or not server.is_worthwhile(len(snapshot.rows)):
             return _FromServer()
-        state = server.searchable(seen.generation.number, seen.rows.version)
+        state = server.searchable(snapshot.generation.number, snapshot.rows.version)
         if state is None:
             is_behind = server.is_failing or self._index.catalog.age() > LEFT_BEHIND
             if is_behind:
@@ -299,59 +300,59 @@ class Reader:
         if share < OVERFETCH_SHARE:
             return _FromServer()
         try:
-            return _FromServer(server.start_search(state, vector, _wanted(n, share)))
+            return _FromServer(server.start_search(state, vector, _overfetch(n, share)))
         except StoreError:
             return _FromServer(reason=SERVER_REASON)
 
     def _nearest_on_server(
-        self, seen: Snapshot, n: int, allowed: Mask, from_server: _FromServer
+        self, snapshot: Snapshot, n: int, allowed: Mask, from_server: _FromServer
     ) -> tuple[NDArray[np.int64] | None, str | None]:
         """Return at least n allowed rows that the server found, or None and, if it should have been searched, why."""
         if from_server.result is None:
             return None, from_server.reason
         try:
-            found = from_server.result()
+            hits = from_server.result()
         except StoreError:
             return None, SERVER_REASON
-        if self._index.catalog.version() != seen.rows.version:
+        if self._index.catalog.version() != snapshot.rows.version:
             return None, None  # written to meanwhile
-        return _allowed_rows(found, n, allowed), None
+        return _allowed_rows(hits, n, allowed), None
 
-    def _nearest_by_chroma(self, seen: Snapshot, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
+    def _nearest_by_chroma(self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
         """Return at least n allowed rows near the vector, or None where the matrix has to be scanned."""
         chroma = self._index.shared.chroma
-        collected, state = chroma.collected, (seen.generation.number, seen.rows.version)
-        if collected is None or collected[:2] != state or not is_large(*seen):
+        collected, state = chroma.collected, (snapshot.generation.number, snapshot.rows.version)
+        if collected is None or collected[:2] != state or not is_large(*snapshot):
             return None
         share = np.count_nonzero(allowed) / max(collected.rows, 1)
         if share < OVERFETCH_SHARE:
             return None
         try:
-            found = chroma.search(vector, _wanted(n, share))
+            hits = chroma.search(vector, _overfetch(n, share))
         except StoreError:
             logger.warning("Chroma did not answer; the matrix is searched until the next write", exc_info=True)
             chroma.collected = None
             return None
         if chroma.collected != collected:
             return None  # written to meanwhile
-        return _allowed_rows(found, n, allowed)
+        return _allowed_rows(hits, n, allowed)
 
     def _query_vector(self, query: Query, generation: Generation) -> Vector:
         if query.vector is None and query.text is None:
             raise ValueError("a query needs a text or a vector, got neither")
-        given = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
-        vector: Vector = unit(given)
+        values = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
+        vector: Vector = unit(values)
         self._index.check_width(vector.shape[-1])
         return vector
 
 
-def _wanted(n: int, share: float) -> int:
-    """Return the number of rows to search for so that n of them are allowed, when this share of all rows is."""
+def _overfetch(n: int, share: float) -> int:
+    """Return the number of rows to search for so that n of them are allowed, given the share of allowed rows."""
     return int(1.1 * n / share) + 8 if share < 1 else n
 
 
 def _allowed_rows(rows: NDArray[np.int64], n: int, allowed: Mask) -> NDArray[np.int64] | None:
-    """Return the allowed ones of these rows, None if they are fewer than n."""
+    """Return the rows that are allowed, None if they are fewer than n."""
     rows = rows[rows < len(allowed)]
     rows = rows[allowed[rows]]
     return rows if len(rows) >= n else None
@@ -366,8 +367,8 @@ def is_in(entry: StoredChunk, scope: Scope) -> bool:
 
 def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
     """Return mean and standard deviation of the vector's cosines with arbitrary chunks of the scope."""
-    found = cosines(sample, vector).astype(np.float64)
-    mean = float(found.sum()) / len(found)
-    found -= mean
-    deviation = math.sqrt(float(found.dot(found)) / len(found))
+    values = cosines(sample, vector).astype(np.float64)
+    mean = float(values.sum()) / len(values)
+    values -= mean
+    deviation = math.sqrt(float(values.dot(values)) / len(values))
     return (mean, deviation) if deviation > 0 else None

@@ -1,4 +1,4 @@
-"""Keeps the turns of conversations in an index."""
+"""The turns of conversations in an index."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class Sessions:
         """Delete all turns of a session; return their number, 0 for an unknown session."""
         with self._index.writer():
             with self._index.catalog.reading() as connection:
-                doomed = catalog_feedback.session_ids(connection, self._index.rows.tenant, reference(session_id))
-            return self._writer.remove(doomed)
+                turn_ids = catalog_feedback.session_ids(connection, self._index.rows.tenant, reference(session_id))
+            return self._writer.remove(turn_ids)
 
 
 def _seconds(ttl: float | timedelta | None) -> float | None:

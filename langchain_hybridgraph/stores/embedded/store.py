@@ -2,7 +2,7 @@
 
 A write goes to the matrix (vectors, fsync), then to the catalogue in one transaction, which accepts the batch, and
 then to the engines. A crash between the steps leaves vectors without an owner (overwritten by the next batch) or
-engines that lag behind (brought up to date from the outbox at the next write or open). An accepted batch is never lost.
+engines that are out of date (updated from the outbox at the next write or opening). An accepted batch is never lost.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class EmbeddedStore:
         self._assemble(open_index(settings))
 
     def _assemble(self, index: IndexFolder) -> None:
-        """Make the parts; none of them refers to the store, so that one that is no longer referenced closes itself."""
+        """Make the parts. None of them refers to the store, so that an unreferenced store is collected and closed."""
         self._index = index
         sync = EngineSync(index)
         self._tree = DirectoryTree(index)
@@ -109,12 +109,12 @@ class EmbeddedStore:
 
     @property
     def embedding(self) -> Embedding:
-        """The embedding that the store uses; one that is made from the texts, as it was last fitted."""
+        """The embedding that the store uses; for an embedding made from the texts, the last one that was fitted."""
         return self._index.embedding
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Returns the time of a change, unix seconds; a replay of the past sets another clock."""
+        """Function that returns the time of a change in unix seconds; set another one to replay past events."""
         return self._index.clock
 
     @clock.setter
@@ -150,7 +150,7 @@ class EmbeddedStore:
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.ReadsChunks``)."""
+        """Return the valid chunks among ``ids`` that pass the filter (see ``stores.protocols.ReadsChunks``)."""
         return self._reader.read(ids, scope, known)
 
     @property
@@ -260,7 +260,7 @@ class EmbeddedStore:
         """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
 
         The heavier of two edges with the same source, target and relation is kept, even if it was stored earlier;
-        :meth:`replace_edges` changes edges whatever their weight.
+        :meth:`replace_edges` replaces edges regardless of weight.
 
         ``vectors``, len(chunks) × dimension, are used instead of embedding the texts. Raises StoreLockedError while
         another store is writing, ValueError or TypeError for values that cannot be stored, StoreError for a full disk;
@@ -271,8 +271,8 @@ class EmbeddedStore:
     def flush(self) -> int:
         """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
 
-        Return the number of texts this embedded; summaries of directories, which are embedded again with a model that
-        was fitted again, do not count.
+        Return the number of texts this embedded; summaries of directories that are embedded again after a new fit are
+        not counted.
         """
         return self._writer.flush()
 
@@ -284,8 +284,8 @@ class EmbeddedStore:
         return self._writer.replace_edges(sources, relations, edges)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; a parent goes with its last child. Return the number deleted.
+        """Delete chunks and parents with their edges; return the number deleted.
 
-        An entity goes with the last chunk that mentions it.
+        A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
         """
         return self._writer.remove(ids)

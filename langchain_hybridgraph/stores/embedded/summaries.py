@@ -49,7 +49,7 @@ class SummaryIndex:
         return self.reader.get(self.reader.document_ids())
 
     def take_over(self, summaries: Sequence[Chunk]) -> None:
-        """Write the summaries of another index, which are embedded again."""
+        """Write the summaries of another index; they are embedded again."""
         self.writer.upsert(summaries)
         self.writer.flush()
 
@@ -62,7 +62,7 @@ class CurrentSummaries:
     """The summaries of directories that may be shown: those whose directory has not changed since they were made.
 
     A deleted or changed text is in no summary from that moment on, in any process, since each summary is compared with
-    the present tree. ``store`` holds all summaries and is the one that is searched.
+    the present tree. ``store`` holds all summaries; searches use it.
     """
 
     def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
@@ -70,7 +70,7 @@ class CurrentSummaries:
         self._states, self._tree = states, tree
 
     def __len__(self) -> int:
-        """Return the number of summaries, shown or not."""
+        """Return the number of summaries, up to date or not."""
         return len(self._states)
 
     def all(self) -> list[Chunk]:
@@ -92,7 +92,7 @@ class CurrentSummaries:
 
 
 class _SummaryMirror:
-    """The index of the summaries as it is open, with its generation, and the states of the summaries in one version."""
+    """The open index of the summaries with its generation, and the states of the summaries in one version."""
 
     opened: tuple[int, SummaryIndex] | None = None
     states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None
@@ -143,14 +143,14 @@ class Summaries:
                 other = self._open(number, tenant)
                 other.take_over(before[tenant])
                 other.close()
-            made = self._open_as_present(number)
+            summaries = self._open_as_present(number)
             if opened is not None:
                 opened[1].close()
-        made.take_over(before.get(index.settings.tenant, []))
+        summaries.take_over(before.get(index.settings.tenant, []))
         if index.settings.path is not None:
             for folder in _other_folders(index.settings.path, number):
                 shutil.rmtree(folder, ignore_errors=True)
-        return made
+        return summaries
 
     def carry_over(self) -> None:
         """Embed the summaries of the previous generation, if there are any, with the present model."""
@@ -184,9 +184,9 @@ class Summaries:
         return present[2]
 
     def _open_as_present(self, number: int) -> SummaryIndex:
-        made = self._open(number, self._index.settings.tenant)
-        self._mirror.opened = number, made
-        return made
+        summaries = self._open(number, self._index.settings.tenant)
+        self._mirror.opened = number, summaries
+        return summaries
 
     def _open(self, number: int, tenant: str | None) -> SummaryIndex:
         index = self._index

@@ -93,7 +93,7 @@ class TransferIndex(EmbeddedStore):
         ]
 
     def restore_summaries(self, summaries: Sequence[SummaryRecord]) -> None:
-        """Write summaries of directories; those that were up to date are so again."""
+        """Write summaries of directories; those that were up to date count as up to date."""
         tree = self.scoped_tree(Scope(None, self.tenant, time.time()))
         written = [
             Chunk(
@@ -112,7 +112,7 @@ class TransferIndex(EmbeddedStore):
 
 
 class EmbeddedSource:
-    """An index folder that is read; nobody has to stop writing, but a copy shows only if its source has changed."""
+    """An index folder that is read. Others may write meanwhile; the copy reports that its source has changed."""
 
     kinds: Sequence[Kind] = KINDS
 
@@ -126,7 +126,7 @@ class EmbeddedSource:
         self._opened: dict[str, TransferIndex] = {}
 
     def facts(self) -> StoreFacts:
-        """Return the present facts."""
+        """Return the facts of the index."""
         with self._catalogue.snapshot():
             about = self._catalogue.facts()
             is_multi = about["tenancy"] == "multi"
@@ -235,7 +235,7 @@ class EmbeddedSource:
         self._opened.clear()
 
     def close(self) -> None:
-        """Release what is open of the folder."""
+        """Release the files that are open."""
         self._close_indexes()
         if self._generation is not None:
             self._generation.close()
@@ -243,7 +243,7 @@ class EmbeddedSource:
 
 
 class EmbeddedDestination:
-    """An index folder that receives a copy: each page is one transaction, together with the progress after it."""
+    """An index folder that receives a copy. Each page is one transaction, which also stores the progress."""
 
     kinds: Sequence[Kind] = KINDS
 
@@ -261,7 +261,7 @@ class EmbeddedDestination:
         return None if stored is None else dict(json.loads(stored))
 
     def begin(self, facts: StoreFacts) -> None:
-        """Make the folder an empty index that fits the source; raise StoreError for one that holds anything."""
+        """Create an empty index with the settings of the source; raise StoreError for a folder that holds an index."""
         self._facts = facts
         about = read_facts(self.path)
         if PROGRESS in about:
@@ -337,7 +337,7 @@ class EmbeddedDestination:
         return self._source
 
     def facts(self) -> StoreFacts:
-        """Return the present facts."""
+        """Return the facts of the index."""
         return self._written.facts()
 
     def counts(self, tenant: str) -> Mapping[str, int]:
@@ -357,7 +357,7 @@ class EmbeddedDestination:
         return self._written.keyword_search(tenant, query, n)
 
     def close(self) -> None:
-        """Release what is open of the folder."""
+        """Release the files that are open."""
         if self._source is not None:
             self._source.close()
             self._source = None

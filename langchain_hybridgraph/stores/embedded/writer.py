@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Chunk, Edge, Vector
 
-# Largest number of rows that wait until the engines are brought up to date in the middle of an ingest.
+# Number of pending rows at which the engines are brought up to date in the middle of an ingest.
 STEP_ROWS = 8_192
 
 
 class Writer:
-    """Writes to an index: first vectors, then the commit that accepts the batch, then the engines.
+    """Writes to an index: vectors first, then the commit that accepts the batch, then the engines.
 
     ``after_flush`` is called at the end of each :meth:`flush`, outside the turn to write.
     """
@@ -62,19 +62,19 @@ class Writer:
         vectors_by_id: Mapping[str, Vector] | None = None,
         also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
     ) -> dict[str, int]:
-        """Write a batch and, in the same transaction, whatever ``also`` writes; ``also`` returns its changed rows."""
+        """Write a batch; ``also`` writes in the same transaction and returns the rows that it changed."""
         ahead = self._embed_ahead(batch) if vectors_by_id is None else None
         with self._index.writer():
-            known = self._known(batch)
-            changed = [entry for entry in batch if _changes(entry, known.get(entry.id))]
+            stored = self._stored_hashes(batch)
+            changed = [entry for entry in batch if _changes(entry, stored.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
-            rows, embedded = self._write_vectors(new, known, vectors_by_id, ahead)
+            rows, embedded = self._write_vectors(new, stored, vectors_by_id, ahead)
             facts = self._founding_facts(new, rows, has_own_vectors=vectors_by_id is not None)
-            self._accept(changed, rows, known, edges, facts, also=also)
+            self._commit(changed, rows, stored, edges, facts, also=also)
             self._index.shared.pending_rows += len(new)
             if self._index.shared.pending_rows >= STEP_ROWS:
                 self._sync.step()
-        updated = sum(entry.id in known and known[entry.id].kind != GRAPH for entry in changed)
+        updated = sum(entry.id in stored and stored[entry.id].kind != GRAPH for entry in changed)
         return {
             "added": len(changed) - updated,
             "updated": updated,
@@ -110,30 +110,30 @@ class Writer:
 
         Writes only the difference, and nothing if there is none.
         """
-        wanted = _heaviest(checked_edges(edges))
+        edges_by_key = _heaviest(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
         with self._index.writer():
-            sources_read = leaving.union(edge.source for edge in wanted.values())
+            sources_read = leaving.union(edge.source for edge in edges_by_key.values())
             present = {_key(edge): edge for edge in self._index.catalog.edges(self._index.rows.tenant, sources_read)}
             replaced = {key for key, edge in present.items() if edge.source in leaving and edge.relation in kinds}
-            stale = [present[key] for key in replaced if key not in wanted]
-            fresh = [edge for key, edge in wanted.items() if present.get(key) != edge]
+            stale = [present[key] for key in replaced if key not in edges_by_key]
+            fresh = [edge for key, edge in edges_by_key.items() if present.get(key) != edge]
             if stale or fresh:
                 now = self._index.clock()
                 with self._index.catalog.writing() as connection:
                     entities = catalog_writes.graph_ends(connection, self._index.rows.tenant, stale)
                     catalog_writes.delete_edges(connection, self._index.rows.tenant, stale)
-                    # Edges that stay are changed in place and keep the time they were first ingested.
+                    # Edges that remain are changed in place and keep the time at which they were first ingested.
                     for changed in (True, False):
                         edges = [edge for edge in fresh if (_key(edge) in replaced) == changed]
                         catalog_writes.put_edges(connection, self._index.rows.tenant, edges, now, by_weight=not changed)
                     catalog_writes.delete_unmentioned(connection, entities)
-        return len(wanted)
+        return len(edges_by_key)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; a parent goes with its last child. Return the number deleted.
+        """Delete chunks and parents with their edges; return the number deleted.
 
-        An entity goes with the last chunk that mentions it.
+        A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
         """
         with self._index.writer():
             with self._index.catalog.writing() as connection:
@@ -160,24 +160,24 @@ class Writer:
             )
         return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
 
-    def _known(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
+    def _stored_hashes(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
         return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
 
     def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _Ahead | None:
-        """Embed the texts that this batch needs as the index is now, while others may write."""
+        """Embed the texts of this batch that have no vector yet, before the turn to write, so that others can write."""
         with self._index.guard:
             generation = self._index.snapshot().generation
             if self._index.is_unfitted(generation):
                 return None
-            known = self._known(batch)
-            texts = list(dict.fromkeys(e.text for e in batch if e.kind == CHUNK and _needs_vector(e, known.get(e.id))))
+            stored = self._stored_hashes(batch)
+            texts = list(dict.fromkeys(e.text for e in batch if e.kind == CHUNK and _needs_vector(e, stored.get(e.id))))
             vectors = self._index.embed(texts, generation) if texts else ()
             return _Ahead(generation.number, dict(zip(texts, vectors, strict=True)))
 
     def _write_vectors(
         self,
         new: Sequence[ChunkRow],
-        known: Mapping[str, StoredHashes],
+        stored: Mapping[str, StoredHashes],
         vectors_by_id: Mapping[str, Vector] | None,
         ahead: _Ahead | None,
     ) -> tuple[list[int], int]:
@@ -187,14 +187,14 @@ class Writer:
         rows = list(range(start, start + len(new)))
         if not new or self._index.is_unfitted(self._index.generation):
             return rows, 0
-        kept = self._kept_rows(new, known)
+        kept = self._kept_rows(new, stored)
         texts: list[str] = []
         if vectors_by_id is not None:
             vectors = np.stack([vectors_by_id[entry.id] for entry in new])
         else:
             texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in kept))
             vectors = self._assemble([entry.text for entry in new], kept, texts, ahead)
-        # Until the first vectors are accepted any number of dimensions is allowed, whatever has failed before.
+        # Until the first vectors are accepted, any number of dimensions is allowed, even after failed attempts.
         matrix = self._index.generation.matrix
         if matrix is None or "dimension" not in facts:
             matrix = self._index.generation.create_matrix(vectors.shape[1])
@@ -202,9 +202,11 @@ class Writer:
         matrix.write(start, vectors, texts=[entry.text_hash for entry in new])
         return rows, len(texts)
 
-    def _kept_rows(self, new: Sequence[ChunkRow], known: Mapping[str, StoredHashes]) -> dict[int, int]:
+    def _kept_rows(self, new: Sequence[ChunkRow], stored: Mapping[str, StoredHashes]) -> dict[int, int]:
         """Return the rows whose undamaged vectors can be reused, by the position of the entry with the same text."""
-        kept = {place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, known.get(e.id))) is not None}
+        kept = {
+            place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, stored.get(e.id))) is not None
+        }
         matrix = self._index.generation.matrix
         if matrix is None or not kept:
             return {}
@@ -212,50 +214,50 @@ class Writer:
         return {place: row for (place, row), is_sound in zip(kept.items(), sound.tolist(), strict=True) if is_sound}
 
     def _assemble(
-        self, wanted: Sequence[str], kept: Mapping[int, int], fresh: list[str], ahead: _Ahead | None
+        self, texts: Sequence[str], kept: Mapping[int, int], fresh: list[str], ahead: _Ahead | None
     ) -> NDArray[np.float32]:
-        """Return one vector per wanted text: kept ones from their old rows, the others by embedding each text once."""
+        """Return one vector per text, from the rows in ``kept`` (by position) or by embedding the ``fresh`` texts."""
         embedded = self._embedded(fresh, ahead) if fresh else None
         place_of = {text: place for place, text in enumerate(fresh)}
         matrix = self._index.generation.matrix
         if matrix is None or not kept:
             assert embedded is not None, "a chunk that keeps no vector has a text to embed"
-            return embedded[[place_of[text] for text in wanted]]
-        vectors = np.empty((len(wanted), matrix.dimension), np.float32)
+            return embedded[[place_of[text] for text in texts]]
+        vectors = np.empty((len(texts), matrix.dimension), np.float32)
         vectors[list(kept)] = matrix.take(list(kept.values()))
         if embedded is not None:
             self._index.check_width(embedded.shape[1])
-            others = [place for place in range(len(wanted)) if place not in kept]
-            vectors[others] = embedded[[place_of[wanted[place]] for place in others]]
+            others = [place for place in range(len(texts)) if place not in kept]
+            vectors[others] = embedded[[place_of[texts[place]] for place in others]]
         return vectors
 
     def _embedded(self, texts: list[str], ahead: _Ahead | None) -> NDArray[np.float32]:
-        """Return the vectors of these texts, those embedded ahead with the present model or new ones."""
+        """Return the vectors of these texts: those embedded ahead if the model is still the same, else new ones."""
         if ahead is None or ahead.generation != self._index.generation.number:
             return self._index.embed(texts, self._index.generation)
-        late = [text for text in texts if text not in ahead.vectors]  # others have changed the index meanwhile
+        missing = [text for text in texts if text not in ahead.vectors]  # others have changed the index meanwhile
         vectors = (
-            {**ahead.vectors, **dict(zip(late, self._index.embed(late, self._index.generation), strict=True))}
-            if late
+            {**ahead.vectors, **dict(zip(missing, self._index.embed(missing, self._index.generation), strict=True))}
+            if missing
             else (ahead.vectors)
         )
         return np.stack([vectors[text] for text in texts])
 
-    def _accept(
+    def _commit(
         self,
         changed: Sequence[ChunkRow],
         rows: Sequence[int],
-        known: Mapping[str, StoredHashes],
+        stored: Mapping[str, StoredHashes],
         edges: Sequence[Edge],
         facts: Mapping[str, Any],
         *,
         also: Callable[[sqlite3.Connection], Iterable[int]] | None,
     ) -> None:
-        """Make the commit that accepts the batch: nothing is stored before it, everything after it."""
+        """Commit the batch: before the commit nothing of it is stored, after it everything."""
         if not changed and not edges and also is None:
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
-        dead = [row for entry in changed if entry.id in known and (row := known[entry.id].row) is not None]
+        dead = [row for entry in changed if entry.id in stored and (row := stored[entry.id].row) is not None]
         now = self._index.clock()
         with self._index.catalog.writing() as connection:
             insert_or_replace(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now)
@@ -270,21 +272,23 @@ class Writer:
         self._index.snapshot()
 
     def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
-        """Return facts about the embedding from its first vectors; {} where they are known or there are no vectors yet.
+        """Return the facts about the embedding from its first vectors; {} if they are known or there are no vectors.
 
-        Known facts may have been deleted with the tenant whose text they came from.
+        They are missing after the tenant whose text was the probe text has been dropped.
         """
         if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
             return {}
         facts = probe_facts(self._index.settings.name, self._index.generation.matrix, rows[0], new[0].text)
-        own = self._own_vector(new[0].text) if has_own_vectors else None
+        own = self._probe_vector(new[0].text) if has_own_vectors else None
         if own is not None:
             self._index.check_width(len(own))
             facts["probe_vector"] = own.tobytes()
         return facts
 
-    def _own_vector(self, text: str) -> Vector | None:
-        """Return the embedding's vector of a text, None if it cannot embed; given vectors may come from elsewhere."""
+    def _probe_vector(self, text: str) -> Vector | None:
+        """Return the embedding's vector of a text, None if it cannot embed.
+
+        Vectors passed by callers may come from another model."""
         try:
             own: Vector = self._index.embed([text], self._index.generation)[0]
         except Exception:  # noqa: BLE001 - an embedding that cannot embed now is recognised by its name
@@ -293,14 +297,14 @@ class Writer:
 
 
 class _Ahead(NamedTuple):
-    """Vectors made before the turn to write, by text, and the generation whose model made them."""
+    """Vectors by text, made before the turn to write, and the generation whose model made them."""
 
     generation: int
     vectors: Mapping[str, Vector]
 
 
-def _changes(entry: ChunkRow, known: StoredHashes | None) -> bool:
-    return known is None or known.kind != entry.kind or known.content_hash != entry.content_hash
+def _changes(entry: ChunkRow, stored: StoredHashes | None) -> bool:
+    return stored is None or stored.kind != entry.kind or stored.content_hash != entry.content_hash
 
 
 def _key(edge: Edge) -> tuple[str, str, str]:
@@ -316,10 +320,10 @@ def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
     return kept
 
 
-def _needs_vector(entry: ChunkRow, known: StoredHashes | None) -> bool:
-    return _changes(entry, known) and _row_of_same_text(entry, known) is None
+def _needs_vector(entry: ChunkRow, stored: StoredHashes | None) -> bool:
+    return _changes(entry, stored) and _row_of_same_text(entry, stored) is None
 
 
-def _row_of_same_text(entry: ChunkRow, known: StoredHashes | None) -> int | None:
-    """Return the row whose vector can be kept: same chunk, same text."""
-    return known.row if known is not None and known.text_hash == entry.text_hash else None
+def _row_of_same_text(entry: ChunkRow, stored: StoredHashes | None) -> int | None:
+    """Return the row whose vector can be kept because its chunk has the same text."""
+    return stored.row if stored is not None and stored.text_hash == entry.text_hash else None

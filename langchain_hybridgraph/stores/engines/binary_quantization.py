@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint64]
 
-# Number of rows that estimate the centre of all vectors, and number that estimate how far the nearest ones are.
+# Number of rows from which the centre of all vectors, and the distance of the nearest ones, are estimated.
 SAMPLE = 4_096
 # Number of rows added at once: a batch of floats stays in the processor's cache.
 BATCH = 8_192
 
 
 class BinaryQuantizer:
-    """The side of the centre of all vectors on which each row is, in each dimension.
+    """One bit per row and dimension: on which side of the centre of all vectors the row is.
 
     The further a row is from a vector, the more bits differ, approximately. The few rows with the fewest differing bits
-    hold most of the nearest ones; comparing their exact vectors then orders them. 63,666 × 384: 3 MB instead of 98.
+    hold most of the nearest ones; comparing their exact vectors then orders them. 63,666 × 384 take 3 MB instead of 98.
 
     Binary quantization with rescoring: Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002;
     Yamada, Asai and Hajishirzi, Efficient Passage Retrieval with Hashing for Open-domain Question Answering, ACL 2021.
@@ -33,12 +33,12 @@ class BinaryQuantizer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._middle: Vector | None = None
-        # One word of every row next to the other: 64 dimensions of all rows are compared at once.
+        # One machine word of all rows is contiguous: 64 dimensions of all rows are compared at once.
         self._words: Words = np.zeros((0, 0), np.uint64)
         self._rows = 0
 
     def add_rows(self, matrix: NDArray[np.float32]) -> None:
-        """Add the rows of this matrix that are not known yet; known rows are not read again."""
+        """Add the rows of this matrix that have not been added yet."""
         with self._lock:
             if self._rows >= len(matrix):
                 return

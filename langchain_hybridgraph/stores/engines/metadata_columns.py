@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Mask
 
-_REMEMBERED = 16  # masks; one byte per row each
-_FEW = 8  # codes: up to this number comparing each is faster than looking all rows up in a table
-_SEVERAL = 500  # numbers: up to this number comparing each is faster than numpy's isin, which sorts
-_EXACT = 2**53  # every integer up to this one is a float
-_MISSING, _NUMBER = 0, 1  # codes that are not in the dictionary
+_REMEMBERED = 16  # number of cached masks, with one byte per row each
+_FEW = 8  # up to this number of codes, comparing each is faster than looking up all rows in a table
+_SEVERAL = 500  # up to this number of numbers, comparing each is faster than numpy's isin, which sorts
+_EXACT = 2**53  # every integer up to this one is exact as a float
+_MISSING, _NUMBER = 0, 1  # codes without an entry in the dictionary
 
 
 class MetadataColumns:
@@ -91,7 +91,7 @@ class MetadataColumns:
             self._built = _Built({path: c for path, c in self._built.columns.items() if path not in dropped})
 
     def clear(self) -> None:
-        """Drop everything, because rows are numbered differently. A mask in progress is finished but not kept."""
+        """Drop everything, because rows are numbered differently. A mask being computed is not cached."""
         with self._grow_lock:
             self._built = _Built({})
 
@@ -308,7 +308,7 @@ class _Sorted:
     """Comparable values in order, with their codes."""
 
     def __init__(self, size: int, codes: list[int], values: Sequence[Any]) -> None:
-        self.size = size  # of the kind when it was sorted; stale once the kind has more
+        self.size = size  # number of values when they were sorted; outdated if there are more now
         codes.sort(key=values.__getitem__)
         self._codes = np.array(codes, np.int32)
         self._values = [values[code] for code in codes]

@@ -78,7 +78,7 @@ class RankBM25Index:
         return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 of each of these rows, equal to :meth:`search`'s; rows that share no word are left out."""
+        """Return the BM25 of each of these rows, equal to :meth:`search`'s; omit rows without any of the words."""
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         places = statistics.sharing(terms)
@@ -94,7 +94,7 @@ class RankBM25Index:
         return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
 
     def query_words(self, text: str) -> QuestionWords:
-        """The words that a question asks for, up to 128, whether any text has them or not."""
+        """Return the number of different words in a question, up to 128, and their bound, found in texts or not."""
         statistics = self._count()
         counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
         texts = len(statistics.rows) + 1
@@ -104,7 +104,7 @@ class RankBM25Index:
     def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
         """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
 
-        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
+        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is that of :meth:`search`.
         """
         if not self._analyzer.has_telling_words(text):
             return {}
@@ -169,7 +169,7 @@ class _Statistics:
         return telling_terms(words, lambda word: len(self.postings.get(word, ())), len(self.rows))
 
     def sharing(self, terms: list[tuple[str, int]]) -> Rows:
-        """Return the ascending positions of texts that contain one of the terms; rank_bm25 itself scans all texts."""
+        """Return the ascending positions of texts that contain one of the terms; rank_bm25 would scan all texts."""
         lists = [self.postings[term] for term, _ in terms]
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
 
@@ -201,7 +201,7 @@ def _counted(words: dict[int, list[str]], forms: dict[int, _Forms]) -> _Statisti
 
 
 class _Postings:
-    """One question's postings (:class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """The postings of one question (:class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
 
     def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed: Mask | None) -> None:
         self._analyzer, self._statistics, self._allowed = analyzer, statistics, allowed

@@ -87,7 +87,7 @@ class TantivyIndex:
         with _Engine(f"cannot open the keyword index {path}"):
             self._schema = _schema()
             self._index = self._open()
-            self._index.config_reader("manual")  # else a thread watches the folder
+            self._index.config_reader("manual")  # otherwise Tantivy starts a thread that watches the folder
         self.reload()
 
     @property
@@ -98,8 +98,8 @@ class TantivyIndex:
     def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
         """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
 
-        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too. The answer for n is the
-        head of the answer for any larger n.
+        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too. The result for n is the
+        beginning of the result for any larger n.
         """
         with _Engine("the keyword search failed"):
             searcher = self._seen()
@@ -115,7 +115,7 @@ class TantivyIndex:
             return _best(searcher, self._among(query, rows), n, admitted + 1, None)
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 of each of these rows, equal to :meth:`search`'s; rows that share no word are left out."""
+        """Return the BM25 of each of these rows, equal to :meth:`search`'s; omit rows without any of the words."""
         with _Engine("the keyword scores failed"):
             searcher = self._seen()
             query = self._query(searcher, text)
@@ -142,7 +142,7 @@ class TantivyIndex:
             return (1 + 1e-6) * (K1 + 1) * sum(count * idf for count, idf in idfs)
 
     def query_words(self, text: str) -> QuestionWords:
-        """The words that a question asks for, up to 128, whether any text has them or not."""
+        """Return the number of different words in a question, up to 128, and their bound, found in texts or not."""
         with _Engine("the keyword bound failed"):
             searcher = self._seen()
             counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
@@ -152,7 +152,7 @@ class TantivyIndex:
     def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
         """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
 
-        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
+        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is that of :meth:`search`.
         """
         if not self._analyzer.has_telling_words(text):
             return {}
@@ -165,7 +165,7 @@ class TantivyIndex:
         """Remove rows, then add rows, and record ``version``, all in one atomic commit.
 
         An added row replaces the row of the same number, so repeating a call changes nothing. If this raises, or the
-        process dies, nothing was added or removed, and the next call starts afresh. Raises ReadOnlyError without
+        process dies, nothing is added or removed, and the next call starts again. Raises ReadOnlyError without
         ``writable``, StoreLockedError while another writes; an error raised by ``add`` is passed on unchanged.
         """
         if not self._writable:
@@ -287,23 +287,23 @@ class TantivyIndex:
                 writer.add_document(_mark_document(version, self._analyzer.name))
                 writer.commit()
         except BaseException:
-            with contextlib.suppress(StoreError):  # a dead writer repeats the error that is already being raised
+            with contextlib.suppress(StoreError):  # a failed writer raises the same error again
                 self._close_writer(writer)
             raise
         self._close_writer(writer)
         self._share()
 
     def _open_writer(self, heap: int) -> tantivy.IndexWriter:
-        """Open Tantivy's writer, and delete the files that a killed process wrote for a commit that it never made.
+        """Open Tantivy's writer, and delete the files that a killed process wrote for a commit that it did not finish.
 
         The next commit would have the same number and give its file of deletions the same name, which is an error.
         """
         writer = self._index.writer(heap, _THREADS)
-        writer.garbage_collect_files()  # .2 ms where there is nothing to delete
+        writer.garbage_collect_files()  # .2 ms if there is nothing to delete
         return writer
 
     def _close_writer(self, writer: tantivy.IndexWriter) -> None:
-        """Close the writer and discard everything uncommitted, after its merges have ended."""
+        """Close the writer when its merges have ended, and discard everything uncommitted."""
         with _Engine(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
@@ -332,7 +332,7 @@ class TantivyIndex:
 
 
 class _Engine:
-    """Guards all calls of Tantivy: whatever it raises becomes a StoreError.
+    """Guards all calls of Tantivy: any exception becomes a StoreError.
 
     Its panics are ``pyo3_runtime.PanicException``, a BaseException that no caller expects. KeyboardInterrupt and
     cancellation pass through.
@@ -355,7 +355,7 @@ class _Engine:
 
 
 class _Postings:
-    """One question's postings (:class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """The postings of one question (:class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
 
     def __init__(
         self,
@@ -416,7 +416,7 @@ class _Mirror:
         self.renew()
 
     def renew(self) -> None:
-        """Link the files that were added since."""
+        """Link the files that were added since the last call."""
         for file in self._original.iterdir():
             link = self.folder / file.name
             if file.name not in _LOCKS and not link.is_symlink():
@@ -437,7 +437,7 @@ def _schema() -> tantivy.Schema:
     builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
     for field in ("written", "name"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
-    builder.add_boolean_field("mark", indexed=True)  # True for the one document that carries the next two fields
+    builder.add_boolean_field("mark", indexed=True)  # True for the one document that has the next two fields
     builder.add_integer_field("version", stored=True)
     builder.add_text_field("analysis", stored=True, tokenizer_name="raw", index_option="basic")
     return builder.build()
@@ -490,7 +490,7 @@ def _mark_document(version: int, analysis: str) -> tantivy.Document:
 def _best(
     searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed: Mask | None
 ) -> list[tuple[int, float]]:
-    """Return the n best allowed rows; fetch until all rows that tie with the last are there, to order them by row."""
+    """Return the n best allowed rows, ties by row; fetch more until all that tie with the last one are fetched."""
     while True:
         fetch = max(1, min(fetch, searcher.num_docs))
         rows, scores = _ranked(searcher, query, fetch)

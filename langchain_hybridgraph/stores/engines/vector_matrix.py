@@ -34,7 +34,7 @@ RESCORED, LEAST_RESCORED = 10, 1_000
 # Number of best rows whose checksum a search verifies unless verified before (1.3 µs each), and number of rows that
 # the first search verifies, evenly spaced over the file.
 VERIFIED, SAMPLED = 32, 64
-# A length that differs from 1 by less is 1, so that vectors do not change whenever they are copied.
+# A length that differs from 1 by less is 1, so that copying vectors does not change them.
 ROUNDING = 1e-6
 # The largest cosine that two unit vectors can have after rounding.
 LARGEST = 1.001
@@ -65,7 +65,7 @@ class VectorMatrix:
         self.remap()
 
     def __len__(self) -> int:
-        """Number of rows that the file holds, written or not."""
+        """Return the number of rows in the file, written or not."""
         return len(self._matrix)
 
     def write(
@@ -79,8 +79,8 @@ class VectorMatrix:
         """Write unit vectors (n × dimension) to the rows from ``start`` on; they are on disk when this returns.
 
         ``texts`` are the hashes of the texts that the vectors were made from. Anything a crash left behind beyond the
-        catalogue's last row is overwritten. A caller that writes many pieces may call :meth:`sync` after the last one
-        instead.
+        catalogue's last row is overwritten. A caller that writes many pieces may pass
+        ``sync=False`` and call :meth:`sync` after the last one.
         """
         if self._path is None:
             self._write_memory(start, vectors)
@@ -123,10 +123,10 @@ class VectorMatrix:
         return taken
 
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
-        """Return which of these rows hold what was written there; in memory all do.
+        """Return which of these rows are undamaged; in memory all are.
 
-        With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by an
-        earlier version do not record it, and count as written for theirs.
+        With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by
+        an earlier version do not record their text; they count as intact.
         """
         wanted = np.asarray(rows, np.int64)
         if self._path is None:
@@ -144,7 +144,7 @@ class VectorMatrix:
         return there
 
     def lacks(self, allowed: Mask) -> bool:
-        """Return whether one of these rows is known to be damaged, or is beyond the end of the file."""
+        """Return whether one of these rows is known to be damaged or is beyond the end of the file."""
         return bool(allowed[len(self._matrix) :].any()) or bool(allowed[_below(self._damaged, len(allowed))].any())
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
@@ -241,7 +241,7 @@ class VectorMatrix:
             return self._search(vector, n, allowed)
         self._signs.add_rows(self._matrix[: len(allowed)])
         rows = self._signs.nearest(vector, wanted, allowed)
-        # If many are alike, or all of a few are needed, nothing is gained.
+        # Comparing signs gains nothing if many vectors are alike, or if nearly all rows are returned.
         if not n <= len(rows) <= few:
             return self._search(vector, n, allowed)
         return _best(rows, self._cosines(vector, rows), n)
@@ -311,7 +311,7 @@ def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
     """Return the inner products of a matrix's rows with a vector, computed on this thread alone.
 
     numpy's ``@`` hands even small products to the threads of its BLAS, which spin for each other: on a busy machine
-    63,666 × 384 took 19 ms (p50) where this takes 7, on a quiet one 2 ms where this takes 3.
+    63,666 × 384 took 19 ms (p50) where this takes 7, on an idle one 2 ms where this takes 3.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # of damaged rows, which are detected and left out
         products: NDArray[np.float32] = np.vecdot(matrix, vector)
@@ -319,7 +319,7 @@ def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
 
 
 def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
-    """Return the same vectors with length 1, float32; a vector of length 0 or 1 stays as it is, bit by bit.
+    """Return the same vectors with length 1, float32; a vector of length 0 or 1 is returned unchanged, bit by bit.
 
     Raises ValueError for vectors that are not finite.
     """
@@ -397,7 +397,7 @@ def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None
 def _best(
     rows: NDArray[np.int64] | None, scores: NDArray[np.float32], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the n largest scores, ties by row: everything that ties with the last one is ordered before the cut."""
+    """Return the n largest scores, ties by row: all rows that tie with the last one are ordered before the cut."""
     if n < len(scores):
         threshold = scores[np.argpartition(scores, len(scores) - n)[len(scores) - n]]
         places = np.flatnonzero(scores >= threshold)

@@ -56,7 +56,7 @@ class MemoryColumns(NamedTuple):
 
 
 class Memory(Protocol):
-    """What a store has learned about its chunks: confidence, utility, use and validity."""
+    """Values that a store has learned about its chunks: confidence, utility, use and validity."""
 
     @property
     def mode(self) -> Any:
@@ -78,7 +78,7 @@ class HasMemory(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """What the store has learned about its chunks."""
+        """Values that the store has learned about its chunks."""
         ...
 
 

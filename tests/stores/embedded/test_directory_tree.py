@@ -240,8 +240,8 @@ def test_it_is_the_tree_of_what_is_alive(uris, data):
     while above := {directory_of(uri) for uri in wanted} - wanted - {""}:
         wanted |= above
     tree = store.scoped_tree(Scope())
-    found = {tree.uri(node) for node in range(100) if tree._is_there(node)}
-    assert found == wanted
+    uris_of_nodes = {tree.uri(node) for node in range(100) if tree._is_visible(node)}
+    assert uris_of_nodes == wanted
 
 
 @settings(max_examples=30, deadline=None)

@@ -95,7 +95,7 @@ class Catalogue(CatalogConnections):
     # -- reading --------------------------------------------------------------------------------------------
 
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
-        """Return the chunks of these rows, in no particular order; replaced and deleted rows are left out.
+        """Return the chunks in these rows, in no particular order; replaced and deleted rows are left out.
 
         Their validity is as known at ``known_at``, None for what is known now.
         """
@@ -107,13 +107,16 @@ class Catalogue(CatalogConnections):
 
     def read_texts(self, tenant: str, hashes: Iterable[bytes]) -> list[StoredChunk]:
         """Return the chunks whose texts have these hashes."""
-        wanted = json.dumps([digest.hex().upper() for digest in hashes])
+        listed_hashes = json.dumps([digest.hex().upper() for digest in hashes])
         return self._select(
-            "tenant = ?2 AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?3))", None, tenant, wanted
+            "tenant = ?2 AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?3))",
+            None,
+            tenant,
+            listed_hashes,
         )
 
     def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[StoredChunk]]:
-        """Yield all chunks with a row in [start, stop), by row, one page at a time; no lock is held between pages."""
+        """Yield all chunks with a row in [start, stop), by row, a page at a time; no lock is held between pages."""
         while page := self._select("row >= ?2 AND row < ?3 ORDER BY row LIMIT ?4", None, start, stop, step):
             yield page
             start = (page[-1].row or 0) + 1
@@ -182,7 +185,7 @@ class Catalogue(CatalogConnections):
             ).fetchall()
 
     def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[StoredChunk]:
-        """Yield the turns of a session, the newest first: those with a number, then the others by age."""
+        """Yield the turns of a session, the newest first: first those with a number, then the others by age."""
         page, size = 0, 100
         while results := self._select(
             "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5",
@@ -263,7 +266,7 @@ class Catalogue(CatalogConnections):
             return [document for (document,) in results]
 
     def files(self, tenant: str) -> list[FileRecord]:
-        """Return the records of the files whose documents are still as the ingest wrote them."""
+        """Return the records of the files whose documents are unchanged since the ingest."""
         with self.reading() as connection:
             return catalog_files.read(connection, tenant)
 
@@ -299,7 +302,7 @@ class Catalogue(CatalogConnections):
         return [Edge(*values) for values in results]
 
     def faults(self) -> list[str]:
-        """Return the faults that SQLite and the tables' own rules find; [] for a sound catalogue."""
+        """Return the faults that SQLite and the rules of the tables find; [] for an intact catalogue."""
         with self.reading() as connection:
             faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
             lost = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
@@ -338,7 +341,7 @@ class Catalogue(CatalogConnections):
             return [node for (node,) in results]
 
     def arcs(self, tenant: str) -> Iterator[list[Arc]]:
-        """Yield all edges of a tenant (of all tenants together for ""), some ten thousand at a time."""
+        """Yield all edges of a tenant (of all tenants together for ""), about ten thousand at a time."""
         of_tenant = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?"
         with self.reading() as connection:
             results = connection.execute(

@@ -50,7 +50,7 @@ class CatalogConnections:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Borrow a connection for SELECTs; each sees the last commit, or inside :meth:`snapshot` the same one."""
+        """Borrow a connection for SELECTs; each sees the last commit, inside :meth:`snapshot` all the same one."""
         held: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
         try:
             if held is not None:
@@ -63,7 +63,7 @@ class CatalogConnections:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Make everything that this thread reads inside see the same commit, whatever is written meanwhile."""
+        """Let all reads of this thread within the block see the same commit, whatever is written meanwhile."""
         if getattr(self._snapshot, "connection", None) is not None:
             yield  # nested
             return
@@ -94,7 +94,7 @@ class CatalogConnections:
                 raise
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database, so that no old page is left; not possible while others read."""
+        """Move the write-ahead log into the database, so that it holds no old pages; not possible while others read."""
         with self._lock, self._borrowed() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -174,7 +174,7 @@ class CatalogConnections:
                     _fork.changed.notify_all()
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
-        """Return a pooled connection made when the file was as it is now; close the others."""
+        """Return a pooled connection made in the file's present state; close the others."""
         while True:
             try:
                 made, connection = self._pool.pop()
@@ -221,7 +221,7 @@ class CatalogConnections:
         return _connection(f"{self._path.resolve().as_uri()}?{mode}", uri=True)
 
     def _file_state(self) -> object:
-        """Identify the file's state, on which a connection depends: an immutable one misses another user's writes."""
+        """Identify the file's state: a connection to an immutable file would miss another user's writes."""
         assert self._path is not None
         if self._is_writable:
             return None
@@ -253,7 +253,7 @@ _catalogues: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 def close_connections_before_fork(deadline: float) -> None:
     """Wait until all connections of this process are back, close them, and lend none until the fork is over.
 
-    SQLite must not be carried into a forked process: its record of locks would be the parent's. A catalogue
+    SQLite must not be carried into a forked process: it would rely on the parent's locks. A catalogue
     that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
     """
     with _fork.changed:
@@ -276,7 +276,7 @@ def lend_again_after_fork() -> None:
 
 
 def reset_in_child() -> None:
-    """In the child, forget the parent's threads, which neither wait nor hold anything here."""
+    """In the child, forget the parent's threads, which do not exist there."""
     global _fork  # noqa: PLW0603 - a lock that a thread of the parent holds is never released here
     _fork = _Fork()
     _catalogues.clear()

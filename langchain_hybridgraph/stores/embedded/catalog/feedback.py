@@ -30,7 +30,7 @@ _OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
 
 
 def _then(table: str, name: str) -> str:
-    """Return a join with the values that held at a time: those until the first change after it."""
+    """Return a join with the values at a given time, which are those stored by the first change after it."""
     return (
         f"LEFT JOIN {table} {name} ON {name}.node = l.node AND {name}.known_until = "
         f"(SELECT min(known_until) FROM {table} WHERE node = l.node AND known_until > ?1) "
@@ -40,7 +40,7 @@ def _then(table: str, name: str) -> str:
 _LEARNED = (
     "SELECT nodes.id, {trust}, active_count, used_at, updated_at, {valid}, created_at, learned_at, memory_type, "
     "provenance_depth, {end} IS NOT l.expires_at "
-    # CROSS keeps the order: from the ids to the nodes to their state.
+    # CROSS fixes the order of the joins: ids, nodes, states.
     "FROM json_each(?3) asked CROSS JOIN nodes ON tenant = ?2 AND nodes.id = asked.value "
     "CROSS JOIN learned l ON l.node = nodes.node {joined} WHERE {known}"
 )
@@ -82,7 +82,7 @@ class StoredMemory(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """Name of the source that stated it."""
+        """Name of the source of the statement."""
         source = (parse_metadata(self.metadata) or {}).get("source")
         return None if source is None else reference(str(source))
 
@@ -92,7 +92,7 @@ def learned(
 ) -> dict[str, MemoryState]:
     """Return the state of each of these chunks and parents, now or at a time; leave out those not known then.
 
-    Uses are counted but not logged: their number is always the present one.
+    The number of uses has no history; it is always the present one.
     """
     statement = _LEARNED_NOW if known_at is None else _LEARNED_THEN
     rows = connection.execute(statement, (known_at, tenant, json_list(ids)))
@@ -125,7 +125,7 @@ def position(connection: sqlite3.Connection) -> int:
 
 
 def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether the log no longer reaches back to that change, so that everything must be read again."""
+    """Return whether the log no longer contains that change, so that everything must be read again."""
     first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
     return number < 0 or (first is not None and first > number + 1)
 
@@ -141,15 +141,15 @@ def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -
 
 
 def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
-    """Return the state of a tenant's chunks that changed after that change."""
+    """Return the state of a tenant's chunks that changed after the change with this number."""
     return connection.execute(_CHANGED, (tenant, number)).fetchall()
 
 
 def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow], now: float) -> None:
     """Insert or replace chunks and parents with the state that their metadata gives.
 
-    State learned of an existing chunk stays, unless its metadata gives another value than before. A changed text is a
-    new statement, unknown before ``now``.
+    Learned values of an existing chunk are kept, unless its metadata give another value than before. A changed text is
+    a new statement that was not known before ``now``.
     """
     kept = _kept(connection, entries)
     put_entries(connection, entries)
@@ -209,7 +209,7 @@ def _initial(given: ParsedMetadata, now: float) -> MemoryValues:
 
 
 def _ingested_again(entry: ChunkRow, before: _Before, now: float) -> MemoryValues:
-    """Return the state once these metadata are ingested."""
+    """Return the state after these metadata have been ingested."""
     first, last = _initial(before.given, now)._asdict(), _initial(entry.given, now)._asdict()
     kept = before.kept._asdict()
     given = {name: last[name] for name in last if last[name] != first[name] and _overrides(name, last, first, kept)}
@@ -220,7 +220,7 @@ def _ingested_again(entry: ChunkRow, before: _Before, now: float) -> MemoryValue
 
 
 def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
-    """Return whether changed metadata decides: removing a value withdraws only that value."""
+    """Return whether a change in the metadata replaces the learned value; a removed value replaces only itself."""
     return last[name] is not None or kept[name] == first[name]
 
 
@@ -259,7 +259,7 @@ def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str)
 
 
 def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list[str]:
-    """Return the ids of chunks whose given end of validity has passed."""
+    """Return the ids of chunks whose end of validity, as their metadata state it, has passed."""
     rows = connection.execute(
         "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE expires_at < ? AND tenant = ?", (now, tenant)
     )
@@ -296,7 +296,7 @@ def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
 
 
 def faults(connection: sqlite3.Connection) -> list[str]:
-    """Return the faults in the tables; [] for sound ones."""
+    """Return the faults in the tables; [] if there are none."""
     missing, lost = connection.execute(
         f"SELECT (SELECT count(*) FROM nodes WHERE {_STATELESS}), (SELECT count(*) FROM learned WHERE {_OWNERLESS}) "
         f"+ (SELECT count(*) FROM past_validity WHERE {_OWNERLESS}) "
@@ -327,7 +327,7 @@ def repair(connection: sqlite3.Connection, now: float) -> list[int]:
 
 
 def revise(connection: sqlite3.Connection, known: StoredMemory, after: MemoryValues, now: float) -> list[int]:
-    """Write the present state; return the row of a chunk whose times have changed."""
+    """Write the present state; return the row of the chunk if its times have changed, else []."""
     replace(connection, known.node, known.kept, after, now)
     return [known.row] if known.row is not None and known.kept[:4] != after[:4] else []
 
@@ -336,10 +336,10 @@ def replace(connection: sqlite3.Connection, node: int, before: MemoryValues, aft
     """Write the present state of a node, and record the state that held until now."""
     if before == after:
         return
-    if after.learned_at != before.learned_at:  # a new statement, of which nothing was known before
+    if after.learned_at != before.learned_at:  # a new statement without a history
         connection.execute("DELETE FROM past_validity WHERE node = ?", (node,))
         connection.execute("DELETE FROM past_trust WHERE node = ?", (node,))
-    elif now > before.learned_at:  # values that held for no time at all were never known
+    elif now > before.learned_at:  # values that were replaced at once have no history
         if (before.valid_from, before.valid_until) != (after.valid_from, after.valid_until):
             _note(connection, "past_validity", node, now, before.valid_from, before.valid_until)
         if (before.confidence, before.utility) != (after.confidence, after.utility):

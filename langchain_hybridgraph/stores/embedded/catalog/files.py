@@ -14,12 +14,12 @@ _FILES_OF = (
     "DELETE FROM files WHERE (tenant, source) IN "
     "(SELECT f.tenant, f.source FROM file_documents f JOIN ({}) d ON f.tenant = d.tenant AND f.document = d.document)"
 )
-# Files with an edge to one of these nodes: new edges of such a document would lead elsewhere, or nowhere.
+# Files with an edge to one of these nodes: without it, the edges of such a document would lead elsewhere, or not exist.
 _LINKING = _FILES_OF.format(
     "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone CROSS JOIN edges e ON e.target = gone.value "
     "CROSS JOIN nodes n ON n.node = e.source WHERE n.document NOT NULL"
 )
-# Files that mention a name that was a title until now: without the title some of these mentions disappear.
+# Files that mention a name that was a title: without the title, some of these mentions disappear.
 _MENTIONING = _FILES_OF.format(
     "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone "
     f"CROSS JOIN nodes t ON t.node = gone.value AND t.kind = 'graph' AND substr(t.id, 1, {len(TITLE)}) = '{TITLE}' "
@@ -30,7 +30,7 @@ _MENTIONING = _FILES_OF.format(
 
 
 def read(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
-    """Return the records of a tenant's files whose documents are still as the ingest wrote them."""
+    """Return the records of a tenant's files whose documents are unchanged since the ingest."""
     documents: dict[str, list[str]] = {}
     for source, document in connection.execute(
         "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place", (tenant,)

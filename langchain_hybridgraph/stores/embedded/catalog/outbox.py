@@ -25,13 +25,13 @@ def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
 
 
 def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Drop the changes up to version ``floor``; a reader that has not seen them must read everything again."""
+    """Delete the changes up to version ``floor``; a reader that has missed them reads everything again."""
     connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
     set_facts(connection, floor=floor)
 
 
 def trim_graph_changes(connection: sqlite3.Connection) -> None:
-    """Drop the older half of the graph's changes when there are too many."""
+    """Delete the older half of the graph's changes if there are too many."""
     first, last, nodes = connection.execute(
         "SELECT (SELECT min(number) FROM graph_changes), (SELECT max(number) FROM graph_changes), "
         "(SELECT max(node) FROM nodes)"
@@ -41,6 +41,6 @@ def trim_graph_changes(connection: sqlite3.Connection) -> None:
 
 
 def forget_graph_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Drop the changes of the graph up to number ``floor``; a reader that has not seen them reads the graph again."""
+    """Delete the graph's changes up to number ``floor``; a reader that has missed them reads the graph again."""
     connection.execute("DELETE FROM graph_changes WHERE number <= ?", (floor,))
     set_facts(connection, graph_floor=floor)

@@ -35,7 +35,7 @@ Arc = tuple[int, int, str, float, float, float, float]
 
 
 class ChunkRow(NamedTuple):
-    """One accepted chunk or parent as the catalogue writes it; ``row`` None for a parent."""
+    """One accepted chunk or parent as the catalogue writes it; ``row`` is None for a parent."""
 
     tenant: str
     id: str
@@ -53,7 +53,7 @@ class ChunkRow(NamedTuple):
 
 
 class StoredHashes(NamedTuple):
-    """Hashes and row that the catalogue holds for an id, as far as writing needs them."""
+    """Hashes and row that the catalogue holds for an id."""
 
     kind: str
     row: int | None
@@ -78,11 +78,11 @@ class StoredChunk(NamedTuple):
     retracted_at: float | None = None
 
     def chunk(self) -> Chunk:
-        """Return the record that leaves the store; its metadata is parsed on first access."""
+        """The public record; its metadata are parsed on first access."""
         return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
 
     def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
-        """Return whether it was known at one time (None: now) and is valid at the other (None: any).
+        """Return whether the chunk was known at ``known_at`` (None: now) and is valid at ``as_of`` (None: any time).
 
         Known means ingested and not retracted.
         """
@@ -166,7 +166,7 @@ def mode_name(tenant: str) -> str:
 
 
 def json_list(texts: Iterable[str]) -> str:
-    """Encode texts for ``json_each``. It ends a text at a NUL, so texts with one are left out; none is stored."""
+    """Encode texts for ``json_each``, which ends a text at a NUL: texts with a NUL are left out, and none is stored."""
     return json.dumps([text for text in texts if "\0" not in text])
 
 

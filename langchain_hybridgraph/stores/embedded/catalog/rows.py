@@ -26,7 +26,7 @@ MOST_NESTED = 100
 
 
 def catalogue_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
-    """Return chunks and parents as the catalogue writes them, without rows; of several with one id the last counts.
+    """Return chunks and parents as the catalogue writes them, without rows; the last one with an id counts.
 
     Raises ValueError for an id that is empty, holds a NUL or is not valid Unicode, TypeError for metadata that cannot
     be stored.
@@ -37,7 +37,7 @@ def catalogue_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: st
 
 
 def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
-    """Return the edges with storable descriptions; raise ValueError for ends, relations and texts that are not.
+    """Return the edges with storable descriptions; raise ValueError for a text that cannot be stored.
 
     Raises ConfigurationError for anything but a list of Edge.
     """
@@ -145,8 +145,8 @@ def _not_storable(whose: str, why: str) -> TypeError:
 def _storable_value(value: Any, path: str, depth: int) -> Any:
     """Convert a value to its JSON form.
 
-    Dates and datetimes become ISO 8601 texts (pandas' NaT None), numpy's scalars numbers, tuples lists, sets sorted
-    lists. NaN and infinities are kept: Python's JSON writes and reads them.
+    Dates and datetimes become ISO 8601 texts (pandas' NaT becomes None), numpy's scalars become numbers, tuples become
+    lists, sets become sorted lists. NaN and infinities are kept: Python's JSON writes and reads them.
     """
     if type(value) in _SCALARS:
         return value

@@ -103,7 +103,7 @@ def count_rows_before(connection: sqlite3.Connection, row: int) -> int:
 
 
 def restore_memories(connection: sqlite3.Connection, tenant: str, records: dict[str, MemoryRecord]) -> None:
-    """Give chunks and parents that are there these states and histories instead of their own."""
+    """Replace the states and histories of stored chunks and parents."""
     nodes = dict(
         connection.execute(
             "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
@@ -123,7 +123,7 @@ def restore_memories(connection: sqlite3.Connection, tenant: str, records: dict[
 
 
 def put_edges(connection: sqlite3.Connection, tenant: str, records: Iterable[EdgeRecord], now: float) -> None:
-    """Insert or replace edges; those without a time count as received now."""
+    """Insert or replace edges; edges without a time count as learned now."""
     by_time: dict[float, list[Edge]] = {}
     for edge, learned_at in records:
         by_time.setdefault(now if learned_at is None else learned_at, []).append(edge)

@@ -33,7 +33,7 @@ WITH RECURSIVE joined (node) AS (
 
 
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
-    """Insert or replace chunks and parents by (tenant, id); edges that name them stay.
+    """Insert or replace chunks and parents by (tenant, id); edges that name them are kept.
 
     ``catalog_feedback.insert_or_replace`` writes everything else about them in the same transaction.
     """
@@ -49,7 +49,7 @@ def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> 
 def put_edges(
     connection: sqlite3.Connection, tenant: str, edges: Collection[Edge], now: float, *, by_weight: bool = True
 ) -> None:
-    """Insert edges, creating missing ends; of two with the same source, target and relation the heavier is kept.
+    """Insert edges, creating missing ends; if two have the same source, target and relation, the heavier is kept.
 
     Without ``by_weight`` the new edge is kept. An edge whose validity changes counts as learned at ``now``; its earlier
     validity is not kept.
@@ -106,7 +106,7 @@ def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
 
 
 def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
-    """Delete a tenant's edges below a weight, then all but the heaviest per source (0: all stay); return their number.
+    """Delete a tenant's edges below a weight, then all but the heaviest per source (0: keep all); return their number.
 
     Entities that are no longer mentioned are deleted with their edges, which are counted too.
     """
@@ -139,7 +139,7 @@ def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge
 
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
-    """Delete those of these entities that are no longer mentioned, their edges, and the nodes that only those named."""
+    """Delete the entities that are no longer mentioned, their edges, and the nodes that only these edges name."""
     left = connection.execute(
         f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
         (number_list(entities),),
@@ -149,7 +149,7 @@ def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) 
 
 
 def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
-    """Delete chunks and parents with their edges; parents go when their last child goes.
+    """Delete chunks and parents with their edges; a parent is deleted with its last child.
 
     Return the number of ``ids`` that existed, and the rows that were freed.
     """
@@ -222,7 +222,7 @@ def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
 
 
 def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete those of these nodes that contain nothing and are only contained, then directories that became empty."""
+    """Delete the nodes among these that are empty directories, then directories that became empty."""
     while nodes:
         empty = [
             node

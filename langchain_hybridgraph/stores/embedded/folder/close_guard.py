@@ -1,4 +1,4 @@
-"""A counter that delays closing while calls run."""
+"""Delays closing while calls run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CloseGuard:
             return True
 
     def hold(self, deadline: float) -> None:
-        """Refuse entry to other threads, and wait for running calls until ``deadline`` (``time.monotonic()``)."""
+        """Block calls of other threads, and wait for running ones until ``deadline`` (``time.monotonic()``)."""
         with self._condition:
             self._is_held = True
             self._condition.wait_for(self._is_left_to_this_thread, max(0.0, deadline - time.monotonic()))
@@ -60,7 +60,7 @@ class CloseGuard:
             self._condition.notify_all()
 
     def begin_in_child(self) -> None:
-        """In a forked child: forget the parent's threads. If one of them was inside, every call raises StoreError."""
+        """In a forked child, forget the parent's threads; if one was in a call, every call raises StoreError."""
         self._is_lost = self._is_lost or not self._is_left_to_this_thread()
         self._inside = self._depth
         self._is_held = False

@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Versions of the outbox that are kept for readers in other processes; a reader further behind reads everything again.
+# Number of versions kept in the outbox for readers in other processes; a reader further behind reads everything
+# again.
 KEPT_VERSIONS = 64
 
 
 def open_index(settings: IndexSettings) -> IndexFolder:
-    """Open an index folder; each time it is opened, engines that lag behind are brought up to date."""
+    """Open an index folder; whenever it is opened, its engines are brought up to date."""
     return IndexFolder(settings, on_open=catch_up)
 
 
 class EngineSync:
     """Makes Tantivy and Chroma follow the outbox of an index; both can be rebuilt at any time.
 
-    All of it but :func:`catch_up` requires the turn to write.
+    Its methods require the turn to write, except :meth:`complete`, which takes it.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -50,8 +51,8 @@ class EngineSync:
     def step(self, *, is_complete: bool = False) -> None:
         """Bring the engines up to the catalogue's version, then shorten the outbox.
 
-        A Chroma that is far behind gets there over several steps, unless ``is_complete``. One on a server that does not
-        answer is left for later.
+        If Chroma is far behind, it needs several steps, unless ``is_complete``. A Chroma server that does not answer is
+        updated later.
         """
         facts = self._index.catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
@@ -72,7 +73,7 @@ class EngineSync:
                 catalog_outbox.trim_changes(connection, version - KEPT_VERSIONS)
 
     def complete(self) -> None:
-        """Fill the collection on a server until it is complete, in turns to write that others can have in between."""
+        """Fill the collection on a server, page by page, so that others can write in between."""
         server = used_server(self._index)
         while server is not None and server.is_waiting and not server.is_failing:
             with self._index.writer():
@@ -114,19 +115,19 @@ def _complete(index: IndexFolder, server: ServedChroma) -> None:
 
 
 def uses_chroma(index: IndexFolder) -> bool:
-    """Return whether this index brings Chroma up to date: if it is large, in the process that owns Chroma."""
+    """Return whether this process brings Chroma up to date: it owns Chroma, and the index is large."""
     is_own = index.settings.path is not None and index.shared.server is None
     return is_own and is_large(index.rows, index.generation) and index.shared.chroma.own()
 
 
 def used_server(index: IndexFolder) -> ServedChroma | None:
-    """Return the index on a Chroma server, None if there is none or too few chunks are searched."""
+    """Return the index on a Chroma server, None without a server or with too few chunks."""
     server = index.shared.server
     return server if server is not None and server.is_worthwhile(len(index.rows)) else None
 
 
 def catch_up(index: IndexFolder) -> None:
-    """Bring lagging engines up to date if no other process is writing at the moment."""
+    """Bring engines up to date unless another process is writing at the moment."""
     server = used_server(index)
     is_behind = uses_chroma(index) if server is None else server.is_waiting
     if index.settings.read_only or not (index.keywords.lags(index.rows.version) or is_behind):

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 BATCH = 8_192
 # Number of vectors that estimate the cosine with an arbitrary chunk: the mean is within a hundredth. More of them
-# would push Chroma's graph out of the processor's cache with each query.
+# would displace Chroma's graph from the processor's cache in each query.
 SAMPLE = 128
 FEWEST_SAMPLED = 50
 
@@ -108,12 +108,12 @@ class Generation:
         return vectors
 
     def create_matrix(self, dimension: int) -> VectorMatrix:
-        """Create the matrix, now that the number of dimensions is known."""
+        """Create the matrix for vectors with this number of dimensions."""
         self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
         return self.matrix
 
     def nonzero_rows(self, rows: Sequence[int]) -> set[int]:
-        """Return which of these rows have a vector that is not all zeros, which is near to nothing."""
+        """Return which of these rows have a vector that is not all zeros."""
         return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
 
     def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
@@ -143,7 +143,7 @@ class Generation:
     def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32], Sequence[bytes]]]) -> None:
         """Fill the matrix from pages of ascending rows, their vectors and the hashes of their texts.
 
-        It is on disk when this returns.
+        The matrix is on disk when this returns.
         """
         matrix = self.matrix
         for rows, vectors, texts in pages:
@@ -164,7 +164,7 @@ class Generation:
 
 
 def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]) -> None:
-    """Delete the files of other generations, left in the folder by a crash in the middle of a switch."""
+    """Delete the files of other generations, left behind by a crash during a switch."""
     folder = current.folder
     if folder is None:
         return

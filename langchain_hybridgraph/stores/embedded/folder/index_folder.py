@@ -70,8 +70,8 @@ class _Opened:
 class IndexFolder:
     """An index folder as one store sees it: the parts that the process shares, and a mirror of the committed state.
 
-    Everything else of a store receives it: readers work on a :meth:`snapshot` while they hold the ``guard``, and
-    changes are made inside :meth:`writer`, which holds the turn to write for one change. On disk it can be pickled and
+    All other parts of a store receive it: readers work on a :meth:`snapshot` while they hold the ``guard``, and changes
+    are made inside :meth:`writer`, which holds the turn to write for one change. On disk it can be pickled and
     copied, and keeps working in a forked process: there it opens the folder again on first use.
 
     ``clock`` returns the time of a change, unix seconds. ``on_open`` is called whenever the folder has been opened.
@@ -105,12 +105,12 @@ class IndexFolder:
 
     @property
     def guard(self) -> CloseGuard:
-        """Held by every call, so that nothing is closed meanwhile."""
+        """Context manager that every call holds, so that nothing is closed meanwhile."""
         return self._state.guard
 
     @property
     def refresh_lock(self) -> threading.RLock:
-        """Held while a mirror in memory is brought up to date."""
+        """Lock to hold while a mirror in memory is brought up to date."""
         return self._state.refresh_lock
 
     @property
@@ -139,7 +139,7 @@ class IndexFolder:
         return self.generation.embedding
 
     def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
-        """Return the one object of this class that mirrors the folder in memory as long as it is open."""
+        """Return the object of this class that mirrors the folder in memory while it is open; make it on first use."""
         mirrors = self._state.mirrors
         mirror: Mirror | None = mirrors.get(kind)
         return mirror or mirrors.setdefault(kind, make())
@@ -185,7 +185,7 @@ class IndexFolder:
                 self._on_open(self)
         except BaseException:
             self.close()
-            self._opened = None  # an index that opens on first use tries again then
+            self._opened = None  # the next use tries again
             raise
         _indexes.add(self)
 
@@ -242,15 +242,15 @@ class IndexFolder:
         self.confirm_embedding()
 
     def confirm_embedding(self) -> None:
-        """Note that the embedding is the one the index was made with, so that it is not checked again."""
+        """Record that the index was made with this embedding, so that it is not checked again."""
         self._state.is_known_embedding = True
 
     @contextmanager
     def writer(self, timeout: float | None = None) -> Iterator[None]:
-        """Be the writer for one change: wait for the turn, load what others have written, and pass the turn on.
+        """Hold the turn to write for one change: wait for it, load what others have written, and pass it on at the end.
 
         Raises StoreLockedError after ``timeout`` seconds (None: ``write_timeout``), ReadOnlyError for an index that was
-        opened with ``read_only``. The same thread may nest it.
+        opened with ``read_only``. A thread may nest calls.
         """
         if self.settings.read_only:
             raise ReadOnlyError(
@@ -266,7 +266,7 @@ class IndexFolder:
     # -- the mirror in memory -------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Load what was committed since, by this store or another process; return the state to work on."""
+        """Load what was committed since the last call, here or in another process; return the present state."""
         state = self._state
         catalog = state.folder.catalogue
         if catalog.version() != state.snapshot.rows.version:
@@ -280,11 +280,11 @@ class IndexFolder:
         return state.snapshot
 
     def use_generation(self, generation: Generation) -> None:
-        """Work with other vectors from now on; the caller holds ``refresh_lock`` and has committed the change."""
+        """Switch to another generation of vectors; the caller holds ``refresh_lock`` and has committed the change."""
         self._state.snapshot = Snapshot(self.rows, generation)
 
     def allowed(self, rows: Rows, scope: Scope) -> Mask:
-        """Return which rows are in a scope: known and valid then, and accepted by its filter."""
+        """Return which rows are in a scope: known and valid at its times, and accepted by its filter."""
         mask = rows.allowed(scope.as_of, scope.known_at)
         if scope.filter is not None:
             mask &= self.columns.mask(scope.filter, len(mask))
@@ -330,7 +330,7 @@ class IndexFolder:
     # -- the embedding ---------------------------------------------------------------------------------------
 
     def is_unfitted(self, generation: Generation) -> bool:
-        """Return whether the model is yet to be fitted; a fitted copy is used, never the embedding passed in."""
+        """Return whether the model is still to be fitted: fitting makes a copy of the embedding that was passed in."""
         is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
         return is_fitted and generation.embedding is self.settings.embedding
 
@@ -365,7 +365,7 @@ def _metadata(catalogue: Catalogue, tenant: str, start: int, stop: int) -> Itera
 
 
 def filterable(entry: StoredChunk) -> dict[str, Any]:
-    """Return the metadata as filters see it: with the document's id, even where that was derived."""
+    """Return the metadata as filters see them: with the document's id, even if it was derived."""
     return {"document_id": entry.document, **entry.chunk().metadata}
 
 
@@ -380,7 +380,7 @@ _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
 def _hold_memory() -> None:
-    """Wait until no thread uses an index in memory: the child would never see the locks of that thread released."""
+    """Wait until no thread uses an index in memory: in the child, the locks of that thread would never be released."""
     deadline = time.monotonic() + FORK_PATIENCE
     for index in _in_memory():
         index.guard.hold(deadline)
@@ -402,5 +402,5 @@ def _reopen_in_child() -> None:
         index._forget_parent()
 
 
-# Runs before the hook of the module shared_folder, which is registered first, and after a fork after it.
+# This hook runs before that of the module shared_folder, which is registered first, and after it in the child.
 os.register_at_fork(before=_hold_memory, after_in_parent=_release_memory, after_in_child=_reopen_in_child)

@@ -45,7 +45,7 @@ class KeywordEngine:
         return index
 
     def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
-        """Return the index's answer; if the index is replaced meanwhile, ask the new one."""
+        """Return the answer of the index; if the index is replaced meanwhile, ask the new one."""
         index = self.index
         try:
             return question(index)
@@ -58,24 +58,24 @@ class KeywordEngine:
         """Return whether :meth:`follow` has anything to do."""
         if self._is_absent():
             return version > 0
-        return self.index.applied_version != version or self.reason is not None or not self._is_whole()
+        return self.index.applied_version != version or self.reason is not None or not self._is_complete()
 
     def _is_absent(self) -> bool:
         return self._path is not None and not (self._path / "meta.json").exists()
 
-    def _is_whole(self) -> bool:
+    def _is_complete(self) -> bool:
         """Return whether the index has as many texts as the catalogue.
 
-        After a kill on a busy machine about one deleted text in ten thousand reappeared, although the version was
-        right.
+        After a process was killed on a busy machine, about one deleted text in ten thousand reappeared, although the
+        version was right.
         """
         return len(self.index) == self._catalogue.count_rows()
 
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; rebuild it if that fails.
 
-        It also fails if the outbox, which begins after ``floor``, is too short. If Tantivy cannot be used at all, the
-        fallback is brought up to date, and the next process that has Tantivy rebuilds the index.
+        Following also fails if the outbox, which begins after ``floor``, is too short. If Tantivy cannot be used at
+        all, the fallback is brought up to date, and the next process that has Tantivy rebuilds the index.
         """
         if self._is_absent() and self._is_usable():
             if version:
@@ -85,7 +85,7 @@ class KeywordEngine:
             self.reload()
         is_in_reach = floor <= self.index.applied_version <= version
         is_broken = self.reason is not None and self._is_usable()
-        if is_broken or not (is_in_reach and self._apply(version) and self._is_whole()):
+        if is_broken or not (is_in_reach and self._apply(version) and self._is_complete()):
             self.rebuild(version)
 
     def _apply(self, version: int) -> bool:
@@ -101,7 +101,7 @@ class KeywordEngine:
         except StoreLockedError:
             raise
         except StoreError:
-            # A kill, a full disk or a restored backup may have left anything in the folder; the texts are in the
+            # A crash, a full disk or a restored backup may have left anything in the folder; the texts are in the
             # catalogue.
             logger.warning("the keyword index %s cannot be continued and is rebuilt", self._path, exc_info=True)
             return False
@@ -124,7 +124,7 @@ class KeywordEngine:
             self._index = index
 
     def _is_usable(self) -> bool:
-        """Whether Tantivy can be imported and makes an index at all."""
+        """Return whether Tantivy can be imported and can create an index."""
         from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
         try:
@@ -145,7 +145,7 @@ class KeywordEngine:
                 # The writer is rebuilding it at the moment, or it is damaged: opening it again shows which.
                 self._forget()
         else:
-            # The writer may have created one since.
+            # The writer may have created the index since.
             self._forget()
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class KeywordEngine:
             index.close()
 
     def _forget(self) -> None:
-        """Open the index again on next use; running searches finish on the old one."""
+        """Drop the index, so that the next use opens it again; running searches finish on the old one."""
         with self._opening:
             self._index = None
 
@@ -190,7 +190,7 @@ class KeywordEngine:
         return self._fall_back()
 
     def _fall_back(self) -> KeywordIndex:
-        """Return BM25 computed from the stored texts; slower, and built again in each process."""
+        """Return an index computed from the stored texts, which is slower and built in each process."""
         from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 
         self.reason = "keyword-fallback"

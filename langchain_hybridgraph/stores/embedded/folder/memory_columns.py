@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
 
-# Confidence to provenance depth, and the index of the type among the kinds.
+# The columns from confidence to provenance depth, and the index of the type among the kinds.
 _COLUMNS = len(MemoryColumns._fields) - 1
 _AT_ONCE = 50_000
 
@@ -24,8 +24,8 @@ _AT_ONCE = 50_000
 class MemoryMirror:
     """The present state of a tenant's chunks, by row: 72 bytes each, read on first use.
 
-    From then on it follows a log in the catalogue that also has the changes of other processes: one feedback costs the
-    next search one row. 150 chunks take 0.03 ms, where the catalogue takes 1.
+    From then on it follows a log in the catalogue that also has the changes of other processes: after a
+    feedback, the next search reads one row. 150 chunks take 0.03 ms, and 1 ms from the catalogue.
     """
 
     def __init__(self, catalogue: Catalogue, tenant: str) -> None:
@@ -37,7 +37,7 @@ class MemoryMirror:
         self._kinds: dict[str, int] = {}
 
     def at(self, rows: Sequence[int]) -> MemoryColumns:
-        """Return the state of these rows; all is unset for a negative row and for one of another tenant."""
+        """Return the state of these rows; all values of a negative row or another tenant's row are unset."""
         asked = np.array(rows, np.int64)
         with self._lock:
             self._follow(int(asked.max(initial=-1)) + 1)
@@ -65,17 +65,17 @@ class MemoryMirror:
         stop = catalog_feedback.next_row(connection)
         for start in range(self._end, stop, _AT_ONCE):
             self._take(catalog_feedback.by_row(connection, self._tenant, start, start + _AT_ONCE))
-        self._grow(max(stop, 1))  # the entry for a missing row needs room, too
+        self._grow(max(stop, 1))  # one more for missing rows
         self._end = stop
         return position
 
-    def _take(self, found: Sequence[catalog_feedback.ByRow]) -> None:
-        if not found:
+    def _take(self, records: Sequence[catalog_feedback.ByRow]) -> None:
+        if not records:
             return
-        rows = np.array([one[0] for one in found], np.int64)
-        kinds = [-1 if one[-1] is None else self._kinds.setdefault(one[-1], len(self._kinds)) for one in found]
+        rows = np.array([one[0] for one in records], np.int64)
+        kinds = [-1 if one[-1] is None else self._kinds.setdefault(one[-1], len(self._kinds)) for one in records]
         self._grow(int(rows.max()) + 1)
-        self._values[rows, :-1] = np.array([one[1:-1] for one in found], np.float64)  # None becomes NaN
+        self._values[rows, :-1] = np.array([one[1:-1] for one in records], np.float64)  # None becomes NaN
         self._values[rows, -1] = kinds
 
     def _grow(self, end: int) -> None:
@@ -85,5 +85,5 @@ class MemoryMirror:
             self._values = grown
 
 
-# The state of a chunk of which nothing is known: not used, not derived, without a type.
+# The state of a chunk without any values: not used, not derived, without a type.
 _UNSET = np.array([np.nan, np.nan, 0.0, np.nan, np.nan, np.nan, np.nan, 0.0, -1.0])

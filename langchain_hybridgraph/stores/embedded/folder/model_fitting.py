@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 # Largest number of texts an embedding is fitted to, taken at even intervals from the full index.
 FIT_TEXTS = 100_000
-# Texts handed to a fitted embedding together: enough for it to use several processes.
+# Number of texts embedded in one call: enough for a fitted embedding to use several processes.
 EMBEDDED_AT_ONCE = 16_384
-# Number of the newest texts that an embedding judges its need of a new fit by.
+# Number of the newest texts that decide whether a new fit is needed.
 NEWEST_TEXTS = 500
 
 
 class ModelFitting:
-    """Fits an embedding that is made from the corpus, first when there are texts, and again when these have changed."""
+    """Fits an embedding that is made from the corpus: for the first texts, and again when the texts have changed."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
 
     def is_due(self) -> bool:
-        """Return whether the embedding is to be fitted: never, twice the texts of the last fit, or other texts."""
+        """Return whether a fit is due: for the first texts, for twice as many, or for new texts that differ."""
         catalogue, generation = self._index.catalog, self._index.generation
         if not isinstance(self._index.settings.embedding, FittedEmbedding):
             return False
@@ -51,7 +51,7 @@ class ModelFitting:
         return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
 
     def fit(self) -> int:
-        """Make generation n + 1 of model, matrix and collection, and switch to it with one commit.
+        """Create generation n + 1 of model, matrix and collection, and switch to it with one commit.
 
         Return the number of texts this embedded. Requires the turn to write and a fitted embedding.
         """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.catalog.records import RowState
 
 
-class KnownRow(NamedTuple):
+class RowTimes(NamedTuple):
     """The times between which each row is valid, and between which it is known; unix seconds, ∓infinity."""
 
     valid_from: NDArray[np.float64]
@@ -26,9 +26,9 @@ class KnownRow(NamedTuple):
     learned_at: NDArray[np.float64]
     retracted_at: NDArray[np.float64]
 
-    def grown(self, size: int) -> KnownRow:
+    def grown(self, size: int) -> RowTimes:
         """Return copies with room for this number of rows, valid and known at all times."""
-        return KnownRow(*(_grown(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
+        return RowTimes(*(_grown(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
 
 
 _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
@@ -49,7 +49,7 @@ class ValidityHistory(NamedTuple):
         return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
 
     def updated(self, rows: Sequence[int], entries: Sequence[tuple[int, float, float, float]]) -> ValidityHistory:
-        """Return the same with these entries as the only ones of these rows."""
+        """Return the history with these entries replacing all of these rows."""
         others = ~np.isin(self.row, np.array(rows, np.int64))
         if not entries and others.all():
             return self
@@ -61,13 +61,13 @@ class ValidityHistory(NamedTuple):
         order = np.argsort(-self.known_until, kind="stable")
         return self._replace(**{name: column[order] for name, column in self._asdict().items()})
 
-    def at(self, known_at: float, known: KnownRow) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def at(self, known_at: float, known: RowTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the start and end of validity of every row as known at a time."""
         first, last = known.valid_from, known.valid_until
         then = self.known_until > known_at
         if then.any():
             first, last = first.copy(), last.copy()
-            # The earliest change after that time holds the values of then; of several it comes last.
+            # The earliest change after that time holds the values of that time; it comes last among several.
             first[self.row[then]] = self.valid_from[then]
             last[self.row[then]] = self.valid_until[then]
         return first, last
@@ -76,9 +76,9 @@ class ValidityHistory(NamedTuple):
 class Rows:
     """The row of each id, which rows are alive, and when they are valid and known.
 
-    Covers one tenant: rows of others count as dead. ``version`` is the catalogue's version that it mirrors. A search
-    uses one of these from beginning to end: a change makes a new one and leaves this one as it was. Only :meth:`rows`
-    always returns the latest row of an id.
+    It covers one tenant; rows of other tenants count as dead. ``version`` is the catalogue's version that it mirrors. A
+    search uses one table from beginning to end: a change creates a new table and leaves this one unchanged. Only
+    :meth:`rows` always returns the latest row of an id.
     """
 
     def __init__(self, tenant: str) -> None:
@@ -95,10 +95,10 @@ class Rows:
         # columns.
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
-        self._known = KnownRow(*np.zeros((4, 0)))
+        self._known = RowTimes(*np.zeros((4, 0)))
 
     def __len__(self) -> int:
-        """Return one more than the largest row so far."""
+        """Return the largest row so far plus one."""
         return self._end
 
     @property
@@ -121,24 +121,24 @@ class Rows:
         ``past`` is the earlier validity of touched rows: row, known until, valid from, valid until.
         """
         touched = list(touched)
-        made = type(self)(self.tenant)
-        made.version, made.has_parents, made._timed = version, has_parents, self._timed
-        made._ids, made._row_of, made._known = self._ids, self._row_of, self._known
-        made._alive = self._alive.copy()
-        made._grow(max(end, self._end))
-        dead = {row for row in touched if row < self._end and made._alive[row]}
-        shared = made._known
+        table = type(self)(self.tenant)
+        table.version, table.has_parents, table._timed = version, has_parents, self._timed
+        table._ids, table._row_of, table._known = self._ids, self._row_of, self._known
+        table._alive = self._alive.copy()
+        table._grow(max(end, self._end))
+        dead = {row for row in touched if row < self._end and table._alive[row]}
+        shared = table._known
         for entry in stored:
             if entry.tenant == self.tenant:
-                made._take(entry, shared)
+                table._take(entry, shared)
                 dead.discard(entry.row)
         for row in dead:
-            made._drop(row)
-        made.living = int(np.count_nonzero(made._alive))
-        shown = made._alive & (made._known.retracted_at == np.inf)
-        made._shown = made._alive if np.array_equal(shown, made._alive) else shown
-        made._past = self._past.updated(touched, list(past))
-        return made
+            table._drop(row)
+        table.living = int(np.count_nonzero(table._alive))
+        shown = table._alive & (table._known.retracted_at == np.inf)
+        table._shown = table._alive if np.array_equal(shown, table._alive) else shown
+        table._past = self._past.updated(touched, list(past))
+        return table
 
     def alive(self) -> Mask:
         """Return a new mask of the rows that are alive, valid or not, retracted or not."""
@@ -177,7 +177,7 @@ class Rows:
         return [row for id in ids if (row := known.get(id)) is not None]
 
     def places(self, ids: Iterable[str]) -> list[int]:
-        """Return the row of each of these ids, -1 for one without."""
+        """Return the row of each of these ids, -1 for an id without one."""
         known = self._row_of
         return [known.get(id, -1) for id in ids]
 
@@ -195,7 +195,7 @@ class Rows:
             ids, listed = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, listed, repeat(None))))
 
-    def _take(self, entry: RowState, shared: KnownRow) -> None:
+    def _take(self, entry: RowState, shared: RowTimes) -> None:
         row = entry.row
         known = (
             -np.inf if entry.valid_from is None else entry.valid_from,
@@ -206,7 +206,7 @@ class Rows:
         if self._alive[row] and self._known is shared:
             if all(column[row] == value for column, value in zip(shared, known, strict=True)):
                 return
-            self._known = KnownRow(*(column.copy() for column in shared))
+            self._known = RowTimes(*(column.copy() for column in shared))
         for column, value in zip(self._known, known, strict=True):
             column[row] = value
         self._ids[row] = entry.id

@@ -51,7 +51,7 @@ class OpenFolder:
 
     @classmethod
     def of(cls, path: Path, vector_server: ChromaServer | None = None) -> OpenFolder:
-        """Return the open folder at this path, opening it if no store of the process has; :meth:`release` it once.
+        """Return the open folder at this path, and open it if no store of the process has it open. Release it once.
 
         Raises ConfigurationError if the folder is open with another vector server, StoreError after an unsafe fork.
         """
@@ -83,7 +83,7 @@ class OpenFolder:
         return folder
 
     def release(self) -> None:
-        """Give up one use; the last one closes engines and catalogue."""
+        """End one use; after the last one, engines and catalogue are closed."""
         with _guard:
             self._holders -= 1
             if self._holders:
@@ -98,7 +98,7 @@ class OpenFolder:
 
 
 def _key(path: Path) -> Key:
-    """Identify the index at this path now; one mounted a second time, perhaps read-only, is another."""
+    """Identify the index at this path; mounted at another path, perhaps read-only, it is a different one."""
     catalogue = (path / CATALOGUE).stat()
     return path.resolve(), catalogue.st_dev, catalogue.st_ino
 

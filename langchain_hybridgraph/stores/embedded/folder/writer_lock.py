@@ -46,7 +46,7 @@ class FairLock:
             self._waiting.append((thread, turn))
         try:
             return turn.acquire(timeout=max(0.0, timeout)) or self._leave(thread, turn)
-        except BaseException:  # an interrupted thread must not keep a lock that it has just been given
+        except BaseException:  # an interrupted thread must not keep a lock that was just passed to it
             if self._leave(thread, turn):
                 self.release()
             raise
@@ -64,7 +64,7 @@ class FairLock:
                 turn.release()
 
     def _leave(self, thread: int, turn: threading.Lock) -> bool:
-        """Stop waiting; return True if the lock was passed over at the same moment."""
+        """Stop waiting; return True if the lock was passed to this thread at the same moment."""
         with self._guard, contextlib.suppress(ValueError):
             self._waiting.remove((thread, turn))
             return False
@@ -72,7 +72,7 @@ class FairLock:
 
 
 class FileLock:
-    """An advisory lock on a file; the operating system releases it when its holder dies, however it dies.
+    """An advisory lock on a file; the operating system releases it when its holder ends, even by a crash.
 
     A forked child process never holds it: its copy of the descriptor is closed as soon as the child starts.
     """
@@ -109,7 +109,7 @@ class FileLock:
         return True
 
     def sign(self) -> None:
-        """Write the id of this process into the file, for the errors of processes that wait in vain."""
+        """Write the id of this process into the file, for the error messages of processes that time out."""
         assert self._file is not None, "only the holder may sign"
         with contextlib.suppress(OSError):  # on a full disk the lock still holds, but names no process
             os.pwrite(self._file, f"{os.getpid():<20}".encode(), 0)  # padded: truncating takes milliseconds
@@ -160,8 +160,9 @@ class WriterLock:
     """The turn to write to an index folder, held for one change and then passed on.
 
     Threads of this process get it in the order in which they request it. Between processes it is a lock on a file
-    behind a second lock, the queue: a process that has written has to queue again, so one that writes without a pause
-    cannot keep the others out. ``path`` None makes the lock of an index in memory. One object per folder and process.
+    behind a second lock, the queue: a process that has written has to queue again, so that a process that writes all
+    the time cannot keep the others out. ``path`` None makes the lock of an index in memory. One object per folder and
+    process.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -172,7 +173,7 @@ class WriterLock:
 
     @contextlib.contextmanager
     def turn(self, timeout: float) -> Iterator[None]:
-        """Hold the turn for a block of code; within it the same thread may take it again.
+        """Hold the turn for a block of code; the same thread may nest calls.
 
         Raises StoreLockedError after ``timeout`` seconds of waiting, ReadOnlyError if the folder cannot be written to.
         """
