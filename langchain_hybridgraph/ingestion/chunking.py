@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.ingestion.anchors import role_targets
 from langchain_hybridgraph.ingestion.edges.link_parser import Link
 from langchain_hybridgraph.ingestion.markdown import Anchor, find_links
 from langchain_hybridgraph.ingestion.splitters import Note, Piece, Splitter, outline_of
@@ -78,8 +79,12 @@ def chunk_index(chunk: Chunk) -> float | None:
 
 def anchors_of(chunk: Chunk) -> Sequence[str]:
     """Return the anchors (after ``#``) of links to a chunk, from its metadata ``anchors``."""
-    anchors = chunk.metadata.get("anchors")
-    return [str(anchor) for anchor in anchors] if isinstance(anchors, list | tuple) else ()
+    return _texts(chunk.metadata.get("anchors"))
+
+
+def targets_of(chunk: Chunk) -> Sequence[str]:
+    """Return the names by which roles lead to a chunk from any document, from its metadata ``targets``."""
+    return _texts(chunk.metadata.get("targets"))
 
 
 def position(chunk: Chunk) -> float:
@@ -184,6 +189,9 @@ class Cutter:
                 anchors = places.anchors(child) if before is None else []
                 if anchors:
                     added["anchors"] = [anchor.name for anchor in anchors]
+                targets = [name for anchor in anchors if anchor.explicit for name in role_targets(anchor.name)]
+                if targets:
+                    added["targets"] = targets
                 opening = places.opening(child, anchors)
                 if index + len(chunks) == 0:
                     name = first_chunk_id(id)
@@ -255,6 +263,10 @@ def _identity(document: Document) -> tuple[str, bool]:
     if source is not None:
         return replace_surrogates(str(source)), False
     return _content_id(document), True
+
+
+def _texts(values: object) -> Sequence[str]:
+    return [str(value) for value in values] if isinstance(values, list | tuple) else ()
 
 
 def _hashed_name(id: str, kind: str, text: str) -> str:

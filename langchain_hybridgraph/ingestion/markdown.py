@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from langchain_hybridgraph.ingestion.anchors import is_object, is_reference, object_anchors, role_anchor, term_anchor
 from langchain_hybridgraph.ingestion.edges.link_parser import INCLUDE, PATH, ROLE, WIKI, Link
 from langchain_hybridgraph.ingestion.front_matter import front_matter_end
 
@@ -30,7 +31,8 @@ _NEWLINE = re.compile(r"\r\n?|\n")
 _MARKED = re.compile(r"\]|\)=|<[a-zA-Z]|://|`_|[}:]`|--8<--|\{[^}\n]")  # what may be a link or an anchor
 _MARKUP = re.compile(r"[\\`*_\[\]<>&!]")
 _ATTRIBUTES = re.compile(r"[ \t]{0,99}\{:?(?=[^{}\n]{0,300}[#.=])([^{}\n]{0,300})\}[ \t]{0,99}\Z")
-_ID = re.compile(r"\{:?[^{}\n]{0,300}?#([\w.:-]{1,300})[^{}\n]{0,300}\}")
+_IDS = re.compile(r"\{:?(?=[^{}\n]{0,300}#)([^{}\n]{1,600})\}")
+_ID = re.compile(r"#([\w.:-]{1,300})")
 _TAG_ID = re.compile(r"<[a-zA-Z]\w{0,20}\s[^<>]{0,300}?\b(?:id|name)\s{0,9}=\s{0,9}[\"']?([^\"'\s<>]{1,300})")
 _TAG_LINK = re.compile(r"<a\s(?:[^<>]{0,500}?\s)?href\s{0,9}=\s{0,9}[\"']?([^\"'\s<>]{1,2000})", re.IGNORECASE)
 _TARGET = re.compile(r"\((?P<name>[^()\n]{1,300})\)=[ \t]*(?:\n|\Z)")
@@ -46,7 +48,8 @@ _WIKI = re.compile(r"\[\[([^\[\]|\n]{1,300})(?:\|([^\[\]\n]{0,300}))?\]\]")
 _ROLE = re.compile(r"[:{](?P<role>(?:[a-z]{1,20}:)?[a-z-]{1,20})[:}]`(?P<inside>[^`]{1,1000})`")
 _REST = re.compile(r"`(?P<label>[^`<>]{0,500})<(?P<target>[^`<>\s]{1,2000})>`_")
 _ROLE_TARGET = re.compile(r"(?P<label>.*)<(?P<target>[^<>]+)>\Z", re.DOTALL)
-_DIRECTIVE = re.compile(r"\{(?P<name>[\w:-]{1,40})\}[ \t]*(?P<argument>\S*)")
+_DIRECTIVE = re.compile(r"\{(?P<name>[\w:-]{1,40})\}[ \t]*(?P<argument>[^\n]{0,1000})")
+_TERM = re.compile(r"(?:\A|\n)(\S[^\n]{0,300})(?=\n[ \t:])")
 _ENTRY = re.compile(
     r"[ \t]*(?:(?P<label>[^<>\n]{1,300}?)[ \t]*<(?P<target>[^<>\n]{1,500})>|(?P<plain>[^\s:<>][^\s<>]*))\s*\Z"
 )
@@ -72,10 +75,11 @@ class Section(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """A place that a link can name after ``#``."""
+    """A place that a link can name after ``#``; a role can name it in any document if it is ``explicit``."""
 
     start: int
     name: str
+    explicit: bool = False
 
 
 class Outline(NamedTuple):
@@ -211,11 +215,11 @@ class _Reader:
                 self._inline(token.content, first, heading=tokens[at - 1].type == "heading_open")
                 continue
             if token.type == "paragraph_open" and (target := _TARGET.fullmatch(tokens[at + 1].content)):
-                self._targets.append(Anchor(start, target["name"]))
+                self._targets.append(Anchor(start, target["name"], explicit=True))
                 continue
             if self._targets:
                 start = self._targets[0].start
-                self._named += [Anchor(start, target.name) for target in self._targets]
+                self._named += [target._replace(start=start) for target in self._targets]
                 self._targets.clear()
             if token.type == "heading_open":
                 self._heading(token, tokens[at + 1].content, start, end, section=top and token.level == 0)
@@ -250,7 +254,7 @@ class _Reader:
             written = written[: attributes.start()]
         text = _plain(self._inlines(written)) if _MARKUP.search(written) else written
         text = " ".join(text.split())
-        if attributes is None or _ID.search(attributes[0]) is None:  # a name that is given is found with all others
+        if attributes is None or _IDS.search(attributes[0]) is None:  # a name that is given is found with all others
             self._slugs.append(Anchor(start, slug(text)))
         if section:
             self._headings.append(_Heading(start, body, int(token.tag[1:]), text))
@@ -259,8 +263,15 @@ class _Reader:
         directive = _DIRECTIVE.match(token.info)
         name = directive["name"] if directive else ""
         if directive and name in ("include", "literalinclude"):
-            self._links.append((start, Link(INCLUDE, directive["argument"])))
-        if name in _PROSE:
+            self._links.append((start, Link(INCLUDE, directive["argument"].partition(" ")[0])))
+        if directive and is_object(name):
+            anchors = object_anchors(name, directive["argument"])
+            self._named += [Anchor(start, anchor, explicit=True) for anchor in anchors]
+        elif name == "glossary":
+            place = self._places(token.content, first + 1)
+            terms = _TERM.finditer(token.content)
+            self._named += [Anchor(place(found.start(1)), term_anchor(found[1]), explicit=True) for found in terms]
+        if name in _PROSE or name == "glossary" or is_object(name):
             self._walk(self._parse(token.content), first + 1, top=False)
         elif name == "toctree":
             entries = filter(None, map(_ENTRY.match, token.content.splitlines()))
@@ -275,9 +286,10 @@ class _Reader:
             return
         place = self._places(content, first)
         if (target := _TARGET.match(content)) and target.end() < len(content):
-            self._named.append(Anchor(place(0), target["name"]))
-        for found in _ID.finditer(content):
-            self._named.append(Anchor(self._offset(first) if heading else place(found.start()), found[1]))
+            self._named.append(Anchor(place(0), target["name"], explicit=True))
+        for found in _IDS.finditer(content):
+            at = self._offset(first) if heading else place(found.start())
+            self._named += [Anchor(at, name, explicit=True) for name in _ID.findall(found[1])]
         for found in _INCLUDE.finditer(content):
             path = next(name for name in found.groups() if name)
             self._links.append((place(found.start()), Link(INCLUDE, path)))
@@ -438,12 +450,12 @@ def _role(state: StateInline, silent: bool) -> bool:
         inside = _ROLE_TARGET.match(found["inside"])
         target = (inside["target"] if inside else found["inside"]).strip()
         label = _label(inside["label"]) if inside else ""
-        if target.startswith("!"):
-            state.push("code_inline", "code", 0).content = target[1:]
-        elif found["role"] == "doc":
+        if found["role"] == "doc":
             _push(state, Link(PATH, target, label))
+        elif target.startswith("!") or not is_reference(found["role"]):
+            state.push("code_inline", "code", 0).content = label or target.removeprefix("!")
         else:
-            _push(state, Link(ROLE, target.lstrip("~.").removesuffix("()"), label))
+            _push(state, Link(ROLE, role_anchor(found["role"], target), label))
     return _passed(state, found)
 
 

@@ -12,7 +12,14 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.chunking import CutDocument, anchors_of, chunk_index, first_chunk_id, in_order
+from langchain_hybridgraph.ingestion.chunking import (
+    CutDocument,
+    anchors_of,
+    chunk_index,
+    first_chunk_id,
+    in_order,
+    targets_of,
+)
 from langchain_hybridgraph.ingestion.edges.backlinks import Backlinks, Readable
 from langchain_hybridgraph.ingestion.edges.document_lookup import StoredNames, file_name, folded
 from langchain_hybridgraph.ingestion.edges.link_parser import (
@@ -235,14 +242,15 @@ class _Sequence(NamedTuple):
 class LinkEdges:
     """Edges from the chunk with a link to the first chunk of the linked document, or to the one below the anchor.
 
-    Links are Markdown, HTML, wiki and reStructuredText links, included files, and the ``links`` metadata (ids, URLs,
-    paths or titles), which start at the first chunk. Anchors are compared by their letters and digits, because
-    renderers derive different anchors from a heading; the role of a label or object leads to the only chunk with it
-    among its ``anchors``. A document is identified by its id, ``source``, ``uri``, and, for wiki links and ``links``,
-    by its title or file name if only one document has it. Documents of earlier ingests are identified by their id and,
-    if the store can list them (``stores.protocols.ReadsIndex``), by their title or the file name in their id. A
-    relative link to a missing document is stored as an edge to the future id of its first chunk (``pending=False``
-    drops it). Links to the web that lead to no document are not stored.
+    Links are Markdown, HTML, wiki and reStructuredText links, included files, and the ``links`` metadata (ids,
+    URLs, paths or titles), which start at the first chunk. Anchors are compared by their letters and digits,
+    because renderers derive different anchors from a heading; the role of a label or object leads to the only chunk
+    with it among its ``targets``, which are its explicit anchors. A document is identified by its id, ``source``,
+    ``uri``, and, for wiki links and ``links``, by its title or file name if only one document has it. Documents of
+    earlier ingests are identified by their id and, if the store can list them (``stores.protocols.ReadsIndex``), by
+    their title or the file name in their id. A relative link to a missing document is stored as an edge to the
+    future id of its first chunk (``pending=False`` drops it). Links to the web that lead to no document are not
+    stored.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -420,15 +428,16 @@ class _Names:
         self._starts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
-        self._marked: dict[str, str | None] = {}  # by anchor, in any document; None: several documents have it
+        self._marked: dict[str, str | None] = {}  # by target of roles, in any document; None: several chunks have it
 
     def add(self, document: CutDocument) -> None:
         first = document.chunks[0].id
         for chunk in document.chunks:
             for anchor in anchors_of(chunk):
                 self._anchors[document.id, folded_anchor(anchor)] = chunk.id
-                same = self._marked.setdefault(anchor, chunk.id) == chunk.id
-                self._marked[anchor] = chunk.id if same else None
+            for name in targets_of(chunk):
+                same = self._marked.setdefault(name, chunk.id) == chunk.id
+                self._marked[name] = chunk.id if same else None
         if document.continues:
             self._keep(document)
             return
@@ -475,9 +484,9 @@ class _Names:
         """Return the chunk of a document of this ingest with this anchor."""
         return self._anchors.get((document, folded_anchor(anchor)))
 
-    def marked(self, anchor: str) -> str | None:
-        """Return the only chunk of this ingest with this anchor, in any document."""
-        return self._marked.get(anchor)
+    def marked(self, name: str) -> str | None:
+        """Return the only chunk of this ingest that roles lead to by this name, in any document."""
+        return self._marked.get(name)
 
     def first_chunk(self, document: str) -> str:
         return self._starts.get(document) or first_chunk_id(document)
@@ -510,7 +519,7 @@ class _Places:
         self._look_up(asked)
         if self._earlier is not None:
             roles = (wanted.names[0] for wanted in links if wanted.link.kind == ROLE)
-            self._marked = self._earlier.anchored(name for name in roles if self._names.marked(name) is None)
+            self._marked = self._earlier.targets(name for name in roles if self._names.marked(name) is None)
             named = self._earlier.find(wanted.names[0] for wanted in links if self._is_title(wanted))
             for name, (document, label) in named.items():
                 self._titled[name] = document

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.ingestion.chunking import anchors_of, position
+from langchain_hybridgraph.ingestion.chunking import position, targets_of
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.protocols import ReadsIndex
 
@@ -49,17 +49,17 @@ class StoredNames:
         found = ((name, self._found.get(name)) for name in asked)
         return {name: named for name, named in found if named is not None}
 
-    def anchored(self, anchors: Iterable[str]) -> dict[str, str]:
-        """Return the id of the only chunk with an anchor (metadata ``anchors``), by anchor; others are left out."""
-        asked = list(dict.fromkeys(anchors))
+    def targets(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the id of the only chunk with a name in its metadata ``targets``, by name; others are left out."""
+        asked = list(dict.fromkeys(names))
         found: dict[str, set[str]] = {}
         for start in range(0, len(asked), _SLICE):
             some = set(asked[start : start + _SLICE])
-            scope = Scope(parse_filter({"$or": [{"anchors": {"$contains": anchor}} for anchor in sorted(some)]}))
+            scope = Scope(parse_filter({"$or": [{"targets": {"$contains": name}} for name in sorted(some)]}))
             for chunk in self._store.get(self._store.find(scope)):
-                for anchor in some.intersection(anchors_of(chunk)):
-                    found.setdefault(anchor, set()).add(chunk.id)
-        return {anchor: ids.pop() for anchor, ids in found.items() if len(ids) == 1}
+                for name in some.intersection(targets_of(chunk)):
+                    found.setdefault(name, set()).add(chunk.id)
+        return {name: ids.pop() for name, ids in found.items() if len(ids) == 1}
 
     def _look_up(self, asked: Sequence[str]) -> dict[str, Named]:
         spelt = {form: None for name in asked for form in _spellings(name)}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from langchain_hybridgraph.ingestion.anchors import is_object, is_reference, object_anchors, object_name, term_anchor
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*$")
 _DIRECTIVE = re.compile(r"(?P<indent>\s*)\.\. +(?:\|[^|]+\| +)?(?P<name>[\w:.+-]+)::(?:\s+(?P<argument>.*))?$")
@@ -14,9 +17,10 @@ _TITLED_ROLE = re.compile(r":doc:`([^`<>]{0,500}?)\s*<([^`<>]+)>`")
 _PLAIN_DOC = re.compile(r":doc:`~?([^`<>]+)`")
 _ROLE = re.compile(r":(?P<role>(?:[a-z]+:)?[a-z-]+):`(?P<inside>[~!]?(?P<label>[^`<>]{0,500}?)(?:\s*<[^`<>]+>)?)`")
 _TARGET = re.compile(r"\s*\.\. +_(?P<name>`[^`]{1,300}`|[^:`]{1,300}):\s*$")
-_SIGNATURE = re.compile(r"-{0,2}\w(?:[\w.:-]*\w)?")
+_CLASSIFIER = re.compile(r"\s+:\s.*")
 _LINK = re.compile(r"`([^`<>]{0,500}?)\s*<([^`<>\s]+)>`__?")
-_LITERAL = re.compile(r"``([^`\n]+)``")
+_LITERAL = re.compile(r"(?<!`)``(?=\S)(.{1,1000}?)``(?!`)")
+_NO_INDEX = re.compile(r":no-?index:")
 _ENTRY = re.compile(r"(?:(?P<label>.{0,500}?)\s*<(?P<titled>[^<>]+)>|(?P<plain>\S+))\s*$")
 
 
@@ -24,16 +28,6 @@ def _directives(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-# What a role of the same or a similar name leads to. Sections of their own, since each is looked up by itself.
-_OBJECTS = _directives(
-    "attribute class confval data describe directive envvar event exception function macro member method module object "
-    "option program role struct type var decorator staticmethod classmethod property autoattribute autoclass "
-    "autodata autodecorator autoexception autofunction automethod automodule autoproperty"
-)
-_REFERENCES = _directives(
-    "any attr class confval const data dir envvar event exc func keyword macro member meth mod numref obj option ref "
-    "role struct term token type"
-)
 _VERSIONS = {
     "versionadded": "Added in version",
     "versionchanged": "Changed in version",
@@ -41,7 +35,7 @@ _VERSIONS = {
 }
 _CODE = _directives("code code-block sourcecode parsed-literal doctest testcode ipython productionlist")
 _DROPPED = _directives(
-    "image figure contents highlight currentmodule index raw meta tabularcolumns sectionauthor "
+    "image figure contents highlight index raw meta tabularcolumns sectionauthor "
     "moduleauthor default-role role testsetup testcleanup testoutput only graphviz math csv-table replace unicode"
 )
 
@@ -61,27 +55,36 @@ class _Block(NamedTuple):
     body: list[str]
 
 
+@dataclass
+class _Context:
+    """Adornments of headings by level, and the module and program that descriptions belong to."""
+
+    levels: dict[str, int] = field(default_factory=dict)
+    module: str = ""
+    program: str = ""
+
+
 def from_rst(source: str) -> Text:
     """The text as Markdown: titles become headings by the order of their adornments, code becomes fences.
 
     Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links, roles that refer to
     labels and objects those of MyST, other roles their text. What describes an object (``.. confval::``,
-    ``.. py:function::``) becomes a heading with the object's name as its anchor, targets those of MyST, included files
-    snippets; of other directives argument and content stay. Comments, images and options are left out. The title is
-    the first heading.
+    ``.. py:function::``) and the terms of a glossary become headings with the anchors that roles lead to, targets those
+    of MyST, included files snippets; of other directives argument and content stay. Comments, images and options are
+    left out. The title is the first heading.
 
     >>> from_rst("Guide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   # now\\n   make\\n")
     Text(text='# Guide\\n\\nSee [install](install.rst) or run:\\n\\n```\\n# now\\nmake\\n```', title='Guide')
     """
-    levels: dict[str, int] = {}
-    lines = list(_converted(source.expandtabs().splitlines(), levels, 0))
+    lines = list(_converted(source.expandtabs().splitlines(), _Context(), ()))
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     first = next((line for line in lines if line.startswith("# ")), "")
     return Text(text, first[2:])
 
 
-def _converted(lines: Sequence[str], levels: dict[str, int], depth: int) -> Iterator[str]:
-    """The lines as Markdown; ``depth`` is the number of objects that they are described below."""
+def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...]) -> Iterator[str]:
+    """The lines as Markdown; ``inside`` are the names of the objects that they are described below."""
+    levels = context.levels
     at, level = 0, max(levels.values(), default=0)
     while at < len(lines):
         line = lines[at].rstrip()
@@ -102,7 +105,7 @@ def _converted(lines: Sequence[str], levels: dict[str, int], depth: int) -> Iter
             body, at = _indented(lines, at + 1, _indent(line))
             if directive:
                 block = _Block(directive["name"], directive["argument"] or "", body)
-                yield from _directive(block, levels, level, depth)
+                yield from _directive(block, context, level, inside)
             continue
         if line.endswith("::"):
             yield _inline(line[:-1] if line.strip() != "::" else "")
@@ -147,31 +150,69 @@ def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], in
     return [line[depth:].rstrip() for line in block], at
 
 
-def _directive(block: _Block, levels: dict[str, int], level: int, depth: int) -> Iterator[str]:
-    domain, _, name = block.name.rpartition(":")
+def _directive(block: _Block, context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str]:
+    domain, _, name = block.name.removesuffix(":option").rpartition(":")
     body = list(block.body)
+    signatures = [block.argument]
+    if is_object(block.name) and block.argument:
+        while body and body[0] and not _OPTION.match(f" {body[0]}"):
+            signatures.append(body.pop(0).strip())
+    indexed = True
     while body and _OPTION.match(f" {body[0]}"):
-        body.pop(0)
+        indexed = _NO_INDEX.match(body.pop(0).strip()) is None and indexed
+    if name in ("module", "automodule", "currentmodule"):
+        context.module = "" if block.argument == "None" else block.argument
     yield ""
     if name in _CODE:
         yield from _fenced(body)
+    elif name == "program":
+        context.program = block.argument
+    elif name == "glossary":
+        yield from _glossary(body, context, level, inside)
     elif name == "toctree":
         yield from (f"- {_entry(line.strip())}" for line in body if line.strip())
     elif name in ("include", "literalinclude"):
         yield f'--8<-- "{block.argument}"'
-    elif block.argument and name in _OBJECTS and (domain or name != "role"):
-        found = _SIGNATURE.search(block.argument)
-        attributes = f" {{#{found[0]}}}" if found else ""
-        yield f"{'#' * min(level + depth + 1, 6)} `{block.argument.replace('`', '')}`{attributes}"
+    elif block.argument and is_object(block.name):
+        around = inside[-1] if inside else ""
+        given = (
+            object_anchors(block.name, signature, inside=around, module=context.module, program=context.program)
+            for signature in signatures
+        )
+        anchors = list(dict.fromkeys(anchor for found in given for anchor in found)) if indexed else []
+        text = ", ".join(f"`{signature.replace('`', '')}`" for signature in signatures)
+        yield _described(text, anchors, level + len(inside))
         yield ""
-        yield from _converted(body, levels, depth + 1)
-    elif domain or name not in _DROPPED:
+        yield from _converted(body, context, (*inside, object_name(block.name, block.argument, around)))
+    elif name != "currentmodule" and (domain or name not in _DROPPED):
         if block.argument:
             said = _VERSIONS.get(name)
             yield _inline(f"{said} {block.argument}" if said else block.argument)
         yield ""
-        yield from _converted(body, levels, depth)
+        yield from _converted(body, context, inside)
     yield ""
+
+
+def _described(text: str, anchors: Sequence[str], above: int) -> str:
+    attributes = f" {{{' '.join(f'#{anchor}' for anchor in anchors)}}}" if anchors else ""
+    return f"{'#' * min(above + 1, 6)} {text}{attributes}"
+
+
+def _glossary(lines: Sequence[str], context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str]:
+    """Each term, or several with one definition, as a heading."""
+    terms: list[str] = []
+    at = 0
+    while at < len(lines):
+        if lines[at] and not lines[at][0].isspace() and not _EXPLICIT.match(lines[at]):
+            terms.append(_CLASSIFIER.sub("", lines[at].strip()))
+            at += 1
+            continue
+        body, at = _indented(lines, at + 1 if _EXPLICIT.match(lines[at]) else at, 0)
+        if terms:
+            anchors = map(term_anchor, terms)
+            yield from ("", _described(_inline(", ".join(terms)), list(anchors), level + len(inside)), "")
+            terms = []
+        yield from _converted(body, context, inside)
 
 
 def _entry(entry: str) -> str:
@@ -191,15 +232,21 @@ def _fenced(body: Sequence[str]) -> Iterator[str]:
 def _inline(text: str) -> str:
     if "`" not in text:
         return text
+    parts = _LITERAL.split(text)
+    parts[::2] = map(_references, parts[::2])
+    parts[1::2] = (f"`` {literal} ``" if "`" in literal else f"`{literal}`" for literal in parts[1::2])
+    return "".join(parts)
+
+
+def _references(text: str) -> str:
     text = _TITLED_ROLE.sub(lambda found: f"[{found[1]}]({_document(found[2])})", text)
     text = _PLAIN_DOC.sub(lambda found: f"[{found[1]}]({_document(found[1])})", text)
     text = _ROLE.sub(_reference, text)
-    text = _LINK.sub(lambda found: f"[{found[1] or found[2]}]({found[2]})", text)
-    return _LITERAL.sub(r"`\1`", text)
+    return _LINK.sub(lambda found: f"[{found[1] or found[2]}]({found[2]})", text)
 
 
 def _reference(found: re.Match[str]) -> str:
-    refers = found["role"].rpartition(":")[2] in _REFERENCES and not found["inside"].startswith("!")
+    refers = is_reference(found["role"]) and not found["inside"].startswith("!")
     return f"{{{found['role']}}}`{found['inside']}`" if refers else found["label"]
 
 

@@ -216,25 +216,39 @@ def test_anchors_inside_a_chunk_of_an_earlier_ingest():
 
 
 def test_roles_of_sphinx_lead_to_labels_and_objects(tmp_path):
-    """A label, an option and a function are found wherever they are described, also in an earlier ingest."""
+    """A role leads to what its kind describes, in any document and ingest, not to a heading of the same name."""
     pages = {
-        "index.rst": "Index\n=====\n\n:ref:`a part <my-part>`, :confval:`theme`, :py:func:`~app.run`, :doc:`use`\n",
-        "use.rst": "Use\n===\n\nx\n\n.. _my-part:\n\nA part\n------\n\ny\n",
-        "api.rst": "API\n===\n\nx\n\n.. confval:: theme\n\n   The theme.\n\n.. py:function:: app.run(x)\n\n   Runs.\n",
+        "index.rst": (
+            "Index\n=====\n\n:ref:`a part <my-part>`, :confval:`theme`, :py:func:`~app.run`, :doc:`use`, "
+            ":term:`Theme`, :option:`make -t`, :meth:`.App.stop`, :kbd:`theme`\n"
+        ),
+        "use.rst": "Use\n===\n\nx\n\n.. _my-part:\n\nTheme\n-----\n\ny\n",
+        "api.rst": (
+            "API\n===\n\nx\n\n.. confval:: theme\n\n   The theme.\n\n"
+            ".. currentmodule:: app\n\n.. py:function:: run(x)\n\n   Runs.\n\n"
+            ".. class:: App\n\n   .. method:: stop()\n\n      Stops.\n"
+        ),
+        "make.rst": "Make\n====\n\n.. program:: make\n\n.. option:: -t\n\n   The theme.\n",
+        "words.rst": "Words\n=====\n\n.. glossary::\n\n   theme\n      Colours.\n",
     }
     for name, text in pages.items():
         (tmp_path / name).write_text(text)
     store = HybridGraphStore(None)
     name = tmp_path.name
     expected = sorted(
-        f"{name}/{place}" for place in ("use.rst#my-part", "api.rst#theme", "api.rst#app.run", "use.rst#0")
+        f"{name}/{place}"
+        for place in (
+            *("use.rst#my-part", "api.rst#confval-theme", "api.rst#app.run", "use.rst#0"),
+            *("words.rst#0", "make.rst#0", "api.rst#app.App"),
+        )
     )
-    ingest(read_files(tmp_path), store, edges=[LinkEdges()])
+    split = RecursiveSplitter(256, 0, join_sections=False)
+    ingest(read_files(tmp_path), store, split=split, edges=[LinkEdges()])
     assert targets(store, f"{name}/index.rst#0") == expected
     (tmp_path / "index.rst").write_text(pages["index.rst"] + "\nMore.\n")
     (document,) = read_files(tmp_path / "index.rst")
     document.metadata["source"] = f"{name}/index.rst"
-    ingest([document], store, edges=[LinkEdges()])
+    ingest([document], store, split=split, edges=[LinkEdges()])
     assert targets(store, f"{name}/index.rst#0") == expected
 
 

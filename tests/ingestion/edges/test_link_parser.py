@@ -43,6 +43,8 @@ def targets(text, definitions=None):
         (":doc:`Guide </guide/a>`, :doc:`b`", [("path", "/guide/a"), ("path", "b")]),
         (":func:`~asyncio.run` :class:`!no`", [("role", "asyncio.run")]),
         (":py:meth:`.Queue.put()`", [("role", "Queue.put")]),
+        ("{term}`Root page`, :option:`make -t`, :kbd:`x`", [("role", "term-root-page"), ("role", "option-make-t")]),
+        (":rst:dir:`tree:depth` :cpp:func:`A::b()`", [("role", "directive-tree-depth"), ("role", "cpp-A-b")]),
         ("a [b] c (d)", []),
     ],
 )

@@ -26,12 +26,33 @@ def text(source):
         (".. py:function:: run(x)\n   :async:\n\n   Runs ``x``.\n", "# `run(x)` {#run}\n\nRuns `x`."),
         (
             "Settings\n========\n\n.. confval:: theme\n   :type: str\n\n   The theme.",
-            "# Settings\n\n## `theme` {#theme}\n\nThe theme.",
+            "# Settings\n\n## `theme` {#confval-theme}\n\nThe theme.",
         ),
-        (".. py:class:: A\n\n   .. py:method:: b()\n\n      Does.", "# `A` {#A}\n\n## `b()` {#b}\n\nDoes."),
-        (".. rst:role:: ref\n\n   Links to a label.", "# `ref` {#ref}\n\nLinks to a label."),
-        (".. rst:directive:: .. code-block:: [language]", "# `.. code-block:: [language]` {#code-block}"),
-        (".. option:: -b buildername", "# `-b buildername` {#-b}"),
+        (".. py:class:: A\n\n   .. py:method:: b()\n\n      Does.", "# `A` {#A}\n\n## `b()` {#A.b}\n\nDoes."),
+        (".. rst:role:: ref\n\n   Links to a label.", "# `ref` {#role-ref}\n\nLinks to a label."),
+        (".. rst:directive:: .. code-block:: [language]", "# `.. code-block:: [language]` {#directive-code-block}"),
+        (
+            ".. program:: build\n\n.. option:: -b name, --builder=name",
+            "# `-b name, --builder=name` {#option-build-b #option-build-builder}",
+        ),
+        (
+            ".. currentmodule:: app\n\n.. autofunction:: run\n\n.. confval:: a\n   b\n",
+            "# `run` {#app.run}\n\n# `a`, `b` {#confval-a #confval-b}",
+        ),
+        (".. confval:: theme\n   :no-index:\n\n   Again.", "# `theme`\n\nAgain."),
+        (
+            ".. rst:directive:: toctree\n\n   .. rst:directive:option:: depth: number\n\n      How deep.",
+            "# `toctree` {#directive-toctree}\n\n## `depth: number` {#directive-toctree-depth}\n\nHow deep.",
+        ),
+        (
+            ".. cpp:function:: template<typename T> int Shape::area(T x)",
+            "# `template<typename T> int Shape::area(T x)` {#cpp-Shape-area}",
+        ),
+        (
+            "Words\n=====\n\n.. glossary::\n   :sorted:\n\n   Root page\n   start page\n      Where it begins.\n",
+            "# Words\n\n## Root page, start page {#term-root-page #term-start-page}\n\nWhere it begins.",
+        ),
+        ("Write ``:ref:`a``` and ``x``.", "Write `` :ref:`a` `` and `x`."),
         (".. role:: python(code)\n\ntext", "text"),
         (".. versionadded:: 1.2\n   The option.\n", "Added in version 1.2\n\nThe option."),
         (".. literalinclude:: a.py\n   :lines: 1-3\n", '--8<-- "a.py"'),

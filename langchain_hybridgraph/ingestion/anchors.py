@@ -1,0 +1,151 @@
+"""Names of the anchors that Sphinx's roles lead to."""
+
+from __future__ import annotations
+
+import re
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Prefix of the anchor, by the name of a directive or role. Other objects are those of a programming language.
+_PREFIXES = {
+    "confval": "confval",
+    "envvar": "envvar",
+    "event": "event",
+    "option": "option",
+    "term": "term",
+    "directive": "directive",
+    "dir": "directive",
+    "role": "role",
+}
+_LABELS = _names("any keyword numref ref token")
+_OBJECT_ROLES = _names(
+    "attr class concept const data deco enum enumerator exc exception func macro member meth mod module obj struct "
+    "type union var"
+)
+_OBJECT_DIRECTIVES = _names(
+    "attribute class concept confval data describe directive enum enum-class enum-struct enumerator envvar event "
+    "exception function macro member method module object option role struct type union var decorator decoratormethod "
+    "staticmethod classmethod property autoattribute autoclass autodata autodecorator autoexception autofunction "
+    "automethod automodule autoproperty"
+)
+_MODULES = _names("automodule module")
+_SEPARATORS = {"": ".", "py": ".", "js": ".", "c": ".", "cpp": "::", "rst": ":"}
+_WORD = re.compile(r"\w(?:[\w.:-]*\w)?")
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
+_TEMPLATE = re.compile(r"template\s*<[^<>]{0,200}>")
+_AFTER_NAME = re.compile(r"[({\[=]|\s:\s")
+_NOT_IN_NAME = re.compile(r"[^\w.]+")
+
+
+def is_reference(role: str) -> bool:
+    """Return whether a role leads to a label or an object.
+
+    >>> is_reference("py:func"), is_reference("ref"), is_reference("kbd")
+    (True, True, False)
+    """
+    name = role.rpartition(":")[2]
+    return name in _LABELS or name in _OBJECT_ROLES or (name in _PREFIXES and name != "directive")
+
+
+def is_object(directive: str) -> bool:
+    """Return whether a directive describes an object; ``.. role::`` without a domain defines one for the page.
+
+    >>> is_object("py:function"), is_object("rst:directive:option"), is_object("note")
+    (True, True, False)
+    """
+    return _kind(directive)[1] in _OBJECT_DIRECTIVES and directive != "role"
+
+
+def role_anchor(role: str, target: str) -> str:
+    """Return the anchor that a role with this target leads to.
+
+    >>> role_anchor("confval", "language"), role_anchor("rst:dir", "toctree:maxdepth"), role_anchor("ref", "intro")
+    ('confval-language', 'directive-toctree-maxdepth', 'intro')
+    >>> role_anchor("py:meth", "~asyncio.Queue.put()"), role_anchor("option", "sphinx-build -D")
+    ('asyncio.Queue.put', 'option-sphinx-build-D')
+    """
+    domain, _, name = role.rpartition(":")
+    target = " ".join(target.split())
+    return target if name in _LABELS else _anchor(domain, name, target.lstrip("~.").removesuffix("()"))
+
+
+def object_name(directive: str, signature: str, inside: str = "") -> str:
+    """Return the name of an object that a directive describes, with the name of the object that it is inside of.
+
+    >>> object_name("py:method", "put(item)", inside="Queue"), object_name("cpp:function", "int Shape::area() const")
+    ('Queue.put', 'Shape::area')
+    """
+    domain, kind = _kind(directive)
+    if domain in ("c", "cpp"):
+        declared = _AFTER_NAME.split(_TEMPLATE.sub("", signature), maxsplit=1)[0].split()
+        name = declared[-1].strip("*&") if declared else ""
+    else:
+        found = _WORD.search(signature)
+        name = found[0] if found else ""
+    nested = directive.endswith(":option") or kind not in _PREFIXES
+    joint = _SEPARATORS.get(domain, ".")
+    return f"{inside}{joint}{name}" if inside and name and nested and not name.startswith(inside + joint) else name
+
+
+def object_anchors(
+    directive: str, signature: str, *, inside: str = "", module: str = "", program: str = ""
+) -> list[str]:
+    """Return the anchors of an object, several for an option with several names.
+
+    ``inside`` is the :func:`object_name` of the object around it.
+
+    >>> object_anchors("py:method", "put(item)", inside="Queue", module="asyncio")
+    ['asyncio.Queue.put']
+    >>> object_anchors("option", "-D <setting=value>, --define <setting=value>", program="make")
+    ['option-make-D', 'option-make-define']
+    """
+    domain, kind = _kind(directive)
+    if directive in ("option", "std:option"):
+        names = [re.split(r"[\s=\[<]", written, maxsplit=1)[0] for written in signature.split(", ")]
+        return list(dict.fromkeys(_anchor(domain, kind, f"{program} {name}".strip()) for name in names if name))
+    name = object_name(directive, signature, inside)
+    if not name or kind in ("describe", "object"):
+        return []
+    is_python = domain in ("", "py") and kind not in _PREFIXES and kind not in _MODULES
+    if is_python and module and not name.startswith(f"{module}."):
+        name = f"{module}.{name}"
+    return [_anchor(domain, kind, name)]
+
+
+def role_targets(anchor: str) -> list[str]:
+    """Return the names by which roles lead to an anchor: itself, and a Python object's name without its module.
+
+    The module ends before the first capital letter, or at the last dot.
+
+    >>> role_targets("asyncio.Queue.put"), role_targets("os.path.join"), role_targets("1.2.3")
+    (['asyncio.Queue.put', 'Queue.put'], ['os.path.join', 'join'], ['1.2.3'])
+    """
+    if _DOTTED.fullmatch(anchor) is None:
+        return [anchor]
+    parts = anchor.split(".")
+    first = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
+    return list(dict.fromkeys([anchor, ".".join(parts[first:])]))
+
+
+def term_anchor(term: str) -> str:
+    """Return the anchor of a term of a glossary.
+
+    >>> term_anchor("Source directory")
+    'term-source-directory'
+    """
+    return _anchor("", "term", term)
+
+
+def _kind(directive: str) -> tuple[str, str]:
+    domain, _, kind = directive.removesuffix(":option").rpartition(":")
+    return domain, kind or directive
+
+
+def _anchor(domain: str, kind: str, name: str) -> str:
+    if kind in _PREFIXES:
+        name = name.casefold() if kind == "term" else name
+        return f"{_PREFIXES[kind]}-{_NOT_IN_NAME.sub('-', name).strip('-')}"
+    return name if domain in ("", "py", "std") else f"{domain}-{_NOT_IN_NAME.sub('-', name).strip('-')}"
