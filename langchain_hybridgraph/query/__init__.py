@@ -1,1 +1,1 @@
-"""The pipeline and its stages."""
+"""Query pipeline, graph traversal, planning, conversation and hierarchy."""

@@ -22,9 +22,9 @@ _MOST_WORDS = 20
 def answerability(
     cosine: float | None, mean: float, bm25: float | None, words: QuestionWords | None, exact: float = 0.0
 ) -> Answerability | None:
-    """Return how likely the question has an answer; None where neither cosines nor words are known.
+    """Return how likely the question has an answer; None if neither cosines nor words are known.
 
-    ``cosine`` and ``bm25`` are the best that were found, ``mean`` is the mean cosine of the question with arbitrary
+    ``cosine`` and ``bm25`` are the best of all results, ``mean`` is the mean cosine of the question with arbitrary
     texts. ``exact`` is how likely a text is meant by an identifier in it: the question is at least as likely to have
     an answer.
     """

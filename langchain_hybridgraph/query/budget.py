@@ -1,4 +1,4 @@
-"""The hits that fit into a number of tokens."""
+"""Limit of hits to a number of tokens."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Whole chunks up to ``max_tokens``, in the hits' order.
+    """Limit of the hits to complete chunks with at most ``max_tokens`` in total, in their order.
 
-    The first hit is always kept. One that does not fit is left out; smaller ones after it may still ``fill`` the
-    rest, else they are left out too. ``counter`` gives the tokens of a text. Raises ConfigurationError for a
-    ``max_tokens`` below 1.
+    The first hit is always kept. A hit that does not fit is left out. With ``fill`` smaller hits after it may still be
+    kept; otherwise all hits after it are left out. ``counter`` returns the number of tokens of a text. Raises
+    ConfigurationError for a ``max_tokens`` below 1.
     """
 
     max_tokens: int = 4096
@@ -32,9 +32,9 @@ class TokenBudget:
             raise ConfigurationError(f"max_tokens must be a whole number from 1, such as 4096, got {max_tokens!r}")
 
     def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
-        """The hits that fit, in their order, and what is to be said about it in ``degraded``.
+        """Return the hits that fit, in their order, and the reasons for ``degraded``.
 
-        ``single-chunk-exceeds-budget`` when the first alone is too large; then it comes alone.
+        If the first hit alone is too large, it is the only one, with the reason ``single-chunk-exceeds-budget``.
 
         >>> from langchain_hybridgraph.records import Chunk, Hit
         >>> hits = [Hit(Chunk(id, "word " * n), 0.5, "vector", {}) for id, n in (("a", 10), ("b", 20), ("c", 1))]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def hybrid_sources(
     store: SearchesHybrid, vector_weight: float, keyword_weight: float
 ) -> tuple[VectorSource, KeywordSource]:
-    """Return the two sources of one search; whichever is asked first makes the call for both."""
+    """Return the two sources of one search; the first one to be called makes the request for both."""
     shared = _SharedCall(store)
     return (
         _HybridVectorSource(store, vector_weight, shared=shared),
@@ -29,7 +29,7 @@ def hybrid_sources(
 
 
 class _SharedCall:
-    """One call of the store for each query, of which both sources receive their part."""
+    """One call of the store per query; each source receives its part of the result."""
 
     def __init__(self, store: SearchesHybrid) -> None:
         self.store = store
@@ -38,7 +38,7 @@ class _SharedCall:
         self._task: tuple[Query, asyncio.Task[HybridResult]] | None = None
 
     def run(self, query: Query, n: int) -> HybridResult:
-        """Return the result; the thread that comes second waits for the first."""
+        """Return the result; a second thread waits for the first one's call."""
         with self._lock:
             if self._result is None or self._result[0] is not query:
                 try:
@@ -51,7 +51,7 @@ class _SharedCall:
         return result
 
     async def arun(self, query: Query, n: int) -> HybridResult:
-        """Return the result, awaited; it is cancelled only together with the event loop."""
+        """Await and return the result; the call is cancelled only together with the event loop."""
         if self._task is None or self._task[0] is not query:
             self._task = query, asyncio.ensure_future(self.store.ahybrid_search(query, n))
             self._task[1].add_done_callback(_retrieve)
@@ -60,12 +60,12 @@ class _SharedCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridVectorSource(VectorSource):
-    """The vector half."""
+    """Vector results of the shared call."""
 
     shared: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search by the query's vector, else by the vector of its text; without a text in a call of its own."""
+        """Search by the query's vector or the vector of its text; a query without text is a separate call."""
         if query.text is None:
             return VectorSource.search(self, query, n)
         shared = self.shared
@@ -78,7 +78,7 @@ class _HybridVectorSource(VectorSource):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridKeywordSource(KeywordSource):
-    """The keyword half."""
+    """Keyword results of the shared call."""
 
     shared: _SharedCall = field(kw_only=True)
 
@@ -99,6 +99,6 @@ class _HybridKeywordSource(KeywordSource):
 
 
 def _retrieve(task: asyncio.Task[HybridResult]) -> None:
-    """Retrieve the error of a call that nobody waits for any more."""
+    """Retrieve the error of an abandoned call, so that asyncio does not report it."""
     if not task.cancelled():
         task.exception()

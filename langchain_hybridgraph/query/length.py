@@ -1,4 +1,4 @@
-"""The length of a query."""
+"""Limit of the length of a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reranks by a chat model's marks."""
+"""Reranking by the marks of a chat model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
 
 _LONGEST_QUERY = 4_000
-_EARLIER = 1e-7  # how much of the earlier order is in a score: a model gives many the same mark
+_EARLIER = 1e-7  # weight of the earlier order in a score, since many texts get the same mark
 _FORM = answer_schema(
     "Marks",
     "A mark for every passage.",
@@ -41,22 +41,22 @@ _INSTRUCTIONS = (
 
 
 class LLMReranker:
-    """Scores by a chat model, which reads query and texts together and marks each from 0 to 10; it never drops.
+    """Reranker that asks a chat model to mark each text from 0 to 10 for a query; it never drops hits.
 
-    A mark of 7 is a score of .7. Between equal marks the earlier order decides, by less than a millionth. The texts,
-    of which the model sees ``max_characters`` each, are shown in batches of ``batch_size``, ``workers`` batches at
-    once, in the earlier order. ``llm`` is any LangChain chat model; one without structured output is prompted for
-    JSON. ``method`` is LangChain's word for how it is to answer (``"json_mode"``, …) where its default does not
-    work.
+    A mark of 7 is a score of .7. Hits with equal marks keep their earlier order, by a difference of less than a
+    millionth. The texts, of which the model sees ``max_characters`` each, are shown in batches of ``batch_size``,
+    ``workers`` batches at once, in the earlier order. ``llm`` is any LangChain chat model; one without structured
+    output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output`` (``"json_mode"``, …) if
+    its default does not work.
 
-    A hit that the model gave no mark gets None, so it follows those that have one. When a batch fails, its hits cannot
+    A hit that the model did not mark gets None, so it follows those with a mark. If a batch fails, its hits cannot
     be compared with the others: ``rerank`` raises (the model's own error; ValueError for an answer without marks and
-    for marks on another scale; TimeoutError after ``timeout`` seconds, None waits), upon which the pipeline keeps
-    the earlier order and says ``rerank-failed``. Attempts are a setting of the model (``max_retries``). A call that
-    times out keeps running in the background, and threads that LangChain started for it hold up the end of the process:
-    give the model a ``timeout``, too.
+    for marks on another scale; TimeoutError after ``timeout`` seconds, None means no limit). The pipeline then keeps
+    the earlier order and reports ``rerank-failed``. Retries are a setting of the model (``max_retries``). A call that
+    times out keeps running in the background, and threads that LangChain started for it delay the exit of the process,
+    so set a ``timeout`` on the model as well.
 
-    Raises ConfigurationError for what is not a model and for numbers that cannot be used.
+    Raises ConfigurationError for an object that is not a model and for numbers outside their ranges.
 
     >>> from langchain_core.runnables import RunnableLambda
     >>> from langchain_hybridgraph.records import Chunk, Hit
@@ -90,7 +90,7 @@ class LLMReranker:
         self.timeout = timeout
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """The tenth of each text's mark, None where the model gave none."""
+        """Return a tenth of each text's mark, None for a text without a mark."""
         return drive(self._marks(query, hits), deadline_in(self.timeout))
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
@@ -120,12 +120,12 @@ class LLMReranker:
 
 
 def _score(mark: float, place: float) -> float:
-    """The tenth of a mark; of equal marks the one that stood before, at a lower place in [0, 1), is higher."""
+    """Return a tenth of a mark, plus a little for a hit that was earlier; ``place`` is its former rank in [0, 1)."""
     return mark / 10 * (1 - _EARLIER) + _EARLIER * (1 - place)
 
 
 def _read(answer: Any, n: int) -> list[float | None]:
-    """The marks of n passages in their order; raises ValueError when there is none, and for marks outside 0 to 10."""
+    """Return the marks of n passages in order; raises ValueError if there is no mark or one outside 0 to 10."""
     said = parse_answer(answer)
     marks: dict[int, float] = {}
     for number, mark in _pairs(said, n):
@@ -139,7 +139,7 @@ def _read(answer: Any, n: int) -> list[float | None]:
 
 
 def _pairs(said: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
-    """Numbers of passages and their marks, from whatever form the model gave them."""
+    """Return pairs of a passage's number and its mark, from any form of answer."""
     if isinstance(said, Mapping) and "marks" in said:
         yield from _pairs(said["marks"], n)
     elif isinstance(said, Mapping) and "passage" in said:

@@ -1,4 +1,4 @@
-"""Rerankers, and what their scores do to the hits."""
+"""Rerankers, and how their scores are applied to hits."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Reranker(Protocol):
         ...
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """One score per hit, in the hits' order, higher is better; None where there is none.
+        """Return one score per hit, in the order of the hits, higher is better; None for a hit without a score.
 
-        Scores lie in [0, 1]. As soon as one lies outside, all are taken for logits.
+        Scores lie in [0, 1]. If any score lies outside, all are taken as logits.
         """
         ...
 
 
 @runtime_checkable
 class AsyncReranker(Reranker, Protocol):
-    """A reranker that need not occupy a thread while it waits."""
+    """Reranker that can be awaited instead of occupying a thread."""
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """Do what :meth:`Reranker.rerank` does, without blocking the event loop."""
@@ -46,20 +46,20 @@ class AsyncReranker(Reranker, Protocol):
 
 
 def is_awaited(reranker: Reranker) -> TypeIs[AsyncReranker]:
-    """Whether a reranker waits in the event loop; one that only looks like it says ``is_asynchronous = False``."""
+    """Return whether a reranker has an ``arerank`` and does not set ``is_asynchronous`` to False."""
     return implements(reranker, AsyncReranker) and bool(getattr(reranker, "is_asynchronous", True))
 
 
 def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[Hit]:
-    """The hits with their new scores, best first, ties by id.
+    """Return the hits with the reranker's scores, best first, ties by id.
 
     Logits go through a sigmoid. The earlier parts stay and the part ``rerank`` is what the reranker added or
-    took away, so they still sum to the score; the bare score is ``rerank_score``. Hits without a score
-    are dropped when the reranker ``filters``; else they follow in their earlier order, spread evenly
-    between 0 and the lowest score given. When a reranker that does not filter gives no score at all, the
+    took away, so they still sum to the score; ``rerank_score`` is the reranker's own score. Hits without a score
+    are dropped if the reranker ``filters``; otherwise they follow in their earlier order, with scores spread evenly
+    between 0 and the reranker's lowest score. If a reranker that does not filter returns no score at all, the
     hits stay as they are.
 
-    Raises ValueError for another number of scores than hits, and for NaN.
+    Raises ValueError if the number of scores is not that of the hits, and for NaN.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> a, b = (Hit(Chunk(id, ""), 0.5, "fused", {"vector": 0.3, "keyword": 0.2}) for id in "ab")
@@ -138,13 +138,13 @@ class ScoreReranker:
             raise ConfigurationError(f"min_score is {self.min_score}; scores lie in [0, 1]")
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Each hit's own score, None below ``min_score``."""
+        """Return each hit's own score, None below ``min_score``."""
         return [hit.score if hit.score >= self.min_score else None for hit in hits]
 
 
 @dataclass(frozen=True)
 class TextReranker:
-    """Makes a reranker of a function from the query and the texts to one score per text.
+    """Reranker that calls a function with the query and the texts; the function returns one score per text.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> shorter = TextReranker(lambda query, texts: [1 / (1 + len(text)) for text in texts])
@@ -161,7 +161,7 @@ class TextReranker:
 
 
 class CrossEncoderReranker:
-    """Scores query and text together by a cross-encoder of sentence-transformers; it never drops.
+    """Scores query and text together with a cross-encoder of sentence-transformers; it never drops hits.
 
     ``model`` is a name or path, or a loaded ``CrossEncoder``. It is loaded at construction, so that a missing
     extra (MissingExtraError), an unknown model, or one with several labels (ConfigurationError) fails there.
@@ -187,7 +187,7 @@ class CrossEncoderReranker:
             )
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """The sigmoid of the model's logit for each text."""
+        """Return the sigmoid of the model's logit for each text."""
         if not hits:
             return []
         logits = self.model.predict(
@@ -213,4 +213,4 @@ def _load(name: str, device: str | None, max_length: int | None) -> Any:
 RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType(
     {"score": ScoreReranker, "cross_encoder": CrossEncoderReranker}
 )
-"""The rerankers that a file can name; those that need an object of the caller's it cannot."""
+"""Rerankers that a configuration file can name; others need an object that only code can pass."""

@@ -49,11 +49,12 @@ class Selection:
 def select_hits(
     hits: Sequence[Hit], selection: Selection, k: int, vectors: NDArray[np.float32] | None = None
 ) -> list[Hit]:
-    """The k hits to give back, in the order to give them; the answer for k is the head of that for a larger k
-    unless there are graph slots.
+    """Return the k hits of the result, in order.
 
-    ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension, zeros where there is none: such
-    a hit counts as unlike all others, and without ``vectors`` all do.
+    Without graph slots the result for k is the head of the result for a larger k.
+
+    ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension, zeros for a hit without one,
+    which then counts as different from all others. Without ``vectors`` the order is not changed by ``mmr_lambda``.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> scores = {"a1": 0.9, "a2": 0.8, "b": 0.4}
@@ -75,9 +76,9 @@ def select_hits(
 
 
 def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32], mmr_lambda: float) -> Iterator[int]:
-    """The places of the candidates in the order in which each adds most, one at a time; ties by place.
+    """Yield the positions of the candidates by marginal relevance, best first; ties by position.
 
-    Next comes the largest λ · score − (1 − λ) · (largest cosine with one that came before).
+    The next one has the largest λ · score − (1 − λ) · (largest cosine with an earlier one).
 
     Carbonell and Goldstein, The Use of MMR, Diversity-Based Reranking, SIGIR 1998.
 
@@ -97,7 +98,7 @@ def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32]
 
 
 def _with_slots(hits: list[Hit], slots: int, k: int) -> list[Hit]:
-    """The first k, but so that at least ``slots`` of them were reached over edges, if there are so many."""
+    """Return the first k hits, with at least ``slots`` that were reached over edges if there are enough of them."""
     reached = [place for place, hit in enumerate(hits) if hit.hops][: min(slots, k)]
     others = [place for place in range(len(hits)) if place not in reached]
     return [hits[place] for place in sorted([*reached, *others[: k - len(reached)]])]

@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """One list of candidates and its weight in the fusion."""
+    """Source of one list of candidates, with its weight in the fusion."""
 
     @property
     def name(self) -> str:
-        """The word in ``retrieval_source`` and in ``degraded``."""
+        """Name in ``retrieval_source`` and in ``degraded``."""
         ...
 
     @property
     def weight(self) -> float:
-        """Weight of its ranks or scores, relative to the other sources."""
+        """Weight of this source's ranks or scores, relative to other sources."""
         ...
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """A call that gives a Found with up to n entries; None when the query has nothing for this source."""
+        """Return a call for a SourceResult with up to n entries; None if the query has no input for this source."""
         ...
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """A call that gives {id: this source's own score} of candidates that others found; None if it cannot."""
+        """Return a call for this source's scores, by id, of other sources' candidates; None if it has none."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorSource:
-    """The chunks of largest cosine."""
+    """Source of the chunks of largest cosine."""
 
     store: SearchesVectors
     weight: float
@@ -67,7 +67,7 @@ class VectorSource:
         return Effect(self.name, search, awaited, lane=lane)
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Cosines with the vector that was searched for."""
+        """Return the call that computes cosines with the query's vector."""
         vector, store = found.vector, self.store
         if vector is None:
             return None
@@ -77,7 +77,7 @@ class VectorSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeywordSource:
-    """The chunks of largest BM25."""
+    """Source of the chunks of largest BM25."""
 
     store: SearchesKeywords
     weight: float
@@ -92,7 +92,7 @@ class KeywordSource:
         return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane_of(self.name, store))
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """BM25 of candidates that the words did not bring among the first n."""
+        """Return the call that computes the BM25 of candidates that are not among the first n."""
         text = query.text
         if text is None:
             return None
@@ -101,10 +101,10 @@ class KeywordSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedVectorSource:
-    """The chunks of largest cosine, and those of largest cosine within the times that the query names.
+    """Source of the chunks of largest cosine, overall and within the times that the query names.
 
-    ``within`` gives the filter that stands for these times, None for a query that names none. What is similar is found
-    anyway; of what is less similar, that of a named time may be what is meant.
+    ``within`` returns the filter for these times, None for a query that names none. Chunks of a named time may be meant
+    even if they are less similar than others.
     """
 
     all: VectorSource
@@ -126,7 +126,7 @@ class TimedVectorSource:
         return self.all.store
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search twice by one vector where times are named."""
+        """Search twice with one vector if the query names times."""
         call = self.all.search(query, n)
         times = self.within(query)
         if call is None or times is None:
@@ -152,10 +152,10 @@ class TimedVectorSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionSource:
-    """The last turns of a session, the newest first: the i-th of n has the score 1 − (i − 1) / n.
+    """Source of the last turns of a session, newest first: the i-th of n has the score 1 − (i − 1) / n.
 
-    ``turns`` is a call that gives them for a query. ``brings`` says that they are in no store, so that they are handed
-    on with their text.
+    ``turns`` returns the call that reads them for a query. With ``brings`` they are not in the store, so the result
+    contains their texts.
     """
 
     turns: Callable[[Query], Effect]
@@ -188,7 +188,7 @@ class SessionSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedSource:
-    """The first chunks of the query's scope, in the order of the store; the text of the query is not used."""
+    """Source of the first chunks of the query's scope, in the order of the store; the text of the query is not used."""
 
     store: object
     listing: Callable[[Scope, int], SourceResult]
@@ -196,7 +196,7 @@ class ListedSource:
     name: str = "filter"
 
     def search(self, query: Query, n: int) -> Effect:
-        """List them."""
+        """Return the call that lists the chunks."""
         scope = query.scope
         return Effect(self.name, partial(self.listing, scope, n), lane=lane_of(self.name, self.store))
 

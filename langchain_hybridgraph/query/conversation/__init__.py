@@ -1,4 +1,4 @@
-"""Makes a question whole that leans on a conversation.
+"""Completion of questions that depend on a conversation.
 
 An expander is a function from the question and the turns before it to an :class:`ExpandedQuery`.
 """
@@ -37,9 +37,9 @@ EXPANDERS: Mapping[str, Callable[..., Expander]] = MappingProxyType(
 
 
 def expander_from(form: str | Mapping[str, Any] | Expander) -> Expander:
-    """The expander that a name, a mapping with ``type`` and parameters, or a function stands for.
+    """Return the expander for a name, for a mapping with ``type`` and parameters, or for a function.
 
-    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+    Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
 
     >>> expander_from({"type": "append_history", "turns": 2})
     AppendHistory(turns=2)

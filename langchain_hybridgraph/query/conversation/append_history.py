@@ -1,4 +1,4 @@
-"""The question with the last turns behind it."""
+"""Questions followed by the last turns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from langchain_hybridgraph.query.conversation.expander import ExpandedQuery, Sai
 
 @dataclass(frozen=True, slots=True)
 class AppendHistory:
-    """The question and, after it, the last ``turns`` turns as they were said.
+    """Appends the last ``turns`` turns of the conversation to the question, unchanged.
 
-    It helps a model that reads, and hurts BM25: on two sets of conversations nDCG@10 falls by a third
-    (benchmarks/README.md). So it is not ``sure``, and the raw question is searched for, too. Raises ConfigurationError
-    for fewer turns than 1.
+    This helps embedding models and hurts BM25: on two sets of conversations nDCG@10 falls by a third
+    (benchmarks/README.md). So the result is not ``sure``, and the raw question is searched for as well. Raises
+    ConfigurationError for fewer turns than 1.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> said = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
@@ -28,5 +28,5 @@ class AppendHistory:
         at_least_one("AppendHistory", turns=self.turns)
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
-        """The question with the turns."""
+        """Return the question with the turns after it."""
         return ExpandedQuery(" ".join([query, *(turn.line for turn in history[-self.turns :])]), sure=False)

@@ -1,4 +1,4 @@
-"""Replaces "he" and "she" by a person's name."""
+"""Replacement of "he" and "she" by a person's name."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from langchain_hybridgraph.query.conversation.expander import Said
 from langchain_hybridgraph.text.function_words import function_words
 
 _TURN = 1_000
-_BACK = 6  # turns in which the name is looked for
+_BACK = 6  # number of turns in which the name is looked for
 _PERSON = re.compile(r"\b(he|she|him|his|hers?)\b(?P<owns>(?=\s+\w))?", re.IGNORECASE)
 _PART = r"[^\W\d_a-z][^\W\d_]*\.?(?:['’-][^\W\d_]+)*"
-# Two words and more; of a single one nothing says whether it is a name or begins a sentence.
+# Two words or more; a single capitalised word may be the beginning of a sentence.
 _NAME = re.compile(
     rf"(?<![\w'’])(?P<before>[Tt]he\s+)?(?P<name>{_PART}(?:\s+(?:(?:de|van|von|der|la|di|bin)\s+)*{_PART})+)"
 )
 
 
 def with_name(query: str, history: Sequence[Said]) -> str:
-    """The question with the name of the person it points to; as it is when there is none, or more than one may be.
+    """Return the question with its "he" or "she" replaced by a name, if only one person can be meant.
 
-    The name is the only one in the latest turn that has any, of two words or more and without an article. A question
-    that has a name itself is left alone. It knows English.
+    The name must be the only one in the latest turn that contains names, consist of two words or more, and have no
+    article. A question that contains a name itself stays unchanged. Only English is supported.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> with_name("And whom did she marry?", turns([("user", "Who wrote it?"), ("ai", "Marguerite Oldenburg.")]))
@@ -40,14 +40,14 @@ def with_name(query: str, history: Sequence[Said]) -> str:
 
 
 def _names(text: str) -> list[str]:
-    """The names of a text, the longest form of each."""
+    """Return the names in a text, each in its longest form."""
     names = dict.fromkeys(_without_lead(each["name"]) for each in _NAME.finditer(text) if not each["before"])
     whole = [name for name in names if " " in name]
     return [name for name in whole if not any(name != other and name in other for other in whole)]
 
 
 def _without_lead(name: str) -> str:
-    """The name alone: without the function words that a sentence begins with, and without what makes it an owner."""
+    """Return a name without function words before it and without a possessive ending."""
     words = re.sub(r"['’]s$", "", name.strip(".")).split()
     while words and words[0].lower() in function_words([words[0].lower()]).words:
         words = words[1:]
@@ -55,7 +55,7 @@ def _without_lead(name: str) -> str:
 
 
 def _replacement(pronoun: re.Match[str], name: str) -> str:
-    """Return the name that replaces the pronoun, as a possessive where the pronoun is one."""
+    """Return the name in place of the pronoun, as a possessive if the pronoun is one."""
     word = pronoun[1].lower()
     owns = word in ("his", "hers") or (word == "her" and pronoun["owns"] is not None)
     return f"{name}'s" if owns else name

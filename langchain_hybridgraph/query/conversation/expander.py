@@ -1,4 +1,4 @@
-"""The interface of expanders, and their result."""
+"""Protocol of expanders, and their result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Said(Protocol):
 
     @property
     def speaker(self) -> str:
-        """``"user"``, ``"assistant"``, another role, or "" where it is not known."""
+        """``"user"``, ``"assistant"``, another role, or "" if unknown."""
         ...
 
     @property
@@ -31,13 +31,13 @@ class Said(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery(Serializable):
-    """A question as it is searched for.
+    """A question as it is used for searching.
 
-    ``text`` is the whole question in words. ``context`` is what it leans on, apart from it: where vectors can be mixed,
-    the question's is moved towards that of the context. ``weight`` in [0, 1] is the share of what was added, when
-    question and expansion are fused: of the context in the vector, or of the second search. A ``sure``
-    text without context stands for the question, which is not searched for any more. Not ``sure`` is an expansion that
-    may miss a change of topic: where the hits of question and context can be compared, they decide.
+    ``text`` is the complete question. ``context`` is the part of the conversation that the question depends on; if
+    vectors can be mixed, the vector of the question is moved towards that of the context. ``weight`` in [0, 1] is the
+    share of the expansion when it is fused with the question: the share of the context in the vector, or of the second
+    search. If the text is ``sure`` and has no context, it replaces the question. An expansion that is not ``sure`` may
+    miss a change of topic; if the hits of question and context can be compared, they decide.
     """
 
     text: str
@@ -47,16 +47,16 @@ class ExpandedQuery(Serializable):
 
 
 class Expander(Protocol):
-    """Says what a question means after what was said before; any function of this shape is one."""
+    """Function that completes a question from the turns before it."""
 
     def __call__(self, query: str, history: Sequence[Said], /) -> ExpandedQuery | str:
-        """The question as it is to be searched for; its own text when there is nothing to add."""
+        """Return the question to search for; its own text if there is nothing to add."""
         ...
 
 
 @runtime_checkable
 class AsyncExpander(Protocol):
-    """An expander that waits for something."""
+    """Expander that can be awaited."""
 
     def acall(self, query: str, history: Sequence[Said], /) -> Awaitable[ExpandedQuery | str]:
         """Do what calling the expander does, without blocking the event loop."""
@@ -64,7 +64,7 @@ class AsyncExpander(Protocol):
 
 
 def at_least_one(whose: str, **settings: int) -> None:
-    """Raises ConfigurationError for a setting below 1."""
+    """Raise ConfigurationError for a setting below 1."""
     for name, value in settings.items():
         if value < 1:
             raise ConfigurationError(f"{name} of {whose} must be a whole number from 1, got {value!r}")

@@ -1,6 +1,6 @@
-"""Reads what was said before a question.
+"""Turns of a conversation, from any form of history.
 
-A history comes in many forms; what it holds is turns, oldest first.
+A history can be a list of texts, pairs, mappings or messages; it becomes a list of turns, oldest first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SPEAKERS = {
 # Neither questions nor answers: instructions and raw results do not tell the topic of a conversation.
 _SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function", "remove"})
 _LABEL = re.compile(rf"\s*({'|'.join([*_SPEAKERS, *_SKIPPED_ROLES])})\s*[:：]\s*", re.IGNORECASE)
-# A call of tools may have no text; then it is not a turn.
+# A message that calls tools may have no text; then it is not a turn.
 _CONTENTS = ("content", "text", "tool_calls", "function_call")
 # The first and the last turns of a longer history are read: follow-up questions seldom refer to those between.
 _FIRST, _LAST = 5, 45
@@ -43,13 +43,13 @@ class Turn(NamedTuple):
 
 
 def turns(history: Any, query: str = "") -> list[Turn]:
-    """The turns of a history, oldest first; [] for None and for one in which nothing was said.
+    """Return the turns of a history, oldest first; [] for None and for a history without texts.
 
     An item is a text (``"User: …"`` names its speaker), a (role, text) pair, a pair of a question and its answer, a
-    mapping with ``role`` and ``content`` (or ``text``), or a LangChain message; the whole may also be a chat history or
-    a mapping, which has ``messages``. Of contents in parts the texts count; images, tool calls and other messages
-    without a text are left out, and so are system and tool messages. A last turn of the user that is ``query`` itself
-    is the question, not its history. Of more than 50 items the first 5 and the last 45 are read. Raises
+    mapping with ``role`` and ``content`` (or ``text``), or a LangChain message. The history may also be a chat history
+    or a mapping, with ``messages``. In contents with several parts, the texts count; images, tool calls and other
+    messages without a text are left out, and so are system and tool messages. If the last turn of the user is ``query``
+    itself, it is left out. If there are more than 50 items, the first 5 and the last 45 are read. Raises
     ConfigurationError for anything else.
 
     >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
@@ -65,7 +65,7 @@ def turns(history: Any, query: str = "") -> list[Turn]:
 
 
 def _items(history: Any) -> Iterator[tuple[int, Any]]:
-    """The items that are read, each with its place."""
+    """Return the items to read, each with its position."""
     if history is None:
         return
     if isinstance(history, Mapping) and "messages" in history:
@@ -93,13 +93,13 @@ def _turns(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
 
 
 def _is_question_and_answer(item: Any) -> bool:
-    """Whether a pair is what was asked and what was answered: no role has a blank or a question mark in it."""
+    """Return whether a pair is a question and its answer; a role contains no blank and no question mark."""
     is_pair = isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(part, str) for part in item)
     return is_pair and any(sign in item[0].strip() for sign in (" ", "?", "？"))
 
 
 def _parts(item: Any, place: int) -> tuple[str, Any, str]:
-    """Role, content, and the line if it is one already."""
+    """Return the role, the content, and the line if the item is a text with its speaker."""
     if isinstance(item, str):
         label = _LABEL.match(item)
         return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())
@@ -118,7 +118,7 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """The texts of a content, which may come in parts."""
+    """Yield the texts of a content, which may consist of several parts."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, Mapping):

@@ -12,11 +12,11 @@ from langchain_hybridgraph.query.conversation.coreference import with_name
 from langchain_hybridgraph.query.conversation.expander import ExpandedQuery, Said, at_least_one
 from langchain_hybridgraph.text.function_words import function_words
 
-# Characters of a turn that are read: its topic is at its beginning.
+# Number of characters of a turn that are read; its topic is at its beginning.
 _TURN = 1_000
 _DISTINCT = 4  # a question with this number of content words is complete
 _FROM_ANSWER = 8
-_STEM = 5  # letters in which most forms of a word agree
+_STEM = 5  # number of letters in which most forms of a word agree
 _CONTINUES = re.compile(
     r"\W*(?:(?:and|but|or|so|then|also|(?:what|how) about|what of|"
     r"und|aber|oder|was ist mit|wie (?:ist|steht) es mit|et|mais|ou|qu['’]en est-il|y|pero|qué (?:tal|hay)|e|ma|mas|en|"
@@ -38,8 +38,8 @@ class HistoryTerms:
     """Completes a question from the conversation if it needs context: the default, without a model.
 
     The fewer content words a question has, the more context it needs: with up to two content words it depends fully on
-    the conversation ("and its price?", "What about transplant?"), with three by half. A question with four is complete
-    and stays as it is, except that a "he" or "she" in it is replaced by the name of the only possible person
+    the conversation ("and its price?", "What about transplant?"), with three by one half. A question with four is
+    complete and stays as it is, except that a "he" or "she" in it is replaced by the name of the only possible person
     (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A short question may also change the
     topic. So unless its first word or a word such as "it" or "other" refers back, a question that depends by half has
     to share a word with its context, and a question that depends fully ("How old is the moon?") is not ``sure``.
@@ -73,7 +73,7 @@ class HistoryTerms:
             )
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
-        """The question with a name, with words of the history and the turns it leans on, or alone."""
+        """Return the question completed by a name or by words and turns of the history, or unchanged."""
         leans = leaning(query)
         questions, answer = _questions_and_answer(history)
         context = " ".join(dict.fromkeys(text for text in (*questions, answer) if text))
@@ -105,7 +105,7 @@ def _continues(query: str) -> bool:
 
 
 def _shares_a_word(query: str, context: str) -> bool:
-    """Whether both have a telling word, or forms of one."""
+    """Return whether both texts contain forms of the same content word."""
     stems = {_stem(word) for word in _content_words(context)}
     return any(_stem(word) in stems for word in _content_words(query[:_TURN]))
 
@@ -116,9 +116,9 @@ def _stem(word: str) -> str:
 
 
 def _questions_and_answer(history: Sequence[Said]) -> tuple[list[str], str]:
-    """The first and the last question (one if they are the same) and the last answer; the beginnings of them.
+    """Return the first and the last question (one if they are the same) and the last answer, each cut to its beginning.
 
-    Where nobody says who speaks, the last turn is taken for the answer to the one before it.
+    If no speakers are known, the last turn counts as the answer to the turn before it.
     """
     answers = [place for place, turn in enumerate(history) if turn.speaker not in ("user", "")]
     questions = [place for place, turn in enumerate(history) if turn.speaker in ("user", "")]
@@ -129,7 +129,7 @@ def _questions_and_answer(history: Sequence[Said]) -> tuple[list[str], str]:
 
 
 _WORD = re.compile(r"[^\W_]+")
-# What apostrophes leave over.
+# Parts of words that remain when a text is split at apostrophes.
 _LEFT_OVER = frozenset(
     ("re", "ll", "ve", "don", "doesn", "didn", "isn", "aren", "wasn", "weren", "couldn", "wouldn", "shouldn", "hasn")
 )
@@ -137,7 +137,7 @@ _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0
 _LETTERS = re.compile(
     "[\u30a1-\u30ff]{2,}|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]{1,2}|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{1,5}"
 )
-# Chinese (simplified and traditional) words that only build sentences; Japanese writes its own in hiragana.
+# Chinese (simplified and traditional) function words; Japanese writes its own in hiragana.
 _CHINESE = re.compile(
     "什[么麼]|怎[么麼样樣]*|为什|為什|多少|哪[里裡个個些]?|几个|幾個|那[么麼个個些里裡]?|这[么个些里]?|這[麼個些裡]?|可以|还有|還有|"
     "[的是了吗嗎呢在有和也都很它他她们們吧啊我你您请請与與或就还還吗几幾谁誰为為呀被把给給对對于於从從到]"
@@ -145,28 +145,28 @@ _CHINESE = re.compile(
 
 
 def _content_words(text: str) -> list[str]:
-    """The words of a text that tell something, in its order."""
+    """Return the content words of a text, in order."""
     words = _WORD.findall(text)
     building = function_words([word.lower() for word in words]).words | _LEFT_OVER
     return [part for word in words for part in _parts(word) if part.lower() not in building]
 
 
 def _parts(word: str) -> list[str]:
-    """The word, or words of a run that was written without spaces; nothing for a lone letter."""
+    """Yield a word, or the parts of a run of letters written without spaces; nothing for a single letter."""
     if _UNSPACED.search(word):
         return _LETTERS.findall(_CHINESE.sub(" ", word))
     return [word] if len(word) > 1 or word.isdigit() else []
 
 
 def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
-    """The telling words of an answer: names first, then what is said often."""
+    """Return the content words of an answer: names first, then the most frequent words."""
     words = _content_words(answer)
     often = Counter(word.lower() for word in [*words, *_content_words(" ".join(questions[:1]))])
     return sorted(words, key=lambda word: (not word[0].isupper(), -often[word.lower()]))[:_FROM_ANSWER]
 
 
 def _missing_words(query: str, *groups: Iterable[str]) -> list[str]:
-    """Words that the query does not have, each once, in their order."""
+    """Return the words that are not in the query, each once, in order."""
     have = {word.lower() for word in _WORD.findall(query)}
     words = {word.lower(): word for some in groups for word in some if word.lower() not in have}
     return list(words.values())

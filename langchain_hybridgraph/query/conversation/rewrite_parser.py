@@ -1,4 +1,4 @@
-"""Reads the question in what a chat model said."""
+"""Extraction of the question from a chat model's answer."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
 
 
 def _is_no_question(text: str) -> bool:
-    """Whether a text begins like what a model says in place of a question."""
+    """Return whether a text begins like a refusal or a remark of a model."""
     plain = text.replace("’", "'")
     return bool(_REFUSAL.match(plain) or _REMARK.match(plain))
 
 
 def _unwrap(text: str) -> str:
-    """The inside of a fence, a JSON value, a label."""
+    """Return the content of a code fence, of a JSON value, or after a label."""
     if fence := _FENCE.search(text):
         text = fence[1]
     text = text.strip("` \n")
@@ -76,7 +76,7 @@ def _unwrap(text: str) -> str:
 
 
 def _text_of(found: Any) -> str:
-    """The text of a JSON value: of a mapping that of the key that is named like a question, else its only one."""
+    """Return the text of a JSON value; in a mapping, that of a key such as "question", otherwise its only text."""
     if isinstance(found, Mapping):
         preferred = [found[key] for word in _KEYS for key in found if word in str(key).casefold()]
         texts = [value for value in (*preferred, *found.values()) if isinstance(value, str)]
@@ -87,6 +87,6 @@ def _text_of(found: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    """The first paragraph, in one line, without the quotation marks around it."""
+    """Return the first paragraph as one line, without quotation marks around it."""
     first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
     return " ".join(first.strip("\"'“”„«»‘’*_ \n").split())

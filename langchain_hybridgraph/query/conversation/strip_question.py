@@ -1,4 +1,4 @@
-"""The question without its courtesy and question words."""
+"""Questions without courtesies and question words."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LEAD = re.compile(
 class StripQuestion:
     """Removes courtesies, question words and auxiliary verbs from the beginning of a question.
 
-    It takes nothing from the history, and knows English only. A question that consists of nothing else stays as it is.
+    The history is not used, and only English is supported. A question that consists of nothing else stays as it is.
 
     >>> StripQuestion()("Could you please tell me what the capital of France is?", []).text
     'capital of France is'
     """
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
-        """The question without its lead."""
+        """Return the question without its introductory words."""
         rest = query.strip()
         while (lead := _LEAD.match(rest)) and lead.end():
             rest = rest[lead.end() :]

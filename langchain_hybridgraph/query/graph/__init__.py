@@ -43,9 +43,9 @@ TRAVERSALS: Mapping[str, Callable[..., Traversal]] = MappingProxyType(
 
 
 def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
-    """The traversal that a name, a mapping with ``type`` and parameters, or a traversal itself stands for.
+    """Return the traversal for a name, for a mapping with ``type`` and parameters, or for a traversal itself.
 
-    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+    Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
 
     >>> traversal_from({"type": "bfs", "max_hops": 3}).max_hops
     3
@@ -54,9 +54,9 @@ def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
 
 
 def traversal_form(traversal: Traversal) -> dict[str, Any]:
-    """The mapping that :func:`traversal_from` makes this traversal of; sets become sorted lists.
+    """Return the mapping from which :func:`traversal_from` makes this traversal; sets become sorted lists.
 
-    Raises ConfigurationError for an object that is none of :data:`TRAVERSALS`.
+    Raises ConfigurationError for an object whose class is not in :data:`TRAVERSALS`.
 
     >>> traversal_form(BFS(relations={"cites"}))["relations"]
     ['cites']

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BestFirst(EdgeFilteredTraversal):
-    """Best-first search, for hierarchies: always walk on from the best chunk that was not walked on from yet.
+    """Best-first search, for hierarchies: always expands the best chunk that has not been expanded.
 
-    It begins at the ``start_k`` best seeds (seeds without a score besides); the others are walked on from when an edge
-    leads to them. A round is a chunk with anywhere to go; after ``max_rounds`` rounds in which the best ``k`` stayed
-    the same the walk has converged.
+    It begins at the ``start_k`` best seeds and at seeds without a score; other seeds are expanded when an edge leads to
+    them. Each expanded chunk with edges is a round; the traversal has converged when the best ``k`` chunks stay the
+    same for ``max_rounds`` rounds.
     """
 
     max_rounds: int = 3
@@ -37,7 +37,7 @@ class BestFirst(EdgeFilteredTraversal):
         check_whole("k", self.k, least=1)
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
-        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`. ``converged``: it ended early."""
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`. ``converged`` if it ended early."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         starts, waiting = self._starts(trail)
         queue = _Queue(graph, trail)
@@ -57,7 +57,7 @@ class BestFirst(EdgeFilteredTraversal):
         return trail.walk()
 
     def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
-        """The seeds to begin at, and the node and the place of each of the others."""
+        """Return the seeds to begin at, and the position of each other seed by its node."""
         unknown = np.isnan(trail.paths.value[trail.seeds])
         known = trail.seeds[~unknown]
         others = known[self.start_k :]
@@ -66,7 +66,7 @@ class BestFirst(EdgeFilteredTraversal):
 
 
 class _Queue:
-    """Paths that wait to be walked on from, the best first, ties by id."""
+    """Paths that wait to be extended, best first, ties by id."""
 
     def __init__(self, graph: Graph, trail: PathSearch) -> None:
         self._graph, self._trail = graph, trail
@@ -79,7 +79,7 @@ class _Queue:
             heapq.heappush(self._heap, (-value, id, place))
 
     def pop(self) -> int | None:
-        """The best of them that has not been outdone since, None when there is none left."""
+        """Return the best path that is still the best one to its node; None if none is left."""
         while self._heap:
             place = heapq.heappop(self._heap)[2]
             if self._trail.standing(np.array([place])).all():

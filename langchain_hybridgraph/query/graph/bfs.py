@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BFS(EdgeFilteredTraversal):
-    """Breadth-first search: everything up to ``max_hops`` edges away.
+    """Breadth-first search: reaches all chunks up to ``max_hops`` edges away.
 
-    A chunk that a later ring reaches on a better path is walked on from again. When a ring holds more new chunks than
-    ``max_nodes`` leaves room for, the best of them stay, and what is left out is not walked through either. From
-    each ring only the best ``max_frontier`` are walked on from; None lets all.
+    A chunk that a later ring reaches on a better path is expanded again. If a ring contains more new chunks than
+    ``max_nodes`` allows, only the best of them are reached and expanded. Only the best ``max_frontier`` chunks of each
+    ring are expanded; None means all.
 
     >>> from langchain_hybridgraph.query.graph.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope

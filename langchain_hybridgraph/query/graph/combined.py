@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CombinedTraversal:
-    """Joins the chunks reached by evidence and by another traversal from the same seeds; the better of the two counts.
+    """Follows evidence and another traversal from the same seeds; for each chunk the better of the two results counts.
 
     Both begin at the best ``sources`` seeds. A seed that ``beyond`` reaches by no edge keeps its own score. The edges
-    are those that ``beyond`` takes.
+    are those that ``beyond`` follows.
 
     >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope

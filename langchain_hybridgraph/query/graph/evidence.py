@@ -1,4 +1,4 @@
-"""Weigh what the best hits name as evidence."""
+"""Traversal that weighs links of hits as evidence."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
     from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
 
-# No evidence is certain: two pieces of it are more than one.
+# Limit of one piece of evidence, so that two are always stronger than one.
 MOST = 0.98
-LEAST = 1e-9  # less is what rounding leaves: it says nothing
-SURE = 0.25  # the power of a mention's weight
-USUAL = 0.05  # of the question is covered that the sources leave open, where nobody says
-THE_QUESTION = -1  # as a source
+LEAST = 1e-9  # weaker evidence is a rounding error
+SURE = 0.25  # exponent of a mention's weight
+USUAL = 0.05  # share of the missing words that a chunk is assumed to contain if it is unknown
+THE_QUESTION = -1  # source of evidence that comes from the question
 MOST_LINKS = 1_000
 
 
@@ -134,7 +134,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return [_strongest(kind) for kind in (*(_scale_by_source(kind, worth) for kind in kinds), self._named(graph))]
 
     def _with_coverage(self, evidence: _Evidence, covered: Weights) -> _Evidence:
-        """Shared entities, as strong as they are with so much covered of what the sources leave open."""
+        """Return the evidence of shared entities, stronger for chunks that contain words missing in the sources."""
         return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * covered))
 
     def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
@@ -158,7 +158,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(np.full(len(bearers.node), THE_QUESTION), bearers.node, strength)
 
     def _by_title(self, graph: Graph, mentions: _Mentions, sources: Nodes) -> _Evidence:
-        """The documents whose titles the sources name."""
+        """Return the documents whose titles the sources mention."""
         title_ids = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in mentions.ids]
         titles = graph.nodes(title_ids)
         there = np.flatnonzero(titles >= 0)
@@ -172,7 +172,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(pairs.source, pairs.node, strength * _divided_by_links(pairs.source, pairs.node))
 
     def _by_shared_entity(self, graph: Graph, mentions: _Mentions, sources: Nodes) -> _Evidence:
-        """The chunks that mention a rare entity which a source mentions."""
+        """Return the chunks that mention a rare entity that a source mentions."""
         few = np.flatnonzero((mentions.degree > 1) & (mentions.degree <= self.most_common))
         if not len(few):
             return _NONE
@@ -211,7 +211,7 @@ class _Evidence(NamedTuple):
     strength: Weights
 
     def among(self, nodes: Nodes) -> _Evidence:
-        """Those for these chunks."""
+        """Return the evidence for these chunks only."""
         there = np.isin(self.node, nodes)
         return _Evidence._make(column[there] for column in self)
 
@@ -220,9 +220,9 @@ _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 
 class _Pairs(NamedTuple):
-    """A mention by a source and an edge of the same entity to a chunk: arrays of one length.
+    """Pairs of a source's mention of an entity and another edge of the entity, as arrays of equal length.
 
-    ``entity`` is a place in :class:`_Mentions`; ``mention`` and ``weight`` are the two edges' weights.
+    ``entity`` is a position in :class:`_Mentions`; ``mention`` and ``weight`` are the two edges' weights.
     """
 
     source: Nodes
@@ -233,7 +233,7 @@ class _Pairs(NamedTuple):
 
 
 class _Mentions(NamedTuple):
-    """The entities that the sources mention, each once, and the mentions: ``place`` of the entity, source, weight."""
+    """The entities that the sources mention, each once, and the mentions: ``place`` is the position of the entity."""
 
     entity: Nodes
     ids: Sequence[str]
@@ -245,7 +245,7 @@ class _Mentions(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph, mentions: NeighborEdges) -> _Mentions:
-        """These mentions of entities by sources, titles that the sources bear left out."""
+        """Return these mentions of entities by sources, without the titles of the sources themselves."""
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
         pairs = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
@@ -263,7 +263,9 @@ class _Mentions(NamedTuple):
         )
 
     def pairs(self, edges: NeighborEdges, sources: Nodes) -> _Pairs:
-        """Every mention with every edge of its entity, whose ``origin`` is the entity's place, but to the source."""
+        """Return every mention paired with every edge of its entity, except edges back to the source.
+
+        The ``origin`` of an edge is the position of its entity."""
         order = np.argsort(edges.origin, kind="stable")
         count = np.bincount(edges.origin, minlength=len(self.entity))
         first = np.cumsum(count) - count
@@ -279,7 +281,7 @@ class _Mentions(NamedTuple):
 
 
 def _heaviest(links: NeighborEdges) -> NeighborEdges:
-    """At most ``MOST_LINKS`` of each source: of so many none says much."""
+    """Return the heaviest ``MOST_LINKS`` links of each source; among more, each is weak evidence."""
     if len(links.node) <= MOST_LINKS:
         return links
     order = np.lexsort((links.node, -links.weight, links.origin))
@@ -288,20 +290,20 @@ def _heaviest(links: NeighborEdges) -> NeighborEdges:
 
 
 def _rarity(graph: Graph, entities: Nodes) -> Weights:
-    """1 for what one chunk mentions, 0 for what all do."""
+    """Return the rarity of entities: 1 for a single mention, 0 for an entity that all chunks mention."""
     chunks = max(len(graph), 2)
     rarity: Weights = np.clip(np.log(chunks / np.maximum(graph.degrees(entities), 1)) / np.log(chunks), 0.0, 1.0)
     return rarity
 
 
 def _divided_by_links(source: Nodes, node: Nodes) -> Weights:
-    """Per entry, the fourth root of 1 / how many chunks its source leads to."""
+    """Return for each entry the fourth root of 1 / the number of chunks that its source leads to."""
     pairs = np.unique(source << 32 | node)
     return np.asarray(np.bincount(pairs >> 32)[source] ** -0.25)
 
 
 def _join(kinds: Sequence[_Evidence]) -> _Evidence:
-    """One entry per chunk for which anything speaks: of several kinds joined, with the source of the strongest."""
+    """Return one entry per chunk, with all its evidence joined and the source of the strongest."""
     strongest = _together([kind for kind in kinds if len(kind.node)] or [_NONE])
     if strongest.strength.min(initial=1.0) < LEAST:
         strongest = _Evidence._make(column[strongest.strength >= LEAST] for column in strongest)
@@ -315,7 +317,7 @@ def _join(kinds: Sequence[_Evidence]) -> _Evidence:
 
 
 def _strongest(evidence: _Evidence) -> _Evidence:
-    """The strongest entry per chunk."""
+    """Return the strongest entry per chunk."""
     if len(evidence.node) < 2:
         return evidence
     order = np.lexsort((evidence.source, -evidence.strength, evidence.node))
@@ -335,9 +337,9 @@ def _together(parts: Sequence[_Evidence]) -> _Evidence:
 
 
 class _ReachedChunks(NamedTuple):
-    """Chunks, each with where it was led to from, and how strongly; ``named`` are those that the question names.
+    """Reached chunks, each with its path's beginning and strength; ``named`` are those that the question names.
 
-    What nothing leads to, or the question itself, begins at itself.
+    A chunk that no source leads to begins at itself.
     """
 
     ids: Sequence[str]
@@ -369,7 +371,7 @@ class _ReachedChunks(NamedTuple):
     def arrived(
         self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
     ) -> tuple[ReachedChunk, ...]:
-        """All of them with their values, best first."""
+        """Return all of them with their values, best first."""
         is_led = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
         seed = np.array([seeds.get(id, 0.0) for id in self.begins])
         own = np.array([seeds.get(id, np.nan) for id in self.ids])

@@ -64,22 +64,26 @@ class Expansion:
 
     def __post_init__(self) -> None:
         if self.seed_k < 1:
-            raise ConfigurationError(f"seed_k is {self.seed_k}; the walk begins at so many hits, at least 1")
+            raise ConfigurationError(
+                f"seed_k must be at least 1, got {self.seed_k}: it is the number of hits at which the traversal begins"
+            )
         if self.seed_ids is not None and not self.seed_ids:
-            raise ConfigurationError("seed_ids is empty; wanted ids to begin at, or leave it out to begin at the hits")
+            raise ConfigurationError(
+                "seed_ids must contain ids to begin at, got none: leave it out to begin at the best hits"
+            )
         if self.candidates not in get_args(Candidates):
             raise ConfigurationError(
-                f"candidates must be 'all' (every hit of the search stays) or 'reached' (only seeds and what edges "
-                f"reached), got {self.candidates!r:.80}"
+                f"candidates must be 'all' (every hit of the search stays) or 'reached' (only seeds and chunks that "
+                f"edges lead to), got {self.candidates!r:.80}"
             )
 
     def for_question(
         self, text: str | None, seeds: Sequence[Hit], covered: Coverage | None, *, has_names: bool = True
     ) -> Traversal:
-        """The traversal for this question; ``covered`` gives the share of it that chunks have, for some of its words.
+        """Return the traversal for this question; ``covered`` returns the share of some words that each chunk contains.
 
-        ``seeds`` are best first; the words are those that half of the best or more of them lack. Without ``has_names``
-        no name leads anywhere, and the question's are not looked for.
+        ``seeds`` are best first. The words are those of the question that at least half of the best seeds lack. Without
+        ``has_names`` the graph has no names, so the names in the question are not extracted.
         """
         traversal = self.traversal
         if text is None or not implements(traversal, AsksQuestions):
@@ -93,34 +97,35 @@ class Expansion:
         return traversal.for_question(Question(tuple(names), None if covered is None else covers))
 
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
-        """The ids and scores, best first, at which the walk begins.
+        """Return the ids and scores at which the traversal begins, best first.
 
-        ``best`` are the :meth:`seed_hits`, ``strength`` is that of the candidates; a given seed that is none counts 1.
+        ``best`` are the :meth:`seed_hits`, ``strength`` is that of the candidates; a seed that is not a candidate has
+        the score 1.
         """
         ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
 
     @property
     def without_edges(self) -> str:
-        """The reason for ``degraded`` when there are no edges to walk."""
+        """Reason for ``degraded`` if there are no edges."""
         return "no-graph-store" if self.is_requested else "no-edges"
 
     @property
     def only_reached(self) -> bool:
-        """Whether only seeds and the chunks that edges reached come back."""
+        """Whether the result has only seeds and the chunks that edges lead to."""
         return self.candidates == "reached" or self.seed_ids is not None
 
     @property
     def ways(self) -> EdgeFilter:
-        """The edges that the graph has for this walk."""
+        """Filter of the edges that are followed."""
         ways = self.traversal.ways
         return replace(ways, min_weight=max(ways.min_weight, self.min_weight))
 
     @property
     def source_filter(self) -> Filter | None:
-        """The filter for the search for seeds, if the result consists of seeds and what they lead to; else None.
+        """Filter of the search for seeds, if the result has only seeds and the chunks that edges lead to; else None.
 
-        With it a seed is found however many better hits are not seeds.
+        With it a seed is found even if many better hits are not seeds.
         """
         if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
             return None
@@ -129,11 +134,11 @@ class Expansion:
 
     @property
     def picks_seeds(self) -> bool:
-        """Whether the seeds may stand anywhere among the hits."""
+        """Whether seeds have to meet a condition, so that they can have any rank among the hits."""
         return self.seed_filter is not None or bool(self.seed_labels) or self.seed_ids is not None
 
     def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
-        """The hits among the seeds, best first."""
+        """Return the hits that are seeds, best first."""
         if self.seed_ids is not None:
             return [hit for hit in hits if hit.id in self.seed_ids]
         return (list(filter(self._is_seed, hits)) if self.picks_seeds else list(hits))[: self.seed_k]
@@ -162,7 +167,7 @@ class Expansion:
 
     @property
     def asks_search(self) -> bool:
-        """Whether the search's own score of what the walk led to counts."""
+        """Whether the search's own score of the reached chunks counts."""
         return is_mixed(self.score)
 
     def fused(
@@ -195,9 +200,10 @@ class Expansion:
         """Return the number of chunks that may come before each seed, wherever edges lead.
 
         Seeds for which it is unknown are left out. ``own`` are the search's scores of the candidates, ``strength``
-        their scores as seeds; ``seeds`` are best first. A score that is mixed in lifts nothing above the best of the
-        search. With any other score, a seed has at least its score for being a seed. If the score limits that of other
-        chunks (``at_most``), the seeds above the limit are only behind each other and behind hits that are not seeds.
+        their scores as seeds; ``seeds`` are best first. A score that is combined with the search's own raises no chunk
+        above the best hit of the search. With any other score, a seed has at least its score for being a seed. If the
+        score limits that of other chunks (``at_most``), the seeds above the limit are only behind each other and behind
+        hits that are not seeds.
         """
         if not seeds:
             return {}
@@ -285,7 +291,7 @@ def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidat
 
 
 def left_open(question: str, texts: Sequence[str]) -> str:
-    """The words of a question that half of the texts or more lack; a word is there when its beginning is.
+    """Return the words of a question that at least half of the texts lack; a word is matched by its beginning.
 
     >>> left_open("born director of Jaws", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
     'born director of'
@@ -308,12 +314,12 @@ def _with_graph(own: FusedCandidate, whole: float, arrived: ReachedChunk) -> Fus
 
 
 def steps(hit: Hit) -> list[tuple[str, str]]:
-    """The last steps of a hit's path, the very last first."""
+    """Return the last steps of a hit's path, the last one first."""
     return list(zip(hit.path[:-1], hit.path[1:], strict=True))[::-1][:CONTEXT]
 
 
 def with_context(hit: Hit, walked: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
-    """The hit with the edges of :func:`steps` described."""
+    """Return the hit with descriptions of its last edges, those of :func:`steps`."""
     pairs = zip(steps(hit), walked, strict=True)
     return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 Seeds = Sequence[tuple[str, float]]
 
-# As the seed of a chunk to which no seed leads, but the question itself.
+# Seed of a chunk that the question names and that no seed leads to.
 NO_SEED = ""
-# Values are compared to so many decimals: in which order weights were multiplied decides nothing.
+# Number of decimals to which values are compared, so that the order of multiplication does not matter.
 DECIMALS = 12
 
 
 class ReachedChunk(NamedTuple):
-    """A chunk that a walk has reached: its value in [0, 1], and the path of chunk ids from ``seed`` to it.
+    """A chunk that a traversal has reached: its value in [0, 1], and the path of chunk ids from ``seed`` to it.
 
-    ``seed`` is ``NO_SEED`` for one that the question itself led to, by its name; its path is its own id.
+    ``seed`` is ``NO_SEED`` for a chunk that the question names by its title; its path is its own id.
     """
 
     id: str
@@ -50,19 +50,19 @@ class Walk(NamedTuple):
 
 
 class Traversal(Protocol):
-    """Decides who is visited; any object of this shape is one."""
+    """Decides which chunks are visited."""
 
     @property
     def ways(self) -> EdgeFilter:
-        """The edges that the graph has for this walk."""
+        """Filter of the edges that are followed."""
         ...
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
-        """The chunks that are reached from the seeds, each by its best path.
+        """Return the chunks that are reached from the seeds, each by its best path.
 
-        ``seeds`` are ids with scores in [0, 1], best first; one that is not in the graph is reached all the same. A
-        score of NaN is a seed of which no score is known. ``vector`` is the query's, of unit length; without it
-        no similarity is known. A seed to which another seed leads on a better path has that path.
+        ``seeds`` are ids with scores in [0, 1], best first; a seed that is not in the graph is reached as well. The
+        score NaN means unknown. ``vector`` is the query's, of unit length; without it, similarities are unknown. If
+        another seed leads to a seed on a better path, that path counts.
         """
         ...
 
@@ -70,8 +70,8 @@ class Traversal(Protocol):
 class Question(NamedTuple):
     """The question as a traversal may use it.
 
-    ``names`` are normalised. ``covered`` returns, for some chunks, the share of the question that they have and the
-    best hits lack; chunks with nothing may be left out. It is None without a keyword index.
+    ``names`` are normalised. ``covered`` returns for each chunk the share of the question's words that it contains and
+    the best hits lack; chunks without any may be left out. It is None without a keyword index.
     """
 
     names: Sequence[str] = ()
@@ -94,11 +94,11 @@ class AsksQuestions(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeFilteredTraversal:
-    """The settings that every traversal has: which edges it follows, and how many chunks it adds to the seeds at most.
+    """Settings of every traversal: the edges it follows, and the maximum number of chunks it adds to the seeds.
 
     ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` are those of
-    :class:`~langchain_hybridgraph.records.EdgeFilter`. A relation that no edge has leads nowhere, and is reported as
-    ``unknown-relation``. ``keeps_seeds`` tells that no edge lowers the score of a seed.
+    :class:`~langchain_hybridgraph.records.EdgeFilter`. A relation that no edge has is reported as
+    ``unknown-relation``. ``keeps_seeds`` states whether edges never lower the score of a seed.
     """
 
     direction: Literal["out", "in", "both"] = "out"
@@ -124,17 +124,17 @@ class EdgeFilteredTraversal:
 
     @property
     def ways(self) -> EdgeFilter:
-        """The edges that the graph has for this walk."""
+        """Filter of the edges that are followed."""
         relations = None if self.relations is None else frozenset(self.relations)
         return EdgeFilter(self.direction, relations, self.min_weight, self.hub_degree)
 
 
 class Paths(NamedTuple):
-    """Paths from seeds, as arrays of one length; each goes one edge beyond the path that ``before`` is the place of.
+    """Paths from seeds, as arrays of equal length; each extends the path at position ``before`` by one edge.
 
-    ``node`` is where a path ends, -1 for a seed that is not in the graph; ``before`` is -1 for a seed; ``root`` is the
-    place of its seed. ``rank`` is the value as it is compared (see :func:`rank`). The others are those of
-    :class:`~langchain_hybridgraph.query.graph.scores.PathFeatures`.
+    ``node`` is the last node of a path, -1 for a seed that is not in the graph. ``before`` is -1 for a seed. ``root``
+    is the position of its seed. ``rank`` is the value for comparisons (see :func:`rank`). The other columns are those
+    of :class:`~langchain_hybridgraph.query.graph.scores.PathFeatures`.
     """
 
     node: Nodes
@@ -151,20 +151,20 @@ class Paths(NamedTuple):
     rank: Weights
 
     def at(self, places: Nodes | Mask) -> Paths:
-        """These of them, in this order."""
+        """Return the paths at these positions, in this order."""
         columns: Any = [each[places] for each in self]
         return Paths(*columns)
 
     def and_then(self, more: Paths) -> Paths:
-        """These and after them the others."""
+        """Return these paths followed by others."""
         return Paths(*[np.concatenate(both) for both in zip(self, more, strict=True)])
 
 
 class PathSearch:
-    """The best path to every node that one walk has reached so far.
+    """The best path to every node that one traversal has reached so far.
 
-    Paths are only ever added, so that a path stays what it was when a better one to a chunk on it is found.
-    ``touched`` are the nodes that the last step led to, on better paths or not.
+    Paths are only added, so that a path does not change when a better one to a chunk on it is found. ``touched`` are
+    the nodes that the last step led to, whether or not on better paths.
     """
 
     def __init__(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None, max_nodes: int) -> None:
@@ -182,7 +182,7 @@ class PathSearch:
 
     @property
     def seeds(self) -> Nodes:
-        """The places of the seeds from which one can walk, best first."""
+        """Positions of the seeds that are in the graph, best first."""
         return np.flatnonzero(self.paths.node[: len(self._names)] >= 0)
 
     def rings(
@@ -208,10 +208,10 @@ class PathSearch:
         return self.walk()
 
     def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
-        """Walk on by one edge from the ends of these paths; gives the places of the new paths to walk on from.
+        """Extend these paths by one edge; return the positions of the new paths that can be extended in turn.
 
-        What is carried along fades by ``decay`` on every edge, and where it is less than ``floor`` the path ends
-        before. Only the best ``width`` of the new paths are kept.
+        The carried quantity is multiplied by ``decay`` on every edge; edges on which it would fall below ``floor`` are
+        not followed. Only the best ``width`` of the new paths are kept.
         """
         found, known = self._steps(frontier, decay, floor)
         best = self._best_of_each(found)
@@ -228,7 +228,7 @@ class PathSearch:
         return places
 
     def best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
-        """The best n of these places among paths to different nodes, by value, then by id; ascending."""
+        """Return the best n of these positions of paths to different nodes, by value, then by id; ascending."""
         if len(places) <= n:
             return places
         values = paths.rank[places]
@@ -245,7 +245,7 @@ class PathSearch:
         return best
 
     def top(self, n: int) -> frozenset[int]:
-        """The best n nodes so far, of those that have a value."""
+        """Return the best n nodes so far, among those with a value."""
         standing = self._known.path[~np.isnan(self.paths.value[self._known.path])]
         return frozenset(self.paths.node[self.best(self.paths, standing, n)].tolist())
 
@@ -264,12 +264,12 @@ class PathSearch:
         return Walk(tuple(reached), self.capped, converged)
 
     def _ids(self) -> list[str]:
-        """The id of each path's end."""
+        """Return the id of the last node of each path."""
         return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
         """Return the paths that are one edge longer, several per node, by node, and the places of known nodes."""
-        # Without room only better paths to what is known count; once there is known to be more, nothing else is asked.
+        # Without room, only better paths to reached nodes count; once capped, no other neighbours need to be read.
         is_full = self._room == 0 and self.capped
         graph = self._graph.restricted_to(self._known.node) if is_full else self._graph
         if floor:
@@ -313,7 +313,7 @@ class PathSearch:
         return back
 
     def _own(self, nodes: Nodes, known: Nodes) -> Weights:
-        """The own similarity of each of ascending nodes; of one that was reached before it is known."""
+        """Return the similarity of each of these ascending nodes; for nodes reached before, the stored one."""
         own = np.where(known >= 0, self.paths.own[self._known.path[known]], np.nan)
         new = np.flatnonzero(known < 0)
         if self._vector is not None and len(new):
@@ -330,7 +330,7 @@ class PathSearch:
         return paths._replace(value=value, rank=rank(value))
 
     def _best_of_each(self, found: Paths) -> Nodes:
-        """The place of one of the paths, which are by node, to each node.
+        """Return the position of one path to each node; the paths are sorted by node.
 
         It is the best by value (or hops, see ``chosen_by``), then by the id of the chunk before.
         """
@@ -360,7 +360,7 @@ class PathSearch:
         return found.seed > self._known.seed[known] if chosen_by(self._score) == "seed" else False
 
     def _is_better(self, found: Paths, known: Nodes) -> Mask:
-        """Return the mask of paths that are better than the known path to their node; ``known`` is its place, or -1."""
+        """Return the mask of paths that are better than the one stored for their node at ``known`` (-1: none)."""
         best = self._known.path[known]
         value, hops = self.paths.rank[best], self.paths.hops[best]
         more, equal = found.rank > value, found.rank == value
@@ -380,7 +380,7 @@ class PathSearch:
 
 
 class _Known(NamedTuple):
-    """The nodes that were reached, ascending, each with its best path's place and the best seed it was seen from."""
+    """Reached nodes, ascending, each with the position of its best path and the score of the best seed before it."""
 
     node: Nodes
     path: Nodes
@@ -393,7 +393,7 @@ class _Known(NamedTuple):
         return cls(roots.node[order], order, roots.seed[order])
 
     def where(self, nodes: Nodes) -> Nodes:
-        """The place of each node here, -1 for one that is not."""
+        """Return the position of each node here, -1 for a node that was not reached."""
         if not len(self.node):
             return np.full(len(nodes), -1)
         places = np.minimum(np.searchsorted(self.node, nodes), len(self.node) - 1)
@@ -418,7 +418,7 @@ def best_first(arrived: ReachedChunk) -> tuple[float, str]:
 
 
 def rank(values: Weights) -> Weights:
-    """The values as they are compared; none at all is less than 0."""
+    """Return the values rounded for comparison; an unknown value counts as −1."""
     return np.where(np.isnan(values), -1.0, np.round(values, DECIMALS))
 
 
@@ -435,7 +435,7 @@ def check_share(name: str, value: Any) -> None:
 
 
 def _roots(nodes: Nodes, scores: Weights) -> Paths:
-    """The paths that seeds are: no edge yet, own is the seed's score."""
+    """Return the paths of seeds: without edges, with the seed's score as ``own``."""
     n = len(nodes)
     one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
     return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown, unknown)

@@ -1,4 +1,4 @@
-"""Traversal until the energy of the seeds is used."""
+"""Traversal until the energy of the seeds ends."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WaterCircle(EdgeFilteredTraversal):
-    """Expanding rings: energy is the seed's score · the weights · ring_decay per hop, and ends below min_energy.
+    """Expanding rings: carries energy, the seed's score · the weights · ring_decay per hop, and ends below min_energy.
 
-    The energy is that of the path which the score prefers. With the score ``Flow`` it is the value itself, the same
-    number as that of ``RingDecay`` with the same decay.
+    The energy of a chunk is that of the path that the score prefers. With the score ``Flow`` the energy is the value
+    itself, which equals the value by ``RingDecay`` with the same decay.
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope

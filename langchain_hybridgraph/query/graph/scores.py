@@ -50,22 +50,22 @@ GraphScore = Callable[[PathFeatures], "NDArray[np.float64]"]
 
 Values are clipped to [0, 1]; NaN is an error.
 
-A callable that cannot work on arrays is called per path, with a PathFeatures of plain numbers. Six attributes may add:
-``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
-(see :func:`chosen_by`), ``by_similarity`` False takes the search's own scores of the seeds, not their cosines,
-``of_seed`` and ``of_own`` tell what a value is made of (see :func:`parts_of`), and ``at_most(best)`` is the largest
-value of a chunk that edges reached, where ``best`` is the largest score of a seed.
+A callable that cannot work on arrays is called per path, with a PathFeatures of plain numbers. It may have six
+attributes. ``needs_own = False``: similarities are not looked up. ``chosen_by``: which of several paths to a chunk
+counts (see :func:`chosen_by`). ``by_similarity = False``: the scores of seeds are the search's own and not their
+cosines. ``of_seed`` and ``of_own``: the parts of a value (see :func:`parts_of`). ``at_most(best)``: the largest value
+of a chunk that edges reached, where ``best`` is the largest score of a seed.
 """
 
 
 @runtime_checkable
 class Mixed(Protocol):
-    """A graph score that does not take the place of the search's own score, but is mixed into it."""
+    """Graph score that is combined with the search's own score instead of replacing it."""
 
     def mixed(self, own: float, graph: float) -> float:
-        """The score of a chunk; ``own`` is its own score over the best one's, ``graph`` its value, all in [0, 1].
+        """Return the score of a chunk; ``own`` is its score divided by the best score, ``graph`` its value, in [0, 1].
 
-        Grows with both, and is ``own`` where ``graph`` is 0.
+        The result grows with both, and equals ``own`` if ``graph`` is 0.
         """
         ...
 
@@ -74,9 +74,9 @@ class Mixed(Protocol):
 class HopDecay:
     """vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
 
-    ``hop_decay`` begins with the seeds' (hop 0); hops beyond its end have ``tail``. ``seed_bonus`` False gives seeds
-    their first part only. ``score_expanded`` False counts own as 0 for all but the seeds, as does an own that is not
-    known. Weights that sum to more than 1 are divided by their sum.
+    ``hop_decay`` begins with the decay of seeds (hop 0); hops beyond its end use ``tail``. With ``seed_bonus=False``
+    seeds have the first part only. With ``score_expanded=False`` the own score of all chunks but seeds counts as 0, as
+    does an unknown own score. Weights that sum to more than 1 are divided by their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), 0.8 * one, 0.8 * one, one, 0.4 * one, one)
@@ -116,7 +116,7 @@ class HopDecay:
         return _shares(self.vector_weight, self.graph_weight)[0] if self.score_expanded else 0.0
 
     def at_most(self, best: float) -> float:
-        """See :data:`GraphScore`; the similarity of what edges reach may be 1."""
+        """See :data:`GraphScore`; the similarity of a reached chunk may be 1."""
         return self.of_own + _shares(self.vector_weight, self.graph_weight)[1] * max(*self.hop_decay[1:], self.tail, 0)
 
     def __call__(self, reached: PathFeatures) -> Weights:
@@ -137,8 +137,8 @@ class HopDecay:
 class DistanceDecay:
     """seed_weight · the seed's score over the best seed's + distance_weight · e^(−hops / tau).
 
-    Of several seeds ``assignment`` ``"nearest"`` takes the one of fewest hops, then the better one; ``"best"`` the one
-    that gives the largest value. Weights that sum to more than 1 are divided by their sum.
+    If several seeds lead to a chunk, ``assignment="nearest"`` takes the seed with the fewest hops, then the better one;
+    ``"best"`` takes the seed that gives the largest value. Weights that sum to more than 1 are divided by their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(0.8 * one, 0.8, np.array([2]), one, one, one, one, one)
@@ -186,8 +186,8 @@ class DistanceDecay:
 class Propagation:
     """alpha · own + (1 − alpha) · the value of the chunk before.
 
-    A root has no chunk before it and passes its own score on; where that is not known either (a root that the search
-    did not find, seed score NaN), its children are roots themselves. An own that is not known counts as 0 elsewhere.
+    A root has no chunk before it and passes on its own score. If that is unknown (the search did not find the root, its
+    seed score is NaN), its children are roots themselves. Elsewhere an unknown own score counts as 0.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), one, one, 0.6 * one, 0.8 * one, one)
@@ -216,7 +216,7 @@ class Propagation:
 
 @dataclass(frozen=True)
 class RingDecay:
-    """The seed's score · the product of the weights · decay^hops; 0 where that is less than min_energy.
+    """The seed's score · the product of the weights · decay^hops; 0 if that is less than min_energy.
 
     A seed keeps its score, however small.
 
@@ -264,7 +264,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class NoisyOr:
-    """The carried quantity, times strength, as evidence joined with the search's score: 1 − (1 − own) · (1 − it).
+    """The carried quantity · strength as evidence e, joined with the search's own score: 1 − (1 − own) · (1 − e).
 
     Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
 
@@ -302,9 +302,9 @@ GRAPH_SCORES: Mapping[str, Callable[..., GraphScore]] = MappingProxyType(
 
 
 def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
-    """The graph score that a name, a mapping with ``type`` and parameters, or a callable stands for.
+    """Return the graph score for a name, for a mapping with ``type`` and parameters, or for a callable.
 
-    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+    Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
 
     >>> graph_score_from({"type": "propagation", "alpha": 0.4})
     Propagation(alpha=0.4)
@@ -313,9 +313,9 @@ def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
 
 
 def graph_score_form(score: GraphScore) -> dict[str, Any]:
-    """The mapping that :func:`graph_score_from` makes this score of.
+    """Return the mapping from which :func:`graph_score_from` makes this score.
 
-    Raises ConfigurationError for a callable that is none of :data:`GRAPH_SCORES`.
+    Raises ConfigurationError for a callable that is not in :data:`GRAPH_SCORES`.
 
     >>> graph_score_form(RingDecay(decay=0.4))
     {'type': 'ring_decay', 'decay': 0.4, 'min_energy': 0.05}
@@ -324,19 +324,19 @@ def graph_score_form(score: GraphScore) -> dict[str, Any]:
 
 
 def valued(score: GraphScore, reached: PathFeatures) -> Weights:
-    """The value of every path, between 0 and 1; NaN only where a root without a score stays without one.
+    """Return the value of every path, in [0, 1]; NaN only for a root whose score is unknown.
 
-    Raises ConfigurationError for a score that gives something else than a number per path.
+    Raises ConfigurationError for a score that does not return a number per path.
     """
     try:
         values = np.asarray(score(reached), np.float64)
     except (TypeError, ValueError):
-        # ``max(…)`` and ``if`` do not work on arrays; an error of another kind comes again, for a single path.
+        # ``max(…)`` and ``if`` do not work on arrays; any other error occurs again for a single path.
         values = np.array([float(score(_path(reached, place))) for place in range(len(reached.hops))])
     if values.shape != reached.hops.shape:
         if values.shape:
             raise ConfigurationError(
-                f"{score!r} gave {values.shape} values for {len(reached.hops)} paths; wanted one each"
+                f"{score!r} must return one value for each of {len(reached.hops)} paths, got the shape {values.shape}"
             )
         values = np.full(reached.hops.shape, values)
     unknown = np.isnan(values)
@@ -344,7 +344,7 @@ def valued(score: GraphScore, reached: PathFeatures) -> Weights:
         unknown &= ~np.isnan(reached.seed)
         if (unknown & ~np.isnan(reached.own)).any():
             raise ConfigurationError(f"{score!r} must return a number from 0 to 1 for each path, got NaN")
-        # A score that needs a similarity which nobody knows: nothing speaks for the chunk.
+        # The score needs a similarity that is unknown, so there is no evidence for the chunk.
         values = np.where(unknown, 0.0, values)
     return np.minimum(np.maximum(values, 0.0), 1.0)
 
@@ -368,7 +368,7 @@ def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str
 
 
 def chosen_by(score: GraphScore) -> ChosenBy:
-    """The rule that decides which of several paths to a chunk counts.
+    """Return the rule that decides which of several paths to a chunk counts.
 
     ``"value"``: the path of the largest value, then of fewer hops, then by the id of the chunk before. ``"hops"``: the
     shortest, then by value. ``"seed"``: as by value, but a path from a better seed is extended even if another one has
@@ -378,22 +378,22 @@ def chosen_by(score: GraphScore) -> ChosenBy:
 
 
 def by_similarity(score: GraphScore) -> bool:
-    """Whether the seeds' scores are cosines, as those of expanded chunks are; unless a callable says it, they are."""
+    """Return whether the scores of seeds are cosines, like those of expanded chunks; True by default."""
     return getattr(score, "by_similarity", True)
 
 
 def is_mixed(score: object) -> TypeGuard[Mixed]:
-    """Whether a graph score is mixed into the search's own."""
+    """Return whether a graph score is combined with the search's own score."""
     return implements(score, Mixed)
 
 
 def needs_own(score: GraphScore) -> bool:
-    """Whether the score looks at the similarity of expanded chunks; a callable that does not say does."""
+    """Return whether the score uses the similarity of expanded chunks; True by default."""
     return getattr(score, "needs_own", True)
 
 
 def _path(reached: PathFeatures, place: int) -> Any:
-    """One path of many, as plain numbers."""
+    """Return one of many paths, as plain numbers."""
     return PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in reached)
 
 

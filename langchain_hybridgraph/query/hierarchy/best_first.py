@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
 
-# Values are compared to so many decimals: in which order they were added up decides nothing.
+# Number of decimals to which values are compared, so that the order of addition does not matter.
 _DECIMALS = 12
 
 
@@ -44,7 +44,7 @@ class ScoredLevel(NamedTuple):
 
     @property
     def worth(self) -> Weights:
-        """The better of both of each node."""
+        """The better of ``answers`` and ``ways`` for each node."""
         return np.fmax(self.answers, self.ways)
 
     def at(self, places: Sequence[int]) -> ScoredLevel:
@@ -60,9 +60,9 @@ class ScoredLevel(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """A node that the walk came to: its value, what it is worth by itself, and the value that it came with.
+    """A reached node: its value, its own score, and the value of the directory in which it was found.
 
-    ``came`` is that of the directory which it was found in, None for a start and below a root without a score.
+    ``came`` is the value of the directory, None for a start and below a root without a score.
     """
 
     node: int
@@ -169,7 +169,7 @@ class _Walk:
         self.unchanged = 0
 
     def next(self) -> int | None:
-        """The best directory that has not been opened; it counts as opened then."""
+        """Return the best directory that has not been opened, and mark it as opened."""
         while self._waiting:
             node = heapq.heappop(self._waiting)[2]
             if node not in self._opened:
@@ -178,7 +178,7 @@ class _Walk:
         return None
 
     def open(self, directory: int, judged: ScoredLevel) -> None:
-        """Take in a directory's children."""
+        """Add the children of a directory."""
         width = self._descent.width
         if len(judged.nodes) > width:
             best = np.argsort(-np.round(judged.worth, _DECIMALS), kind="stable")
@@ -188,7 +188,7 @@ class _Walk:
         self._look_at_the_best()
 
     def reach(self, judged: ScoredLevel, came: float | None) -> None:
-        """Take in nodes, where they are above the threshold and better than before."""
+        """Add nodes that are above the threshold and better than before."""
         alpha, threshold = self._descent.alpha, self._descent.threshold
         nodes, names, owns = judged.nodes.tolist(), judged.names, judged.answers.tolist()
         values = _mixed(judged.answers, came, alpha)
@@ -197,7 +197,7 @@ class _Walk:
         if not judged.leads.any():
             return
         ways = _mixed(judged.ways, came, alpha)
-        # Below a way of this value nothing is worth more than a perfect child.
+        # Children can exceed the threshold only if a perfect child would (or if the way is unknown).
         hopeful = np.isnan(ways) | ((ways > 0) & (_mixed(1.0, ways, alpha) > threshold))
         for place in np.flatnonzero(judged.leads & hopeful).tolist():
             way = float(ways[place])
@@ -211,19 +211,19 @@ class _Walk:
             self._new.append(reached.node)
 
     def wait(self, node: int, name: str, way: float | None) -> None:
-        """Let a node wait to be opened, with this value as a way, unless it waits with a better one or was opened."""
+        """Queue a node to be opened, unless it is queued with a better value or has been opened."""
         if node in self._opened or (node in self._ways and _worth(way) <= _worth(self._ways[node])):
             return
         self._ways[node] = way
         heapq.heappush(self._waiting, (-_worth(way), name, node))
 
     def ended(self, *, converged: bool) -> Descended:
-        """All that was reached."""
+        """Return the reached nodes."""
         ordered = sorted(self._reached, key=self._ranks.__getitem__)
         return Descended(tuple(map(self._reached.__getitem__, ordered)), self._rounds, converged)
 
     def _look_at_the_best(self) -> None:
-        """See whether what is new has changed the best k; a value only ever grows, so no others can."""
+        """Check whether new nodes have changed the best k; values only grow, so no other node can."""
         k = self._descent.k
         best = sorted({*self._best, *self._new}, key=self._ranks.__getitem__)[:k]
         # With fewer than k the walk continues.
@@ -232,10 +232,10 @@ class _Walk:
 
 
 def _worth(way: float | None) -> float:
-    """As what a way is compared; one that is not known is less than any."""
+    """Return the value by which ways are compared; an unknown way is the least."""
     return -1.0 if way is None else round(way, _DECIMALS)
 
 
 def _mixed(own: Any, came: Any, alpha: float) -> Any:
-    """The value of nodes, or of one, whose directory has the value ``came``; None passes own through."""
+    """Return the value of nodes whose directory has the value ``came``; their own score if ``came`` is None."""
     return own if came is None else alpha * own + (1 - alpha) * came

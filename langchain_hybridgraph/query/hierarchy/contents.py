@@ -12,21 +12,21 @@ from langchain_hybridgraph.text.abstracts import OVERVIEW_LENGTH, abstract_of
 
 
 class NodeContents(NamedTuple):
-    """A directory's summary where it has a true one, and a document's chunks in their order."""
+    """The current summary of a directory, if it has one, and the chunks of a document in order."""
 
     summary: Chunk | None
     chunks: list[Chunk]
 
     def abstract(self) -> str:
-        """L0, up to 256 characters; "" for a directory that has no summary."""
+        """L0, up to 256 characters; "" for a directory without a summary."""
         return lead(self.chunks) if self.summary is None else str(self.summary.metadata["abstract"])
 
     def overview(self) -> str:
-        """L1, up to 4,000 characters: of a document the beginning of its text."""
+        """L1, up to 4,000 characters; for a document, the beginning of its text."""
         return self.text()[:OVERVIEW_LENGTH] if self.summary is None else self.summary.text
 
     def text(self) -> str:
-        """L2: the whole text of a document."""
+        """L2: the full text of a document."""
         return whole_text(self.chunks)
 
 
@@ -53,7 +53,7 @@ def place_of(chunk: Chunk) -> float:
 
 
 def whole_text(chunks: Sequence[Chunk]) -> str:
-    """The text of a document from its chunks; where they overlap, what they share stands once."""
+    """Return the text of a document from its chunks; text in which they overlap appears once."""
     text, end = "", None
     for chunk in chunks:
         start = chunk.metadata.get("start_index")

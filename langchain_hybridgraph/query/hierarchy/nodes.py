@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 TOP = -1
-"""The node above everything that is in no directory."""
+"""The parent of all top-level nodes."""
 
-# Of a directory with more children than this, those near to the question are scored.
+# In a directory with more than WIDE children, only the NEAR children most similar to the question are scored.
 WIDE, NEAR = 400, 200
 # Number of the best documents of the flat search, and of the best directories, at which a walk may start.
 CANDIDATES = 20
 
 
 class _RerankScores(NamedTuple):
-    """The reranker's judgement of a node (see ``ScoredLevel``); ``counts`` tells whether it may be an answer."""
+    """The reranker's scores of a node (see ``ScoredLevel``); ``counts`` states whether it may be an answer."""
 
     answer: float
     way: float
@@ -65,7 +65,7 @@ class QueryTree:
         self._are_current: dict[str, bool] = {}
         self._rerank_scores: dict[int, _RerankScores] = {}
 
-    # -- where to start -------------------------------------------------------------------------------------
+    # -- starts ---------------------------------------------------------------------------------------------
 
     def search(self, weights: tuple[float, float]) -> Search[None]:
         """Search the texts, then the summaries of the directories."""
@@ -78,7 +78,7 @@ class QueryTree:
 
     @property
     def has_found(self) -> bool:
-        """Whether the search has found anything to begin with."""
+        """Whether the search found any document or directory."""
         return bool(self._texts.found) or (self._summaries is not None and bool(self._summaries.found))
 
     def _search_directories(self, weights: tuple[float, float]) -> Search[None]:
@@ -109,10 +109,10 @@ class QueryTree:
             self._trace.errors[f"layers: {source}"] = error
 
     def starts(self, roots: Iterable[int], n: int, n_documents: int) -> list[int]:
-        """The n best directories by their summaries, some of the best documents, and where these stand.
+        """Return the n best directories by their summaries, the best documents, and the directories of these.
 
-        All are below ``roots``. A document that is a start keeps the score that it has by itself, so that a directory
-        that says little of it cannot hide it.
+        All are below ``roots``. A document that is a start keeps its own score, so that a directory whose
+        summary does not mention it cannot hide it.
         """
         tree, root_nodes = self.tree, set(roots)
 
@@ -136,7 +136,7 @@ class QueryTree:
             self._best_below[tree.parent(node)] = max(score, self._best_below.get(tree.parent(node), 0.0))
         return list(dict.fromkeys([*directories[:n], *holding, *documents[:n_documents]]))
 
-    # -- what nodes are worth -------------------------------------------------------------------------------
+    # -- scores of nodes ------------------------------------------------------------------------------------
 
     def below(self, node: int) -> Level:
         """Return the children of a directory; of a large one, those near to the question or found by the search."""
@@ -164,7 +164,7 @@ class QueryTree:
         return scored
 
     def look_ahead(self, nodes: Iterable[int]) -> Search[None]:
-        """Score what is in these directories at once: one question to each engine costs less than several."""
+        """Score the children of all these directories together: one call per engine costs less than several."""
         yield from self._learn(list(map(self.below, nodes)))
 
     def _learn(self, levels: Sequence[Level]) -> Search[None]:
@@ -183,17 +183,17 @@ class QueryTree:
             if not level.is_document[place]:
                 answers[place] = summary or 0.0
                 counts[place] &= summary is not None
-            # A directory that was not summarised is as good as the best that the flat search has found in it.
+            # A directory without a summary is as good as the best document that the flat search found in it.
             way = max(answers[place], summary or self._best_below.get(int(level.nodes[place]), 0.0))
             ways[place] = way if way or summary is not None else np.nan
         return ScoredLevel(level.nodes, level.uris, answers, ways, counts, level.is_directory)
 
     def _summary(self, uri: str) -> float | None:
-        """The score of a directory's summary, None where it has none that is true."""
+        """Return the score of a directory's summary, None without a current summary."""
         return self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
 
     def _has_summary(self, uri: str) -> bool:
-        """Whether a directory's summary is true; one that is not, or is not there, makes the answer say so."""
+        """Return whether a directory has a current summary; report ``layers-stale`` if not."""
         if self._layers is None:
             return False
         if uri not in self._are_current:
@@ -202,7 +202,7 @@ class QueryTree:
         return self._are_current[uri]
 
     def _reread(self, level: ScoredLevel) -> Search[ScoredLevel]:
-        """Them as the reranker has them; what it has read before is not read again."""
+        """Return the level with the reranker's scores; nodes that it has read before are not read again."""
         new = [place for place, node in enumerate(level.nodes.tolist()) if node not in self._rerank_scores]
         if new:
             yield from self._read_best(level.at(new))
@@ -223,7 +223,7 @@ class QueryTree:
         trace = Trace()
         trace.raises = self._trace.raises
         reread = yield from rerank(self._run._replace(trace=trace), [*answers.values(), *ways.values()])
-        for reason in trace.reasons:  # it has failed: what the search says stands
+        for reason in trace.reasons:  # the reranker failed, so the search's scores remain
             self._trace.degrade(reason)
             self._trace.errors |= trace.errors
             self._rerank_scores |= _as_rerank_scores(level)
@@ -233,12 +233,12 @@ class QueryTree:
             answer = scores.get(answers[node].id) if node in answers else None
             way = scores.get(ways[node].id) if node in ways else None
             if node not in answers:
-                self._rerank_scores[node] = own  # there is nothing to read of it: a directory without a summary
+                self._rerank_scores[node] = own  # a directory without a summary has no text to rerank
             elif answer is not None or way is not None:
                 both = max(score for score in (answer, way) if score is not None)
                 self._rerank_scores[node] = _RerankScores(answer or 0.0, both, answer is not None)
 
-    # -- what becomes of them -------------------------------------------------------------------------------
+    # -- hits -----------------------------------------------------------------------------------------------
 
     def reached_hits(self, reached: Sequence[Reached], alpha: float) -> Search[list[tuple[int, Hit]]]:
         """Return the reached nodes as hits, best first; nodes that no longer exist are left out."""
@@ -246,7 +246,7 @@ class QueryTree:
         return [(each.node, with_directory(hits[each.node], each, alpha)) for each in reached if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
-        """Each node's best chunk (a directory's overview) as a hit with this score; missing ones are left out."""
+        """Return each node's best chunk, or its overview, as a hit with this score; missing nodes are left out."""
         texts, hits = self._texts, {}
         chunks = {node: self.tree.chunks(node) for node, _ in scored_nodes}
         best = {node: max(of, key=texts.score) for node, of in chunks.items() if of}

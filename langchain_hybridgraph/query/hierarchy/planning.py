@@ -18,7 +18,7 @@ LONGEST_SUMMARY, LAST_MESSAGES = 30_000, 5
 
 
 class Session(NamedTuple):
-    """A conversation: its summary, and a call that gives its messages."""
+    """A conversation: its summary, and a call that returns its messages."""
 
     summary: str
     messages: Callable[[], Effect]
@@ -30,7 +30,8 @@ def plan_queries(
     """Return the plan to run: the raw query without a session, the planner's queries with one.
 
     A session that cannot be read counts as empty (``session-failed``); if the planner fails, the raw query is the plan
-    (``planner-failed``). Both have half of the time up to the deadline, so that time is left for the search.
+    (``planner-failed``). Reading and planning get half of the time up to the deadline, so that time is left for the
+    search.
     """
     if session is None or not text.strip():
         return QueryPlan((_raw(text),))
@@ -41,7 +42,7 @@ def plan_queries(
         trace.record("session", error, "session-failed")
         messages = []
     trace.has_context = bool(messages or session.summary)
-    # The rules look for the first question, too; what a model is shown has to end somewhere.
+    # The rule planner also needs the first question; other planners receive the last messages.
     planner_messages = (
         list(messages) if getattr(planner, "reads_all_messages", False) else list(messages)[-LAST_MESSAGES:]
     )
@@ -65,17 +66,17 @@ def plan_queries(
 def _context(session: Session, messages: Sequence[Any]) -> str:
     try:
         return context_of(session.summary[:LONGEST_SUMMARY], messages)
-    except ConfigurationError:  # messages of a form of the planner's own
+    except ConfigurationError:  # a form of messages that only the planner knows
         return ""
 
 
 def _raw(text: str) -> TypedQuery:
-    """The query as it was put, in every type; also one without a text, which only a vector can answer."""
+    """Return a plan with the raw query in every type; a query without text is possible, for a search by vector."""
     return TypedQuery(text) if text.strip() else TypedQuery("?")
 
 
 def _checked_plan(answer: Any) -> QueryPlan:
-    """The plan that a planner returned; a list of queries becomes one."""
+    """Return a planner's result as a plan; a list of queries becomes a plan."""
     if (
         isinstance(answer, str)
         or not isinstance(answer, Sequence)
@@ -87,13 +88,13 @@ def _checked_plan(answer: Any) -> QueryPlan:
 
 
 def messages_call(source: str, history: Any) -> Effect:
-    """The call that reads the messages of a chat history."""
+    """Return the call that reads the messages of a chat history."""
     arun = getattr(history, "aget_messages", None) if is_asynchronous(history) else None
     return Effect(source, lambda: list(history.messages), arun, lane=lane_of(source, history))
 
 
 def as_session(session: Any) -> Session | None:
-    """A session in any of its forms; raises ConfigurationError for anything else."""
+    """Return a session from any of its forms; raises ConfigurationError for anything else."""
     if session is None:
         return None
     if isinstance(session, Mapping):

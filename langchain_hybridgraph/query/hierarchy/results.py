@@ -16,7 +16,7 @@ _NAMED = (MEMORY, RESOURCE, SKILL)
 
 @dataclass(frozen=True, slots=True)
 class Relation(Serializable):
-    """An edge of a hit: the uri at its other end, and what it says."""
+    """An edge of a hit: the uri at its other end, its relation, weight and description."""
 
     uri: str
     relation: str
@@ -30,7 +30,7 @@ class FoundContext(Serializable):
 
     ``abstract`` is L0, up to 256 characters; L1 and L2 are read on demand
     (:meth:`HierarchicalRetriever.overview`, :meth:`HierarchicalRetriever.read`). ``hit`` holds the best chunk of a
-    document, the overview of a directory, and why it ranks where it ranks.
+    document or the overview of a directory, with the parts of its score.
     """
 
     uri: str
@@ -54,7 +54,7 @@ class QueryResult(Serializable):
     opened: int
 
     def plan(self) -> dict[str, Any]:
-        """All of it but the hits, as plain values."""
+        """The result as plain values, without the hits."""
         return {
             "query": self.query.query,
             "context_type": self.query.context_type,
@@ -83,7 +83,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The reasons in ``degraded`` that mean that something requested did not happen."""
+        """Reasons in ``degraded`` for which something requested did not happen."""
         return warnings_in(self.degraded)
 
     @property

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Scores:
-    """Scores that a search gives to any chunk of a store: those of its candidates, and on request of other chunks."""
+    """Scores of any chunk of a store in one search: those of its candidates and, on request, of other chunks."""
 
     def __init__(self, ranked: Candidates, fusion: Any) -> None:
         self.found = found = ranked.fused
@@ -34,32 +34,32 @@ class Scores:
         ]
 
     def score(self, id: str) -> float:
-        """The fused score of a chunk, 0 where none is known."""
+        """Return the fused score of a chunk, 0 if unknown."""
         candidate = self._by_id.get(id)
         return 0.0 if candidate is None else candidate.score
 
     def best(self, level: Level) -> Weights:
-        """The best score of each node's chunks, 0 for a node without any."""
+        """Return the best score of each node's chunks, 0 for a node without chunks."""
         scores = np.zeros(len(level.nodes))
         np.maximum.at(scores, level.owners, list(map(self.score, level.chunks)))
         return scores
 
     def parts(self, id: str) -> Mapping[str, float]:
-        """Each source's part of it."""
+        """Return each source's part of the fused score of a chunk."""
         candidate = self._by_id.get(id)
         return {} if candidate is None else candidate.parts
 
     def raw(self, source: str, id: str) -> float | None:
-        """The source's own score."""
+        """Return the source's own score of a chunk; None if unknown."""
         return next((ranking.scores.get(id) for ranking in self._rankings if ranking.source == source), None)
 
     def finders(self, id: str) -> tuple[str, ...]:
-        """The sources that found the chunk."""
+        """Return the names of the sources that found the chunk."""
         pairs = zip(self._candidates.results, self._candidates.source_ids, strict=True)
         return tuple(source.name for source, ids in pairs if id in ids)
 
     def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
-        """Ask every source about the chunks that are not known yet."""
+        """Ask every source for the scores of chunks that have none."""
         new = [id for id in dict.fromkeys(ids) if id not in self._by_id]
         if not new:
             return
@@ -76,8 +76,8 @@ class Scores:
 
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
-    """A chunk with the score that its node has by itself; what a reranker made of it is a part of its own."""
-    # What no source has listed was come to by its directory.
+    """Return a chunk as a hit with the own score of its node; the part ``rerank`` is the change by a reranker."""
+    # A chunk that no source listed was reached through its directory.
     parts, finders = dict(scores.parts(chunk.id)), scores.finders(chunk.id) or ("hierarchy",)
     change = own - math.fsum(parts.values())
     reranked = abs(change) > 1e-9
@@ -96,7 +96,7 @@ def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
 
 
 def with_directory(hit: Hit, reached: Reached, alpha: float) -> Hit:
-    """The hit with the value that the walk came to it with; its directory's share is the part ``hierarchy``."""
+    """Return the hit with the value of its node in the search; the part ``hierarchy`` is the share of its directory."""
     if reached.came is None:
         return hit
     parts = {name: alpha * part for name, part in hit.parts.items()} | {"hierarchy": (1 - alpha) * reached.came}

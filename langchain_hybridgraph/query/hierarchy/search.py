@@ -44,10 +44,10 @@ MOST_RELATIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class HierarchicalCall:
-    """One call, ready to run: the question, the settings of the walk, and the pipeline whose stages it uses.
+    """One call, ready to run: the question, the settings of the search, and the pipeline whose stages it uses.
 
-    ``directories`` says whether bare directories may be hits, ``relate`` whether contexts are given their relations.
-    With ``per_type`` k is the number of results of each type, else of all together.
+    ``directories`` states whether directories may be hits, ``relate`` whether contexts contain their relations.
+    With ``per_type`` k is the number of results of each type, otherwise of all types together.
     """
 
     query: Query
@@ -87,7 +87,7 @@ class _FoundNode(NamedTuple):
 
 
 class _Walk(NamedTuple):
-    """The nodes that one query found, best first, the uris below which it searched, and how many nodes it read."""
+    """The nodes that one query found, best first, the uris below which it searched, and the numbers of nodes read."""
 
     found: tuple[_FoundNode, ...]
     roots: tuple[str, ...]
@@ -103,7 +103,7 @@ def answer_call(request: HierarchicalCall) -> Search[Answer]:
         request.query.text or "", request.session, request.planner, request.trace, request.deadline
     )
     store = request.pipeline.store
-    # Another vector store may have to be read first.
+    # A vector store of another library may have to be read first.
     is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
     (tree,) = yield [
         Effect("tree", partial(request.tree, request.query.scope), quick=is_quick, lane=lane_of("tree", store))
@@ -130,7 +130,7 @@ def answer_call(request: HierarchicalCall) -> Search[Answer]:
 
 
 def together(walks: Sequence[Search[T]]) -> Search[list[T]]:
-    """The results of several searches that wait at the same time."""
+    """Return the results of several searches that wait at the same time."""
     if len(walks) == 1:
         return [(yield from walks[0])]
     results: dict[int, T] = {}
@@ -176,7 +176,7 @@ def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Sea
 def _list_documents(
     run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
 ) -> Search[_Walk]:
-    """The documents in which the filter matches anything, by uri: what is not in the scope is not in the tree."""
+    """Return the documents with chunks that match the filter, by uri; the tree has only nodes in the scope."""
     roots = _roots(tree, typed_query.context_type, request)
     limit = _limit(request)
     documents: dict[str, tuple[int, str]] = {}
@@ -201,7 +201,7 @@ def _list_documents(
 
 
 def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
-    """The documents at these nodes and below, each once, in a directory by uri."""
+    """Yield the documents at these nodes and below, each once; within a directory by uri."""
     waiting = [node for root in reversed(roots) for node in ([root] if root != TOP else reversed(tree.top()))]
     visited: set[int] = set()
     while waiting:
@@ -228,7 +228,7 @@ def _walked_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
 def _descend(
     context_type: str | None, nodes: QueryTree, request: HierarchicalCall
 ) -> Search[tuple[list[_FoundNode], int]]:
-    """The hits of one walk for a type, best first, and the number of directories that it opened."""
+    """Return the hits of one descent for a type, best first, and the number of directories that it opened."""
     tree, trace = nodes.tree, request.trace
     nodes.are_answers = partial(_are_hits, tree, context_type, request)
     roots = _roots(tree, context_type, request)
@@ -290,7 +290,7 @@ def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
 
 
 def _is_there(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
-    """Whether anything may be of this type: what is neither said nor kept to be anything is a resource."""
+    """Return whether any node may have this type; nodes without a type of their own are resources."""
     has_directory = any(root_nodes(tree, root) for root in request.roots.get(context_type, ()))
     return context_type == RESOURCE or has_directory or context_type in tree.types()
 
@@ -304,7 +304,7 @@ def _limit(request: HierarchicalCall) -> int | None:
 def _merge(
     queries: Sequence[TypedQuery], walks: Sequence[_Walk], request: HierarchicalCall
 ) -> Search[list[_FoundNode]]:
-    """The best of all queries, each once, weighted by priority, through the last stages of the pipeline."""
+    """Return the best nodes of all queries, each once, weighted by priority, after the last stages of the pipeline."""
     best: dict[str, _FoundNode] = {}
     for typed_query, walk in zip(queries, walks, strict=True):
         for each in walk.found:
@@ -347,7 +347,7 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
 
 
 def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
-    """The edges that say something of a chunk and are valid, by the chunk."""
+    """Return the valid edges that relate a chunk to another, by the chunk."""
     leaving: dict[str, list[Edge]] = {}
     for edge in edges:
         if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and _is_valid(edge, scope):
@@ -378,7 +378,7 @@ def _is_valid(edge: Edge, scope: Scope) -> bool:
 
 
 def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:
-    """The heaviest edges to other nodes that the call may see, each node once."""
+    """Return the heaviest edges to other nodes that the call may see, each node once."""
     ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.target))
     targets = tree.nodes([edge.target for edge in ordered])
     found: dict[str, Relation] = {}

@@ -19,12 +19,12 @@ _SHOWN = 3
 
 
 def path_of(uri: str) -> str:
-    """A uri without its scheme."""
+    """Return a uri without its scheme."""
     return uri.partition("://")[2].strip("/") if "://" in uri else uri.strip("/")
 
 
 def root_nodes(tree: Tree, root: str) -> list[int]:
-    """The nodes of a root directory: at that uri, or at that path below any scheme."""
+    """Return the nodes of a root directory: at this uri, or at this path below any scheme."""
     at = tree.node(root)
     schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
     below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
@@ -32,7 +32,7 @@ def root_nodes(tree: Tree, root: str) -> list[int]:
 
 
 def as_targets(value: Any) -> tuple[str, ...]:
-    """The uris of a ``target_uri``: one, several, or none for None; raises ConfigurationError for anything else."""
+    """Return the uris of a ``target_uri``, none for None; raises ConfigurationError for other types."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -43,11 +43,11 @@ def as_targets(value: Any) -> tuple[str, ...]:
 
 
 def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
-    """The nodes of each target; for a bare scheme everything at its top, for ``.`` everything.
+    """Return the nodes of each target; a bare scheme means its top-level nodes, ``.`` means everything.
 
     A target is a uri of the tree, or a path in a form that ``read_files`` takes: relative (``./docs/``, ``docs//api``)
-    or absolute (``/home/me/docs/api``, whose last folders are the uri). In other capitals it counts where only one uri
-    can be meant. Raises ConfigurationError for one under which nothing lies, with what is near to it.
+    or absolute (``/home/me/docs/api``, whose last folders are the uri). A target in other letter case matches if only
+    one uri can be meant. Raises ConfigurationError, with similar uris, for a target without nodes.
     """
     node_lists = []
     for uri in targets:
@@ -88,7 +88,7 @@ def _spellings(path: str) -> Iterator[str]:
 
 
 def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
-    """The one node whose uri is this but for capitals; nothing where there is none or several."""
+    """Return the node whose uri differs in letter case only; nothing if there is none or more than one."""
     nodes = tree.top()
     matches: list[int] = []
     while nodes:

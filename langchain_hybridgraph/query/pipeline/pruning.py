@@ -1,4 +1,4 @@
-"""Skips work that cannot change the result.
+"""Decisions about work that cannot change the result.
 
 Each function decides about one kind of work; ``benchmarks/pruning.py`` measures what it saves.
 """

@@ -1,4 +1,4 @@
-"""Plans queries by a chat model."""
+"""Query plans by a chat model."""
 
 from __future__ import annotations
 
@@ -55,21 +55,22 @@ _FORM = answer_schema(
 
 
 class QueryPlanner:
-    """A chat model's plan for a turn: 0 to 5 typed queries, as a :class:`QueryPlan`, highest priority first.
+    """Planner that asks a chat model for 0 to 5 typed queries, as a :class:`QueryPlan`, highest priority first.
 
     ``QueryPlanner(llm)(summary, messages, query)`` shows the model the session's summary (30,000 characters of it), the
-    last 5 messages and the query. None of the queries means that the turn is small talk. ``types`` maps each type to
-    what it holds and how such a query is written. ``llm`` is any LangChain chat model; one without
-    structured output is prompted for JSON. ``method`` is LangChain's word for how it is to answer
-    (``"json_mode"``, …) where its default does not work.
+    last 5 messages and the query. A plan without queries means that the turn is small talk. ``types`` maps each type to
+    a description of its contents and of how to write such a query. ``llm`` is any LangChain chat model; one without
+    structured output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``
+    (``"json_mode"``, …) if its default does not work.
 
-    What can be understood of an answer counts: JSON in prose, a text in place of an object, a priority in words. More
-    than 5 queries are cut to the 5 of highest priority, and one of an unknown type looks in every type. An answer
-    without any query in it, an error, and no answer within ``timeout`` seconds (None waits) give the raw query
-    in every type and ``planner-failed``. A call that times out keeps running in the background,
-    and threads that LangChain started for it hold up the end of the process: give the model a timeout, too.
+    Imperfect answers are accepted: JSON within prose, a text in place of an object, a priority in words. Only the 5
+    queries of highest priority are kept, and a query of an unknown type searches every type. If the answer contains no
+    query, if the model fails, or if it does not answer within ``timeout`` seconds (None means no limit), the plan is
+    the raw query in every type, with the reason ``planner-failed``. A call that times out keeps running in the
+    background, and threads that LangChain started for it delay the exit of the process, so set a timeout on the model
+    as well.
 
-    Raises ConfigurationError for what is not a model and for a timeout of 0 or less.
+    Raises ConfigurationError for an object that is not a model and for a timeout of 0 or less.
 
     >>> from langchain_core.runnables import RunnableLambda
     >>> class Model:  # in place of init_chat_model("…")
@@ -135,7 +136,7 @@ class QueryPlanner:
         )
 
     def _type(self, said: Any) -> str | None:
-        """The type that is meant, also in the plural; None, every type, for an unknown one."""
+        """Return the type with this name, singular or plural; None (every type) for an unknown name."""
         name = str(said).strip().casefold()
         singular = name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s")
         return self._types.get(name) or self._types.get(singular)
@@ -173,7 +174,7 @@ def _reasoning(answer: Any) -> str:
 
 
 def _items(answer: Any) -> Iterator[Any]:
-    """Yield the items that may be queries; raises ValueError for an answer of another form."""
+    """Yield the items that may be queries; raises ValueError if the answer has another form."""
     if isinstance(answer, Mapping) and "query" in answer:
         yield answer
     elif isinstance(answer, Mapping) and "queries" in answer:

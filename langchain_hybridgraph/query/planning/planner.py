@@ -41,17 +41,19 @@ class TypedQuery(Serializable):
 
     @property
     def weight(self) -> float:
-        """Weight of its hits among those of other queries: (6 − priority) / 5."""
+        """Weight of the query's hits relative to those of other queries: (6 − priority) / 5."""
         return (6 - self.priority) / 5
 
 
 @dataclass(frozen=True, eq=False)
 class QueryPlan(Serializable, Sequence[TypedQuery]):
-    """The queries of a plan, a sequence equal to any with the same ones; none means that nothing is to be searched.
+    """The queries of a plan, as a sequence; an empty plan searches nothing.
 
-    ``degraded`` holds ``planner-failed`` when the planner had to give the raw query instead; ``error`` says why.
-    ``reasoning`` says in words how the planner came to these queries, ``session_context`` what it was shown of the
-    session: the summary and the last messages, a line each. Both are "" where there is nothing to say.
+    It equals any sequence of the same queries.
+
+    ``degraded`` contains ``planner-failed`` if the planner failed and the raw query replaces its plan; ``error`` is the
+    error. ``reasoning`` explains the choice of queries. ``session_context`` is the part of the session that the planner
+    received: the summary and the last messages, a line each. Both are "" if there is nothing to report.
 
     >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
     >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded
@@ -66,7 +68,7 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
 
     @classmethod
     def raw(cls, query: str, error: BaseException, session_context: str = "") -> QueryPlan:
-        """The query as it was put, in every type, since a planner failed."""
+        """Return a plan with the query as the user wrote it, in every type, for a planner that failed."""
         message = f"{type(error).__name__}: {error}"
         reasoning = "The planner failed, so the question is searched for as it was put."
         return cls((TypedQuery(query),), ("planner-failed",), message, reasoning, session_context)
@@ -93,7 +95,7 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
 
 
 class Planner(Protocol):
-    """Says what to search for."""
+    """Function that decides what to search for."""
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
         """Return up to 5 queries for a summary, messages (oldest first) and the query; none for small talk.
@@ -109,7 +111,7 @@ class Planner(Protocol):
 
 
 def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
-    """Return the first 5 by priority, in their order among equals; duplicates within a type are dropped.
+    """Return the 5 queries of highest priority, ties in their order; duplicates within a type are dropped.
 
     >>> a, b = TypedQuery("Cats", priority=2), TypedQuery("dogs", priority=1)
     >>> [query.query for query in best([a, b, TypedQuery("cats ", priority=3)])]
@@ -122,10 +124,10 @@ def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
 
 
 def last_turns(messages: Sequence[Any], most: int = 5) -> list[tuple[str, str]]:
-    """Speaker and text of the last messages that have a text, oldest first.
+    """Return speaker and text of the last messages with a text, oldest first.
 
-    The messages are what :func:`~langchain_hybridgraph.query.conversation.history.turns` reads; ConfigurationError for
-    others.
+    Accepts what :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts; raises ConfigurationError
+    for anything else.
 
     >>> last_turns(["Hello", ("human", "And its price?"), {"role": "assistant", "content": [{"text": "200"}]}], 2)
     [('user', 'And its price?'), ('assistant', '200')]
@@ -134,9 +136,9 @@ def last_turns(messages: Sequence[Any], most: int = 5) -> list[tuple[str, str]]:
 
 
 def context_of(summary: str | None, messages: Sequence[Any], most: int = 5) -> str:
-    """The summary of a session and its last messages, a line each; "" for a session without any.
+    """Return the summary of a session and its last messages, a line each; "" if there are none.
 
-    A long summary or message is cut after 2,000 characters.
+    The summary and each message are cut after 2,000 characters.
 
     >>> print(context_of("They look for a car.", [("user", "Is there a red one?"), ("ai", "A roadster.")]))
     Summary: They look for a car.

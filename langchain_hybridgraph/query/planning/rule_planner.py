@@ -1,4 +1,4 @@
-"""Plans queries by rules, without a model."""
+"""Query plans by rules, without a model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ _QUESTION = re.compile(
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"(?:the|a|an|any|some)\b", re.IGNORECASE)
-_OWN = re.compile(r"(?:\b(?:my|mine|our|ours)|^(?:My|Our))\b")  # with a capital elsewhere it is in a title
+# A capital "My", other than at the beginning, belongs to a title.
+_OWN = re.compile(r"(?:\b(?:my|mine|our|ours)|^(?:My|Our))\b")
 # "Can I", "do I need" and "if I" ask what holds for anybody.
 _ONE_OF_US = re.compile(
     r"\b(?:did|have|had|was|were|am|are) (?:i|we)\b(?! (?:need|have|get|know)\b)|"
@@ -87,12 +88,12 @@ _VERBS = re.compile(
 
 @dataclass(frozen=True)
 class RulePlanner:
-    """Plans without a model: the query itself, in every type, and a query in the style of its type.
+    """Planner without a model: searches every type with the query itself, and single types with a query in their style.
 
     Small talk leads to no query. Otherwise the query comes first. "How to" and a verb at the beginning add a skill
     query; "my", "our" and "did I" add a memory query; any other question adds its noun phrase as a resource query.
-    Queries that are only likely to help have priority 2, the others 1. The patterns know English and cues of some other
-    languages, whose queries stay as they are.
+    Queries that are only likely to help have priority 2, the others 1. The patterns are for English, with
+    cue words of some other languages; queries in those stay unchanged.
 
     ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. A complete question that
     is ``sure`` and needs no further context replaces the query, as does a question in which "he" or "she" was replaced
@@ -121,7 +122,7 @@ class RulePlanner:
     """
 
     expander: Expander = field(default_factory=HistoryTerms)
-    # The first question says what a conversation is about; of the last five messages alone nDCG@10 is .523.
+    # The first question states the topic of a conversation; with the last five messages alone nDCG@10 is .523.
     reads_all_messages: ClassVar[bool] = True
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
@@ -146,7 +147,7 @@ def _plan(query: str, queries: tuple[TypedQuery, ...], summary: str | None, mess
 
 
 def _reasoning(query: str, queries: Sequence[TypedQuery]) -> str:
-    """How the rules came to these queries, in a sentence each."""
+    """Return a sentence for each rule that added a query."""
     if not queries:
         return "The message is small talk, so nothing is searched for."
     whole = [each for each in queries if each.context_type is None]
@@ -178,14 +179,14 @@ def _queries(query: str, with_name_only: str, expanded: ExpandedQuery | str) -> 
     second = TypedQuery(whole, intent="what was asked, with what it leaves to the conversation", priority=2)
     if with_name_only != query or not whole.startswith(query):
         return best([first, second, *_typed_queries(with_name_only if with_name_only != query else whole)])
-    # A noun phrase with words behind it says no more than the whole query does, and finds less.
+    # A noun phrase followed by more words finds less than the complete query.
     typed_queries = [each for each in _typed_queries(query) if each.context_type != RESOURCE]
     completed = [replace(each, query=_completed(each.query, whole[len(query) :])) for each in typed_queries]
     return best([first, second, *completed])
 
 
 def _completed(query: str, words: str) -> str:
-    """Return the query with these words instead of the first word that refers to them, or after it."""
+    """Return the query with the first word that refers back replaced by these words, or with the words at its end."""
     completed, count = _POINTS.subn(lambda match: words.strip(), query, count=1)
     return " ".join(_POINTS.sub(" ", completed).split()) if count else query + words
 
@@ -202,7 +203,7 @@ def _typed_queries(query: str) -> Iterator[TypedQuery]:
 
 
 def _skill(question: str) -> str:
-    """The query from its verb on; nothing where it is not asked how something is done."""
+    """Return the query from its verb on; "" if it does not ask how to do something."""
     if lead := _HOW_TO.match(question):
         return question[lead.end() :].strip(" ,:")
     return question if _VERBS.match(question) else ""
@@ -229,7 +230,7 @@ def _noun_phrase(question: str) -> str:
 
 
 def _without(lead: re.Pattern[str], text: str) -> str:
-    """The text without what it begins with, as often as it does."""
+    """Return the text without a beginning that matches the pattern, repeatedly."""
     while (match := lead.match(text)) and match.end():
         text = text[match.end() :].lstrip()
     return text

@@ -1,4 +1,4 @@
-"""Tells small talk, for which nothing is searched."""
+"""Detection of small talk, for which nothing is searched."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ teşekkür ederim | sağ ol | görüşürüz | привет | здравству
 さようなら | 안녕 | 안녕하세요 | 감사합니다 | 고마워요 | 고맙습니다 | مرحبا | السلام عليكم | شكرا | شكرا جزيلا
 مع السلامة | नमस्ते | धन्यवाद | שלום | תודה | תודה רבה | xin chào | cảm ơn | สวัสดี | ขอบคุณ | terima kasih
 """
-# By themselves some of these are a search ("nice", "super"); in a conversation or next to a courtesy they are not.
+# Alone, some of these may be a search ("nice", "super"); in a conversation or next to a courtesy they are not.
 _ASSENT = """
 ok | okay | k | yes | yeah | yep | yup | no | nope | sure | right | alright | all right | fine | great | cool
 nice | perfect | awesome | excellent | wonderful | super | good | very good | well done | got it | i see
@@ -56,14 +56,15 @@ mucho | mille | y | e
 _AGREEMENT = """
 yes | yeah | yep | yup | sure | ok | okay | please | ja | bitte | oui | sí | si | sim | да | 是的 | 好的 | はい | 네
 """
-_MOST_WORDS = 12  # nobody greets at greater length, and a long text is not matched in many ways
+_MOST_WORDS = 12  # greetings are not longer, and the patterns would take long on a long text
 _PUNCTUATION = re.compile(r"[^\w\s'’-]+|_")
 
 
 def is_small_talk(query: str, messages: Sequence[Any] = ()) -> bool:
-    """Whether a turn only greets, thanks, takes leave or agrees; a text without a word is small talk, too.
+    """Return whether a turn only greets, thanks, says goodbye or agrees; a text without words is small talk, too.
 
-    A bare "nice" is none when nothing was said before, nor is a yes or no when the last message asks: then it answers.
+    A bare "nice" is not small talk at the beginning of a conversation, and "yes" or "no" is not if it answers a
+    question in the last message.
 
     >>> is_small_talk("Hi there, thanks a lot!"), is_small_talk("thanks, and what does it cost?")
     (True, False)
