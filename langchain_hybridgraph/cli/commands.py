@@ -27,6 +27,7 @@ from langchain_hybridgraph.records import replace_surrogates
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.ingestion.pipeline import IngestReport
     from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
     from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
@@ -146,37 +147,38 @@ def ingest(
     Summaries of directories, used by find and tree, are updated for directories that have changed.
     """
     from langchain_hybridgraph.cli.deleted_files import DeletedFiles
-    from langchain_hybridgraph.cli.json_output import ingest_answer, print_json
     from langchain_hybridgraph.ingestion import SUPPORTED_SUFFIXES, FileError, read_files
     from langchain_hybridgraph.ingestion.edges.base import as_builders
-    from langchain_hybridgraph.ingestion.pipeline import ingest as take_in
+    from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 
     skipped: list[str] = []
-    away = [path for path in paths if not path.exists()]
+    missing = [path for path in paths if not path.exists()]
     may_prune = prune and (index.exists() or milvus_uri(index) is not None)
-    if away and not may_prune:
-        raise _absent(away[0])
-    there = [path for path in paths if path not in away]
-    documents = read_files(there, skipped=lambda said: _skip(said, skipped), follow_links=follow_links)
-    nothing = FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
+    if missing and not may_prune:
+        raise _absent(missing[0])
+    existing_paths = [path for path in paths if path not in missing]
+    documents = read_files(existing_paths, skipped=lambda message: _skip(message, skipped), follow_links=follow_links)
+    nothing_to_read = FileError(
+        f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}"
+    )
     if not documents.files and not may_prune:
-        raise nothing
-    pieces = None if split is Split.NONE else split.value.replace("-", "_")
+        raise nothing_to_read
+    chunks = None if split is Split.NONE else split.value.replace("-", "_")
     builders = as_builders(_edges(edges))
     with closing(existing_or_new(index, embedding, language=language, tenant=tenant, config=config)) as store:
-        gone = DeletedFiles(paths, store)
-        if never := [path for path in away if not gone.has_read(path)]:
-            raise _absent(never[0])
-        if not documents.files and not any(map(gone.has_read, paths)):
-            raise nothing
+        deleted = DeletedFiles(paths, store)
+        if never_read := [path for path in missing if not deleted.has_read(path)]:
+            raise _absent(never_read[0])
+        if not documents.files and not any(map(deleted.has_read, paths)):
+            raise nothing_to_read
         before = len(store)
         try:
-            report = take_in(
-                documents, store, split=pieces, edges=builders, progress=not quiet, prune_documents=prune and gone
+            report = ingest_documents(
+                documents, store, split=chunks, edges=builders, progress=not quiet, prune_documents=prune and deleted
             )
-            if not report.documents and not gone.documents:
-                raise nothing
-            layers = _summarised(store, paths, progress=not quiet)
+            if not report.documents and not deleted.documents:
+                raise nothing_to_read
+            layers = _summarise(store, paths, progress=not quiet)
         except KeyboardInterrupt:
             say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the command again to continue")
             raise
@@ -184,15 +186,11 @@ def ingest(
         if warning not in skipped:
             say(warning)
     if as_json:
-        print_json(ingest_answer(report, store.name, gone.documents, layers))
+        from langchain_hybridgraph.cli.json_output import ingest_answer, print_json
+
+        print_json(ingest_answer(report, store.name, deleted.documents, layers))
     elif not quiet:
-        typer.echo(str(report))
-        if prune:
-            count = len(gone.documents)
-            said = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
-            typer.echo(f"deleted {said}{_named(gone.documents)}")
-        if layers is not None:
-            typer.echo(f"summaries: {layers}")
+        _print_report(report, deleted.documents if prune else None, layers)
 
 
 @app.command()
@@ -454,12 +452,23 @@ def _absent(path: Path) -> typer.BadParameter:
     return typer.BadParameter(f"path '{path}' does not exist.", param_hint="'PATHS'")
 
 
-def _skip(said: str, skipped: list[str]) -> None:
-    say(said)
-    skipped.append(said)
+def _skip(message: str, skipped: list[str]) -> None:
+    say(message)
+    skipped.append(message)
 
 
-def _summarised(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
+def _print_report(report: IngestReport, deleted: list[str] | None, layers: LayersReport | None) -> None:
+    """Print what an ingest did; ``deleted`` are the ids of deleted documents, None without ``--prune``."""
+    typer.echo(str(report))
+    if deleted is not None:
+        count = len(deleted)
+        subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
+        typer.echo(f"deleted {subject}{_named(deleted)}")
+    if layers is not None:
+        typer.echo(f"summaries: {layers}")
+
+
+def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
     """Summarise the directories that have changed, if there are summaries already or a folder was ingested."""
     from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 
