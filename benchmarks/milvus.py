@@ -1,18 +1,24 @@
 """Quality, speed and bulk load of a store in milvus-lite, next to the embedded store.
 
-    python benchmarks/milvus.py [--sets cranfield scifact] [--rows 20000] [--uri milvus:FOLDER.db]
+    python benchmarks/milvus.py [--sets cranfield scifact] [--rows 20000] [--uri milvus:FOLDER.db] [--process]
 
 For each set: nDCG@10 of HybridRetriever over both stores, with the same vectors and the same settings, the share of
 questions whose first result is the same, and the median time of a query. ``--rows``: texts per second that ``upsert``
-writes with vectors that are there already, in batches of 1,000 (0 leaves it out).
+writes with vectors that are there already, in batches of 1,000 (0 leaves it out). ``--process`` runs milvus-lite in a
+process of its own, as ``milvus-lite server``.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import socket
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +36,36 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=["cranfield", "hotpotqa_train100"])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--uri", help="a server to measure instead of milvus-lite")
+    parser.add_argument("--process", action="store_true", help="run milvus-lite in a process of its own")
     options = parser.parse_args()
     logging.getLogger("grpc").setLevel(logging.CRITICAL)  # of calls that milvus-lite does not have
     sets = require_sets()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         uri = options.uri or f"milvus:{Path(folder) / 'lite.db'}"
+        if options.process:
+            uri = stack.enter_context(server(Path(folder) / "server.db"))
         for name in options.sets:
             compare(sets, name, uri)
         if options.rows:
             load(sets, uri, options.rows)
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[str]:
+    """Yield the URI of a milvus-lite server in a process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    command = [sys.executable, "-m", "milvus_lite", "server", "--data-dir", str(folder), "--host", "127.0.0.1"]
+    process = subprocess.Popen([*command, "--port", port], stdout=subprocess.DEVNULL)
+    try:
+        while process.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", int(port))):
+                break
+            time.sleep(0.1)
+        yield f"milvus://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def vectors_of(sets: Any, name: str) -> Ready:

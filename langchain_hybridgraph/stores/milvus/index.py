@@ -189,6 +189,13 @@ class MilvusIndex:
                 found[row.chunk.id] = row
         return found
 
+    def read_keys(self, collection: str, keys: Sequence[str]) -> dict[str, StoredRow]:
+        """Return the chunks with these keys, by key, and note them as read."""
+        entities = self.read(collection, self.with_keys(keys), ["key", *CHUNK_FIELDS], len(keys))
+        rows = {entity["key"]: stored_row(entity) for entity in entities}
+        self.recent.put({key: row.copied() for key, row in rows.items()})
+        return rows
+
     def recent_rows(self, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks with these ids, in this order; those that a search has just returned are not read."""
         keys = {self.key(id): id for id in ids}

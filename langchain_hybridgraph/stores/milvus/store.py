@@ -17,7 +17,7 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import check_name, text_
 from langchain_hybridgraph.stores.milvus.connection import Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
-from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, Consistency, MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_KEYS, Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.memory import MilvusMemory, MilvusSessions
 from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
 from langchain_hybridgraph.stores.milvus.schema import Collections, Facts, open_collections, stored_facts
@@ -216,9 +216,18 @@ class MilvusChunkStore:
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the first n chunks of a scope, in the order in which they were added or last changed.
 
-        Reads all chunks of the scope: Milvus returns rows in no order.
+        Milvus returns rows in no order, so the times of all chunks in scope are read, and then the first chunks.
         """
-        return SourceResult([ScoredId(id, 1.0) for id in self.find(scope)[: max(n, 0)]])
+        index, collection = self._index, self._index.names.chunks
+        listed = index.read_all(collection, index.in_scope(scope), ["added_at"])
+        keys = [key for _, key in sorted((row["added_at"], row["key"]) for row in listed)]
+        ids: list[str] = []
+        for part in in_parts(keys, min(max(n, 100), MOST_KEYS)):
+            rows = index.read_keys(collection, part)
+            ids += [rows[key].chunk.id for key in part if key in rows and rows[key].is_in(scope)]
+            if len(ids) >= n:
+                break
+        return SourceResult([ScoredId(id, 1.0) for id in ids[: max(n, 0)]])
 
     def __len__(self) -> int:
         """Return the number of chunks; parents are not counted."""

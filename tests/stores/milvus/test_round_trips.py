@@ -126,6 +126,14 @@ def calls_of(store, retriever, question="the river floods the valley"):
     return calls, result
 
 
+def test_a_filter_only_query_reads_the_first_chunks_only(store):
+    """The times of all chunks are read, and of the rest only the first chunks that the query returns."""
+    with counted_calls(store) as calls:
+        documents = store.similarity_search("", k=2, filter={"n": {"$gt": 5}})
+    assert [document.id for document in documents] == ["seed", "near"]
+    assert calls == ["query", "query"]
+
+
 def test_strong_consistency_reads_hits_again(store):
     """With "Strong" consistency nothing that was read before is taken for current."""
     strong = store.with_consistency("Strong")
