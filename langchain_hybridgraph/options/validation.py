@@ -110,7 +110,7 @@ def check_documents(given: Iterable[object]) -> list[Document]:
             raise ConfigurationError(f"documents must be LangChain Documents, got {document!r:.60}: {_wrap(document)}")
         if document.id == "":
             raise ConfigurationError(
-                f'a document has the id "", which names nothing: {document.page_content!r:.60}; leave id out to have '
+                f'a document has the id "", which is empty: {document.page_content!r:.60}; leave id out to have '
                 "one made from the text"
             )
     return documents  # type: ignore[return-value]  # all of them are
