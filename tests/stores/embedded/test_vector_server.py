@@ -19,7 +19,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, drop_tenant, list_tenants
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.embedded.reader import SERVER_REASON
+from langchain_hybridgraph.stores.embedded.reader import SERVER_REASON, Reader
 from langchain_hybridgraph.stores.engines import chroma_rows, chroma_search, chroma_server
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
@@ -94,6 +94,28 @@ def test_the_server_is_searched(server, folder, monkeypatch):
         exact = store._index.generation.matrix.scores(unit(MODEL.embed_query("text 3")), range(40))
         assert nearest(store, "text 3") == ([str(n) for n in exact.argsort()[::-1][:3]], None)
         assert (len(searches), before[1]) == (1, None)
+
+
+def test_words_are_searched_while_the_server_computes(server, folder, monkeypatch):
+    """A hybrid search sends the query, searches by keywords, and then waits for the answer."""
+    events = []
+    start, keyword_search = chroma_search.ChromaSearch.start, Reader.keyword_search
+
+    def starting(*query):
+        events.append("sent")
+        result = start(*query)
+        return lambda: events.append("received") or result()
+
+    def searching(*query):
+        events.append("words")
+        return keyword_search(*query)
+
+    with opened(folder, server) as store:
+        add(store, 0, 20)
+        monkeypatch.setattr(chroma_search.ChromaSearch, "start", starting)
+        monkeypatch.setattr(Reader, "keyword_search", searching)
+        assert HybridRetriever(store).invoke("text 3")[0].id == "3"
+    assert events == ["sent", "words", "received"]
 
 
 def test_deleted_and_changed_chunks_leave_the_server(server, folder):
