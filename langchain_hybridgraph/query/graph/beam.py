@@ -24,7 +24,7 @@ class Beam(EdgeFilteredTraversal):
     >>> edges = [Edge("A", "p", "cites", 0.9), Edge("A", "q", "cites", 0.6), Edge("p", "s", "cites", 0.5)]
     >>> beam = Beam(width=1)
     >>> walk = beam.walk(InMemoryGraph(edges).scoped_graph(Scope(), beam.ways), [("A", 0.9)], HopDecay(), None)
-    >>> [arrived.id for arrived in walk.reached]
+    >>> [chunk.id for chunk in walk.reached]
     ['A', 'p', 's']
     """
 

@@ -28,8 +28,8 @@ class BFS(EdgeFilteredTraversal):
     >>> bfs = BFS(max_hops=2)
     >>> edges = [Edge("a", "b", "cites", 0.8), Edge("b", "c", "cites", 0.9)]
     >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), bfs.ways)
-    >>> for arrived in bfs.walk(graph, [("a", 0.9)], HopDecay(), None).reached:
-    ...     print(round(arrived.value, 3), " → ".join(arrived.path))
+    >>> for chunk in bfs.walk(graph, [("a", 0.9)], HopDecay(), None).reached:
+    ...     print(round(chunk.value, 3), " → ".join(chunk.path))
     0.93 a
     0.168 a → b
     0.135 a → b → c

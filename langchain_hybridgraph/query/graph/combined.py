@@ -29,7 +29,7 @@ class CombinedTraversal:
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> joined = CombinedTraversal()
     >>> graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites")]).scoped_graph(Scope(), joined.ways)
-    >>> [(arrived.id, round(arrived.value, 3)) for arrived in joined.walk(graph, [("a", 1.0)], NoisyOr(), None).reached]
+    >>> [(chunk.id, round(chunk.value, 3)) for chunk in joined.walk(graph, [("a", 1.0)], NoisyOr(), None).reached]
     [('b', 0.5), ('c', 0.25), ('a', 0.0)]
     """
 
@@ -58,10 +58,12 @@ class CombinedTraversal:
         if not graph.degrees(nodes[nodes >= 0]).any():
             return near
         far = self.beyond.walk(graph, first, score, vector)
-        best: dict[str, ReachedChunk] = {arrived.id: arrived for arrived in near.reached}
-        for arrived in far.reached:
-            if arrived.hops and (arrived.id not in best or arrived.value > best[arrived.id].value):
-                best[arrived.id] = arrived
+        best: dict[str, ReachedChunk] = {reached_chunk.id: reached_chunk for reached_chunk in near.reached}
+        for reached_chunk in far.reached:
+            if reached_chunk.hops and (
+                reached_chunk.id not in best or reached_chunk.value > best[reached_chunk.id].value
+            ):
+                best[reached_chunk.id] = reached_chunk
         reached = sorted(best.values(), key=best_first)
         return Walk(tuple(reached), near.capped or far.capped, near.converged or far.converged)
 

@@ -20,7 +20,7 @@ from langchain_hybridgraph.query.graph.paths import (
     check_share,
     check_whole,
 )
-from langchain_hybridgraph.query.graph.scores import PathFeatures, is_mixed, needs_own, valued
+from langchain_hybridgraph.query.graph.scores import PathFeatures, is_mixed, needs_own, path_values
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 from langchain_hybridgraph.uris import ENTITY, TITLE
 
@@ -68,7 +68,7 @@ class LinkEvidence(EdgeFilteredTraversal):
     >>> edges += [Edge("b", "title:ada", "mentions"), Edge("c", "entity:york", "mentions")]
     >>> evidence = LinkEvidence()
     >>> walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
-    >>> [(arrived.path, round(arrived.value, 3)) for arrived in walk.reached]
+    >>> [(chunk.path, round(chunk.value, 3)) for chunk in walk.reached]
     [(('a', 'b'), 0.383), (('a',), 0.0)]
     """
 
@@ -107,7 +107,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         if len(shared.node):
             likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
         reached = _ReachedChunks.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
-        return Walk(reached.arrived(graph, scores, score, vector))
+        return Walk(reached.reached_chunks(graph, scores, score, vector))
 
     def for_question(self, question: Question) -> LinkEvidence:
         """Return the traversal for a question."""
@@ -368,7 +368,7 @@ class _ReachedChunks(NamedTuple):
             [*ids, *others], [*begins, *others], strength, {id for id, x in chunks_with_source if x == THE_QUESTION}
         )
 
-    def arrived(
+    def reached_chunks(
         self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
     ) -> tuple[ReachedChunk, ...]:
         """Return all of them with their values, best first."""
@@ -386,10 +386,10 @@ class _ReachedChunks(NamedTuple):
         reached = PathFeatures(
             seed, max(seeds.values(), default=0.0), is_led.astype(np.int64), weight, weight, came, own, carried
         )
-        values = valued(score, reached).tolist()
+        values = path_values(score, reached).tolist()
         paths = [(begin, id) if id != begin else (id,) for id, begin in zip(self.ids, self.begins, strict=True)]
-        arrived = [
+        reached_chunks = [
             ReachedChunk(p[-1], value, len(p) - 1, p, NO_SEED if p[-1] in self.named else p[0])
             for p, value in zip(paths, values, strict=True)
         ]
-        return tuple(sorted(arrived, key=best_first))
+        return tuple(sorted(reached_chunks, key=best_first))

@@ -20,7 +20,7 @@ from langchain_hybridgraph.query.graph.scores import (
     by_similarity,
     is_mixed,
     parts_of,
-    valued,
+    path_values,
 )
 from langchain_hybridgraph.records import Edge, EdgeFilter, FusedCandidate, Hit
 from langchain_hybridgraph.stores.protocols import implements
@@ -220,7 +220,7 @@ class Expansion:
         seed = np.array([score for _, score in scored], np.float64)
         one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
         best_seed = float(seed.max(initial=0.0))
-        values = valued(self.score, PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed))
+        values = path_values(self.score, PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed))
         others = {} if self.only_reached else self._unreached(strength, dict(scored))
         rivals = np.concatenate([values, [fused.score for fused in others.values()]])
         return {
@@ -242,11 +242,11 @@ class Expansion:
         own = seeds.get(fused.id, min(1.0, max(0.0, cosines.get(fused.id, 0.0))))
         return fused._replace(parts=parts_of(self.score, fused.score, reached.hops, own))
 
-    def _alone(self, arrived: ReachedChunk) -> FusedCandidate:
+    def _alone(self, reached_chunk: ReachedChunk) -> FusedCandidate:
         """Return a reached chunk whose graph score replaces the search's score; a seed has its parts."""
-        value = arrived.value
-        parts = {"graph": value} if arrived.hops else parts_of(self.score, value, 0, value)
-        return FusedCandidate(arrived.id, value, parts)
+        value = reached_chunk.value
+        parts = {"graph": value} if reached_chunk.hops else parts_of(self.score, value, 0, value)
+        return FusedCandidate(reached_chunk.id, value, parts)
 
     def _unreached(self, strength: Mapping[str, float], reached: Container[str]) -> dict[str, FusedCandidate]:
         """Return the candidates that the traversal did not reach, with their scores by the graph score."""
@@ -254,7 +254,7 @@ class Expansion:
         zero = np.zeros(len(seed))
         nowhere = np.full(len(seed), _NOWHERE)
         features = PathFeatures(seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero)
-        values = np.nan_to_num(valued(self.score, features)).tolist()
+        values = np.nan_to_num(path_values(self.score, features)).tolist()
         pairs = zip(strength, values, strict=True)
         return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in reached}
 
@@ -306,10 +306,10 @@ def _read(hit: Hit) -> str:
     return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
 
 
-def _with_graph(own: FusedCandidate, whole: float, arrived: ReachedChunk) -> FusedCandidate:
+def _with_graph(own: FusedCandidate, whole: float, reached_chunk: ReachedChunk) -> FusedCandidate:
     if whole == own.score:
         return own
-    by = "graph" if arrived.hops or arrived.seed == NO_SEED else "seed"
+    by = "graph" if reached_chunk.hops or reached_chunk.seed == NO_SEED else "seed"
     return FusedCandidate(own.id, whole, {**own.parts, by: whole - own.score})
 
 

@@ -19,7 +19,7 @@ from langchain_hybridgraph.query.graph.paths import (
     check_whole,
     rank,
 )
-from langchain_hybridgraph.query.graph.scores import GraphScore, PathFeatures, needs_own, valued
+from langchain_hybridgraph.query.graph.scores import GraphScore, PathFeatures, needs_own, path_values
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph.paths import Seeds
@@ -51,7 +51,7 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     >>> edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     >>> pagerank = PersonalizedPageRank(damping=0.5)
     >>> walk = pagerank.walk(InMemoryGraph(edges).scoped_graph(Scope(), pagerank.ways), [("a", 1.0)], Flow(), None)
-    >>> [(arrived.id, round(arrived.value, 2), arrived.path) for arrived in walk.reached]
+    >>> [(chunk.id, round(chunk.value, 2), chunk.path) for chunk in walk.reached]
     [('a', 1.0, ('a',)), ('b', 0.14, ('a', 'b'))]
     """
 
@@ -280,7 +280,7 @@ class _Report:
                 own=own[ends],
                 flow=self._flow[ends],
             )
-            values |= zip(ends.tolist(), valued(score, reached).tolist(), strict=True)
+            values |= zip(ends.tolist(), path_values(score, reached).tolist(), strict=True)
         return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
 
     def _own_of(self, steps: Sequence[_Step], score: GraphScore, vector: Vector | None) -> Weights:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.graph.scores import GraphScore, PathFeatures, chosen_by, needs_own, valued
+from langchain_hybridgraph.query.graph.scores import GraphScore, PathFeatures, chosen_by, needs_own, path_values
 from langchain_hybridgraph.records import EdgeFilter
 
 if TYPE_CHECKING:
@@ -213,18 +213,18 @@ class PathSearch:
         The carried quantity is multiplied by ``decay`` on every edge; edges on which it would fall below ``floor`` are
         not followed. Only the best ``width`` of the new paths are kept.
         """
-        found, known = self._steps(frontier, decay, floor)
-        best = self._best_of_each(found)
-        self.touched = found.node[best]
-        better = self._is_better(found, known)
-        kept = best[(better | self._is_ahead(found, known))[best]]
+        new_paths, known = self._steps(frontier, decay, floor)
+        best = self._best_of_each(new_paths)
+        self.touched = new_paths.node[best]
+        better = self._is_better(new_paths, known)
+        kept = best[(better | self._is_ahead(new_paths, known))[best]]
         if width is not None:
-            kept = self.best(found, kept, width)
-        kept = self._with_room(found, kept, known)
-        found = found.at(kept)
+            kept = self.best(new_paths, kept, width)
+        kept = self._with_room(new_paths, kept, known)
+        new_paths = new_paths.at(kept)
         places = np.arange(len(kept)) + len(self.paths.node)
-        self.paths = self.paths.and_then(found)
-        self._known = self._known.with_paths(found, known[kept], places, better[kept])
+        self.paths = self.paths.and_then(new_paths)
+        self._known = self._known.with_paths(new_paths, known[kept], places, better[kept])
         return places
 
     def best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
@@ -288,7 +288,7 @@ class PathSearch:
         steps = steps[np.argsort(hops.node[steps], kind="stable")]
         node, known, weight, came_by = hops.node[steps], known[steps], hops.weight[steps], frontier[hops.origin[steps]]
         before = self.paths
-        found = Paths(
+        new_paths = Paths(
             node=node,
             before=came_by,
             root=before.root[came_by],
@@ -302,7 +302,7 @@ class PathSearch:
             value=weight,
             rank=weight,
         )
-        return self._with_values(found), known
+        return self._with_values(new_paths), known
 
     def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
         """Return the mask of edges that lead back to a node of their own path, by places in the frontier."""
@@ -326,54 +326,54 @@ class PathSearch:
         reached = PathFeatures(
             paths.seed, self._best_seed, paths.hops, paths.weight, paths.product, paths.came, paths.own, paths.flow
         )
-        value = valued(self._score, reached)
+        value = path_values(self._score, reached)
         return paths._replace(value=value, rank=rank(value))
 
-    def _best_of_each(self, found: Paths) -> Nodes:
+    def _best_of_each(self, new_paths: Paths) -> Nodes:
         """Return the position of one path to each node; the paths are sorted by node.
 
         It is the best by value (or hops, see ``chosen_by``), then by the id of the chunk before.
         """
-        value, hops = found.rank, -found.hops
-        best = np.arange(len(found.node))
+        value, hops = new_paths.rank, -new_paths.hops
+        best = np.arange(len(new_paths.node))
         for key in (hops, value) if chosen_by(self._score) == "hops" else (value, hops):
-            is_other = ~_like_before(found.node[best])
+            is_other = ~_like_before(new_paths.node[best])
             if is_other.all():
                 return best
             top = np.maximum.reduceat(key[best], np.flatnonzero(is_other))
             best = best[key[best] == top[np.cumsum(is_other) - 1]]
-        again = _like_before(found.node[best])
-        return self._first_by_name(found, best, again) if again.any() else best
+        again = _like_before(new_paths.node[best])
+        return self._first_by_name(new_paths, best, again) if again.any() else best
 
-    def _first_by_name(self, found: Paths, places: Nodes, again: Mask) -> Nodes:
+    def _first_by_name(self, new_paths: Paths, places: Nodes, again: Mask) -> Nodes:
         """Return, of these places by node, the one to each node whose previous chunk has the smallest id."""
         many = again | np.append(again[1:], False)
         tied = places[many]
-        came_by, where = np.unique(self.paths.node[found.before[tied]], return_inverse=True)
+        came_by, where = np.unique(self.paths.node[new_paths.before[tied]], return_inverse=True)
         name = np.empty(len(came_by), np.int64)
         name[np.argsort(np.array(self._graph.ids(came_by), object))] = np.arange(len(came_by))
-        places[many] = tied[np.lexsort((name[where], found.node[tied]))]
+        places[many] = tied[np.lexsort((name[where], new_paths.node[tied]))]
         return places[~again]
 
-    def _is_ahead(self, found: Paths, known: Nodes) -> Mask | bool:
+    def _is_ahead(self, new_paths: Paths, known: Nodes) -> Mask | bool:
         """Return the mask of paths from a better seed than any known path to the node, if that may win later."""
-        return found.seed > self._known.seed[known] if chosen_by(self._score) == "seed" else False
+        return new_paths.seed > self._known.seed[known] if chosen_by(self._score) == "seed" else False
 
-    def _is_better(self, found: Paths, known: Nodes) -> Mask:
+    def _is_better(self, new_paths: Paths, known: Nodes) -> Mask:
         """Return the mask of paths that are better than the one stored for their node at ``known`` (-1: none)."""
         best = self._known.path[known]
         value, hops = self.paths.rank[best], self.paths.hops[best]
-        more, equal = found.rank > value, found.rank == value
-        shorter, as_long = found.hops < hops, found.hops == hops
+        more, equal = new_paths.rank > value, new_paths.rank == value
+        shorter, as_long = new_paths.hops < hops, new_paths.hops == hops
         better = shorter | (as_long & more) if chosen_by(self._score) == "hops" else more | (equal & shorter)
         is_better: Mask = (known < 0) | better
         return is_better
 
-    def _with_room(self, found: Paths, places: Nodes, known: Nodes) -> Nodes:
+    def _with_room(self, new_paths: Paths, places: Nodes, known: Nodes) -> Nodes:
         """Return the places of paths to known nodes, and of the best paths to new nodes within ``max_nodes``."""
         is_new = known[places] < 0
         new = places[is_new]
-        let_in = self.best(found, new, self._room)
+        let_in = self.best(new_paths, new, self._room)
         self.capped = self.capped or len(let_in) < len(new)
         self._room -= len(let_in)
         return let_in if len(new) == len(places) else np.sort(np.concatenate([places[~is_new], let_in]))
@@ -399,22 +399,22 @@ class _Known(NamedTuple):
         places = np.minimum(np.searchsorted(self.node, nodes), len(self.node) - 1)
         return np.where(self.node[places] == nodes, places, -1)
 
-    def with_paths(self, found: Paths, places: Nodes, paths: Nodes, better: Mask) -> _Known:
+    def with_paths(self, new_paths: Paths, places: Nodes, paths: Nodes, better: Mask) -> _Known:
         """Return these paths together with new ones, one per node; ``places`` are the places of their nodes here."""
         old, new = places >= 0, places < 0
         path, seed = self.path.copy(), self.seed.copy()
         path[places[old & better]] = paths[old & better]
-        seed[places[old]] = np.fmax(seed[places[old]], found.seed[old])
-        node = np.concatenate([self.node, found.node[new]])
+        seed[places[old]] = np.fmax(seed[places[old]], new_paths.seed[old])
+        node = np.concatenate([self.node, new_paths.node[new]])
         order = np.argsort(node)
         return _Known(
-            node[order], np.concatenate([path, paths[new]])[order], np.concatenate([seed, found.seed[new]])[order]
+            node[order], np.concatenate([path, paths[new]])[order], np.concatenate([seed, new_paths.seed[new]])[order]
         )
 
 
-def best_first(arrived: ReachedChunk) -> tuple[float, str]:
+def best_first(reached_chunk: ReachedChunk) -> tuple[float, str]:
     """Return the sort key for best value first, ties by id."""
-    return -round(arrived.value, DECIMALS), arrived.id
+    return -round(reached_chunk.value, DECIMALS), reached_chunk.id
 
 
 def rank(values: Weights) -> Weights:

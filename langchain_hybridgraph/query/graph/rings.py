@@ -27,7 +27,7 @@ class WaterCircle(EdgeFilteredTraversal):
     >>> edges = [Edge("A", "B", "cites", 0.8), Edge("B", "C", "cites", 0.2)]
     >>> rings = WaterCircle()
     >>> walk = rings.walk(InMemoryGraph(edges).scoped_graph(Scope(), rings.ways), [("A", 0.9)], Flow(), None)
-    >>> [(arrived.id, round(arrived.value, 3)) for arrived in walk.reached]
+    >>> [(chunk.id, round(chunk.value, 3)) for chunk in walk.reached]
     [('A', 0.9), ('B', 0.36)]
     """
 

@@ -323,7 +323,7 @@ def graph_score_form(score: GraphScore) -> dict[str, Any]:
     return to_config("score", score, GRAPH_SCORES)
 
 
-def valued(score: GraphScore, reached: PathFeatures) -> Weights:
+def path_values(score: GraphScore, reached: PathFeatures) -> Weights:
     """Return the value of every path, in [0, 1]; NaN only for a root whose score is unknown.
 
     Raises ConfigurationError for a score that does not return a number per path.

@@ -26,6 +26,7 @@ def test_each_has_the_better_of_both():
     joined, evidence, ring = (
         walked(one) for one in (CombinedTraversal(), LinkEvidence(), WaterCircle(direction="both"))
     )
+    assert evidence.keys() | ring.keys() >= set("bcd")
     for id in "bcd":
         assert joined[id].value == max(other[id].value for other in (evidence, ring) if id in other)
 

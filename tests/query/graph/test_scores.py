@@ -20,7 +20,7 @@ from langchain_hybridgraph.query.graph.scores import (
     graph_score_form,
     graph_score_from,
     needs_own,
-    valued,
+    path_values,
 )
 
 NAN = math.nan
@@ -33,7 +33,7 @@ def paths(*, seed=1.0, best_seed=1.0, hops=0, weight=1.0, product=1.0, came=NAN,
 
 
 def values(score, **facts):
-    return valued(score, paths(**facts)).tolist()
+    return path_values(score, paths(**facts)).tolist()
 
 
 def near(*expected):
