@@ -73,11 +73,12 @@ class _Span(NamedTuple):
 class RecursiveSplitter:
     """Fills pieces of at most ``size`` tokens with whole paragraphs; what is too large is cut finer.
 
-    Order of cuts: headings, blank lines, sentences, lines, words. No word is cut, unless it is longer than
-    1,000 characters. A piece repeats the last ``overlap`` tokens of the one before (whole sentences where
-    they fit), never across a heading. With ``join_sections`` a section of less than half the size shares a piece with
-    the one that follows it, where both fit: alone it says too little to be found, or to answer. ``counter`` counts
-    tokens and should be additive (that of a concatenation is at most the sum); default :func:`approximate_tokens`.
+    Order of cuts: headings, blank lines, sentences, lines, words. No word is cut, unless it is longer than 1,000
+    characters. A piece repeats the last ``overlap`` tokens of the one before (whole sentences where they fit), never
+    across a heading. With ``join_sections`` a section of less than half the size shares a piece with the next one,
+    where both fit and the next is not on a higher level: alone it says too little to be found, or to answer.
+    ``counter`` counts tokens and should be additive (that of a concatenation is at most the sum); default
+    :func:`approximate_tokens`.
 
     256 tokens are what common embedding models read of a text; ``benchmarks/chunking.py`` compares sizes.
 
@@ -113,16 +114,19 @@ class RecursiveSplitter:
     def spans(self, text: str, found: Outline) -> Iterator[_Span]:
         """Yield the pieces of a text with a known outline; a piece that had to be split never crosses a heading."""
         held: _Span | None = None
+        level = 0
         small = self.size / 2 if self.join_sections else 0.0
         for section in found.sections:
             spans = list(self.pack(text, self.atoms(text, found, section.start, section.end)))
             if held is not None and spans:
-                if held.weight < small and held.weight + spans[0].weight <= self.size:
+                # A section one level up begins another topic.
+                joins = held.weight < small and len(spans) == 1 and len(section.path) >= level
+                if joins and held.weight + spans[0].weight <= self.size:
                     spans[0] = _Span(held.start, spans[0].end, held.weight + spans[0].weight)
                 else:
                     yield held
             yield from spans[:-1]
-            held = spans[-1] if spans else held
+            held, level = (spans[-1], len(section.path)) if spans else (held, level)
         if held is not None:
             yield held
 

@@ -365,3 +365,18 @@ def test_other_objects_are_not_splitters(wrong):
     """A misspelt strategy, a number or a class is an error that names what can be given."""
     with pytest.raises(ConfigurationError, match="parent_child"):
         as_splitter(wrong)
+
+
+def test_a_small_section_is_not_joined_with_a_higher_one():
+    """A section that begins another topic, one level up, starts a piece; one on the same level or below does not."""
+    text = "# Guide\n\n## Install\n\na\n\n### Later\n\nb\n\n## Use\n\nc"
+    starts = [piece.text.partition("\n")[0] for piece in RecursiveSplitter().split(Document(page_content=text), print)]
+    assert starts == ["# Guide", "## Use"]
+
+
+def test_a_small_section_is_joined_only_with_a_complete_one():
+    """The beginning of a section that has to be cut stays in a piece of its own."""
+    text = f"## Small\n\na\n\n## Long\n\n{'A sentence of six short words. ' * 100}"
+    pieces = list(RecursiveSplitter().split(Document(page_content=text), print))
+    assert len(pieces) > 2
+    assert pieces[0].text == "## Small\n\na"
