@@ -13,7 +13,7 @@ from langchain_hybridgraph.records import replace_surrogates
 from langchain_hybridgraph.times import parse_end, parse_time
 
 logger = logging.getLogger(__name__)
-_named: set[str] = set()
+_warned_keys: set[str] = set()
 
 
 class ParsedMetadata(NamedTuple):
@@ -39,10 +39,10 @@ class ParsedMetadata(NamedTuple):
         >>> ParsedMetadata.of({"confidence": 0.9, "utility": 7, "valid_from": "1970-01-02"})[:4]
         (86400.0, None, 0.9, None)
         """
-        given = cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
-        if given.never_valid:
-            _name_once("valid_until before valid_from", _never_valid(metadata))
-        return given
+        parsed = cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
+        if parsed.never_valid:
+            _warn_once("valid_until before valid_from", _never_valid(metadata))
+        return parsed
 
     @classmethod
     def checked(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
@@ -58,10 +58,10 @@ class ParsedMetadata(NamedTuple):
         if not isinstance(labels, list | tuple | set | frozenset | None):
             raise ValueError(f"labels: {quote_value(labels)} is not a list of texts; write [{quote_value(labels)}]")
         values = {key: metadata.get(key) for key in cls._fields}
-        given = cls(**{key: _checked(key, value) for key, value in values.items() if value is not None})
-        if given.never_valid:
+        parsed = cls(**{key: _checked(key, value) for key, value in values.items() if value is not None})
+        if parsed.never_valid:
             raise ValueError(_never_valid(metadata))
-        return given
+        return parsed
 
     @property
     def never_valid(self) -> bool:
@@ -139,14 +139,14 @@ def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any]) -> 
     try:
         return read(value)
     except ValueError as error:
-        _name_once(key, f"metadata {key!r} is not used: {error}")
+        _warn_once(key, f"metadata {key!r} is not used: {error}")
         return None
 
 
-def _name_once(key: str, said: str) -> None:
-    if key not in _named:
-        _named.add(key)
-        logger.warning("%s", said)
+def _warn_once(key: str, message: str) -> None:
+    if key not in _warned_keys:
+        _warned_keys.add(key)
+        logger.warning("%s", message)
 
 
 def _never_valid(metadata: Mapping[str, Any]) -> str:

@@ -92,5 +92,5 @@ def shorten(text: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    kept = (most - 3) // 2
-    return f"{text[:kept]} … {text[len(text) - kept :]}"
+    half = (most - 3) // 2
+    return f"{text[:half]} … {text[len(text) - half :]}"

@@ -100,10 +100,10 @@ class _Pool:
         if not self._workers:
             self._workers = [_Worker(self._tasks) for _ in range(self.count)]
         ahead: deque[_Task[T, R]] = deque()
-        given = iter(inputs)
+        remaining = iter(inputs)
         try:
             while True:
-                for argument in islice(given, _AHEAD * self.count - len(ahead)):
+                for argument in islice(remaining, _AHEAD * self.count - len(ahead)):
                     ahead.append(_Task(function, argument))
                     self._tasks.put(ahead[-1])
                 if not ahead:

@@ -371,8 +371,8 @@ class Answerability(Serializable):
     def explain(self) -> str:
         """Return one line that says how likely the question has an answer, and why."""
         reasons = {"similarity": self.similarity, "words matched": self.matched, "exact match": self.exact or None}
-        said = " · ".join(f"{name} {value:.2f}" for name, value in reasons.items() if value is not None)
-        return f"{'answerable' if self.is_answerable else 'not answerable'} ({self.value:.2f}): {said}"
+        summary = " · ".join(f"{name} {value:.2f}" for name, value in reasons.items() if value is not None)
+        return f"{'answerable' if self.is_answerable else 'not answerable'} ({self.value:.2f}): {summary}"
 
     def scale(self, hit: Hit) -> Hit:
         """Return the hit with its score (at most 1) and the parts of it multiplied by ``unit``."""

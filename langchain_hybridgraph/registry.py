@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_one: Callable[[Any], bool]) -> T:
-    """The object that a name, a mapping with ``type`` and parameters, or the object itself stands for.
+    """Return the object described by a name or by a mapping with ``type`` and parameters; an object is returned as is.
 
-    ``what`` is how errors call it, ``kinds`` has the names, ``is_one`` tells an object that may come as it is. Raises
-    ConfigurationError for a name, a parameter or a value that cannot be used.
+    ``what`` is the name of the setting in errors. ``kinds`` maps names to classes. ``is_one`` returns whether an object
+    is acceptable. Raises ConfigurationError for a name, a parameter or a value that cannot be used.
 
     >>> from fractions import Fraction
     >>> from_config("number", {"type": "fraction", "numerator": 3}, {"fraction": Fraction}, lambda one: False)
@@ -26,53 +26,55 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
     if not isinstance(form, str | Mapping) and not isinstance(form, type) and is_one(form):
         object_itself: T = form
         return object_itself
-    name, parameters = named(what, form, kinds)
+    name, parameters = parse_config(what, form, kinds)
     try:
         return kinds[name](**parameters)
     except (TypeError, AttributeError) as error:
         raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {error}") from error
 
 
-def named(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) -> tuple[str, dict[str, Any]]:
-    """The name and the parameters in a form, both known; nothing is made of them yet.
+def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters in a setting, checked, without creating the object.
 
     Raises ConfigurationError for a name or a parameter that does not exist.
 
     >>> from fractions import Fraction
-    >>> named("number", {"type": "fraction", "numerator": "much"}, {"fraction": Fraction})
+    >>> parse_config("number", {"type": "fraction", "numerator": "much"}, {"fraction": Fraction})
     ('fraction', {'numerator': 'much'})
     """
     if isinstance(form, str):
         form = {"type": form}
-    wanted = f"wanted one of {', '.join(kinds)}"
+    expected = f"expected one of {', '.join(kinds)}"
     if not isinstance(form, Mapping):
-        raise ConfigurationError(f"{what} is {form!r}; {wanted}, a mapping with type and parameters, or such an object")
+        raise ConfigurationError(
+            f"{what} is {form!r}; {expected}, a mapping with type and parameters, or such an object"
+        )
     parameters = dict(form)
     name = parameters.pop("type", None)
     if name is None:
-        raise ConfigurationError(f"{what} {form!r} has no 'type'; {wanted}")
+        raise ConfigurationError(f"{what} {form!r} has no 'type'; {expected}")
     if not isinstance(name, str) or name not in kinds:
-        raise ConfigurationError(f"{what} {name!r} is unknown; {nearest(name, kinds)}{wanted}")
+        raise ConfigurationError(f"{what} {name!r} is unknown; {nearest(name, kinds)}{expected}")
     allowed = parameters_of(kinds[name])
     if unknown := [str(key) for key in parameters if key not in allowed]:
-        takes = f"{nearest(unknown[0], allowed)}wanted {', '.join(allowed)}" if allowed else "it takes none"
+        takes = f"{nearest(unknown[0], allowed)}expected {', '.join(allowed)}" if allowed else "it takes none"
         raise ConfigurationError(f"{what} {name!r} has no parameter {', '.join(map(repr, unknown))}; {takes}")
     return name, parameters
 
 
 def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    """The mapping that :func:`from_config` makes this object of; sets become sorted lists.
+    """Return the mapping from which :func:`from_config` creates this object; sets become sorted lists.
 
     Raises ConfigurationError for an object of none of the ``kinds``.
     """
     for name, kind in kinds.items():
         if type(thing) is kind:
             return {"type": name} | {each: _plain(getattr(thing, each)) for each in parameters_of(kind)}
-    raise ConfigurationError(f"{what} {thing!r} has no form as a mapping; those of {', '.join(kinds)} have one")
+    raise ConfigurationError(f"{what} {thing!r} cannot be written as a mapping; only objects of {', '.join(kinds)} can")
 
 
 def parameters_of(kind: Callable[..., Any]) -> list[str]:
-    """The names that a form of this kind may give; a field without ``repr`` is for the pipeline to set.
+    """Return the parameters that a setting may have for this kind; fields without ``repr`` are set by the pipeline.
 
     >>> from langchain_hybridgraph.query.graph import Beam
     >>> parameters_of(Beam)[-2:]
@@ -83,13 +85,13 @@ def parameters_of(kind: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(kind).parameters)
 
 
-def nearest(given: object, known: Mapping[str, Any] | list[str]) -> str:
+def nearest(name: object, names: Mapping[str, Any] | list[str]) -> str:
     """Suggest the most similar known name, as the beginning of a sentence; "" if none is similar.
 
     >>> nearest("bsf", ["bfs", "beam"])
     "did you mean 'bfs'? "
     """
-    near = get_close_matches(str(given), list(known), n=1)
+    near = get_close_matches(str(name), list(names), n=1)
     return f"did you mean {near[0]!r}? " if near else ""
 
 

@@ -11,7 +11,7 @@ from langchain_hybridgraph.display.html_table import Table
 from langchain_hybridgraph.records import Answerability, Hit, content_id
 from langchain_hybridgraph.serialization import to_json
 
-SHOWN = 80  # number of characters of a text shown on one line
+LINE_SIZE = 80  # number of characters of a text shown on one line
 D_co = TypeVar("D_co", covariant=True)
 
 
@@ -143,4 +143,4 @@ def _line(hit: Hit) -> str:
     source = str(hit.chunk.metadata.get("source", ""))
     label = source if source and hit.id == content_id(hit.chunk.text, source) else hit.id
     words = " ".join(hit.chunk.text.split())
-    return f"{hit.score:.3f}  {label}  {words if len(words) <= SHOWN else words[: SHOWN - 1] + '…'}"
+    return f"{hit.score:.3f}  {label}  {words if len(words) <= LINE_SIZE else words[: LINE_SIZE - 1] + '…'}"

@@ -18,7 +18,9 @@ from langchain_hybridgraph.records import replace_surrogates
 SILENT: Mapping[str, Any] = {"tags": ["nostream"]}
 _DECODER = json.JSONDecoder()
 _LONGEST = 100_000  # maximum number of characters of an answer that are read
-_THOUGHT = re.compile(r"<(/?)(think|thinking|thought|reasoning|scratchpad|analysis)\b[^<>]*(?:>|\Z)", re.IGNORECASE)
+_REASONING_TAG = re.compile(
+    r"<(/?)(think|thinking|thought|reasoning|scratchpad|analysis)\b[^<>]*(?:>|\Z)", re.IGNORECASE
+)
 
 
 class Model(Protocol):
@@ -65,27 +67,27 @@ def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
     return [("system", instructions), ("human", to_prompt_json(material))]
 
 
-def with_schema(llm: Any, schema: Any, wanted_by: str, **options: Any) -> Model:
+def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> Model:
     """Bind a model to ``schema``, so that :func:`parse_answer` can read its answers.
 
     Calls ``with_structured_output`` with the ``options`` that are not None. A model without that method, or whose
-    structured answer is None, receives the schema in the prompt. Raises ConfigurationError, which names ``wanted_by``,
+    structured answer is None, receives the schema in the prompt. Raises ConfigurationError, which names ``caller``,
     for an object that is not a model and for an option that the model does not accept.
     """
     prompted = _Prompted(llm, schema) if callable(getattr(llm, "invoke", None)) else None
-    given = {name: value for name, value in options.items() if value is not None}
+    settings = {name: value for name, value in options.items() if value is not None}
     try:
-        model: Model = llm.with_structured_output(schema, **given)
+        model: Model = llm.with_structured_output(schema, **settings)
     except (AttributeError, NotImplementedError) as error:
         if prompted is not None:
             return prompted
         raise ConfigurationError(
-            f'{wanted_by} needs a chat model, got {llm!r:.80}; give one such as init_chat_model("…")'
+            f'{caller} needs a chat model, got {llm!r:.80}; give one such as init_chat_model("…")'
         ) from error
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"{wanted_by}: {type(llm).__name__}.with_structured_output does not take "
-            f"{', '.join(f'{name}={value!r}' for name, value in given.items())} ({error})"
+            f"{caller}: {type(llm).__name__}.with_structured_output does not take "
+            f"{', '.join(f'{name}={value!r}' for name, value in settings.items())} ({error})"
         ) from error
     return model if prompted is None else _Structured(model, prompted)
 
@@ -98,18 +100,18 @@ class _Prompted:
     schema: Any
 
     def invoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _raw(self.llm.invoke(self._told(input), config))
+        return _raw(self.llm.invoke(self._prompt(input), config))
 
     async def ainvoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _raw(await self.llm.ainvoke(self._told(input), config))
+        return _raw(await self.llm.ainvoke(self._prompt(input), config))
 
     def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        return [_raw(answer) for answer in self.llm.batch([self._told(input) for input in inputs], config)]
+        return [_raw(answer) for answer in self.llm.batch([self._prompt(input) for input in inputs], config)]
 
     async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        return [_raw(answer) for answer in await self.llm.abatch([self._told(input) for input in inputs], config)]
+        return [_raw(answer) for answer in await self.llm.abatch([self._prompt(input) for input in inputs], config)]
 
-    def _told(self, input: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    def _prompt(self, input: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the messages with the schema appended to the instructions, which come first."""
         (role, instructions), *others = input
         schema = self.schema if isinstance(self.schema, Mapping) else self.schema.model_json_schema()
@@ -146,7 +148,7 @@ class _Structured:
         except NotImplementedError:
             answers = [None] * len(inputs)
         missing = [input for input, answer in zip(inputs, answers, strict=True) if answer is None]
-        return _filled(answers, self.prompted.batch(missing, config) if missing else [])
+        return _fill_gaps(answers, self.prompted.batch(missing, config) if missing else [])
 
     async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
         try:
@@ -154,7 +156,7 @@ class _Structured:
         except NotImplementedError:
             answers = [None] * len(inputs)
         missing = [input for input, answer in zip(inputs, answers, strict=True) if answer is None]
-        return _filled(answers, await self.prompted.abatch(missing, config) if missing else [])
+        return _fill_gaps(answers, await self.prompted.abatch(missing, config) if missing else [])
 
 
 def _raw(message: Any) -> dict[str, Any]:
@@ -162,7 +164,7 @@ def _raw(message: Any) -> dict[str, Any]:
     return {"raw": message, "parsed": None, "parsing_error": None}
 
 
-def _filled(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+def _fill_gaps(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     """Return the answers, with each None replaced by the next of the others."""
     left = iter(others)
     return [next(left) if answer is None else answer for answer in answers]
@@ -195,8 +197,8 @@ def _values(message: Any) -> Iterator[Any]:
     # The reasoning is used only if there is no JSON outside of it.
     readings = [reading for text in texts if text for reading in dict.fromkeys((strip_reasoning(text), text))]
     yield from (value for reading in readings if (value := find_json(reading)) is not None)
-    said = " ".join(str(texts[-1]).split())
-    raise ValueError(f"the model did not answer in the requested form, but: {quote_value(shorten(said, 200))}")
+    content = " ".join(str(texts[-1]).split())
+    raise ValueError(f"the model did not answer in the requested form, but: {quote_value(shorten(content, 200))}")
 
 
 def strip_reasoning(text: str) -> str:
@@ -205,20 +207,20 @@ def strip_reasoning(text: str) -> str:
     >>> strip_reasoning("<think>The roadster.</think> It costs 7."), strip_reasoning("Of its price, so </think> 7")
     ('It costs 7.', '7')
     """
-    said: list[str] = []
+    parts: list[str] = []
     start, opened = 0, ""
-    for tag in _THOUGHT.finditer(text):
+    for tag in _REASONING_TAG.finditer(text):
         is_end, name = bool(tag[1]), tag[2].casefold()
         if is_end and name != opened:
-            said.clear()  # the text began inside the reasoning
+            parts.clear()  # the text began inside the reasoning
         if is_end:
             start, opened = tag.end(), ""
         elif not opened:
-            said.append(text[start : tag.start()])
+            parts.append(text[start : tag.start()])
             start, opened = tag.start(), name
-    if opened and not "".join(said).strip():
+    if opened and not "".join(parts).strip():
         return ""
-    return "".join((*said, text[start:])).strip()
+    return "".join((*parts, text[start:])).strip()
 
 
 def find_json(text: str) -> Any:
@@ -232,13 +234,13 @@ def find_json(text: str) -> Any:
     for start, sign in enumerate(text):
         if sign in "{[" and start >= end:
             try:
-                found, end = _DECODER.raw_decode(text, start)
+                candidate, end = _DECODER.raw_decode(text, start)
             except ValueError:
                 continue
             except RecursionError:
                 break
             if end - start > longest:
-                longest, value = end - start, found
+                longest, value = end - start, candidate
     return value
 
 

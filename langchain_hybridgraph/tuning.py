@@ -74,13 +74,13 @@ def choose_setting(
     if not 2 <= parts <= count:
         raise ConfigurationError(f"parts must be from 2 to the number of questions ({count}), got {parts}")
     part_of = np.random.default_rng(seed).permutation(count) % parts
-    chosen = [_best(figures[:, part_of != part]) for part in range(parts)]
-    unseen = figures[np.array(chosen)[part_of], np.arange(count)]
+    choices = [_best(figures[:, part_of != part]) for part in range(parts)]
+    unseen = figures[np.array(choices)[part_of], np.arange(count)]
     return TuningResult(
         best=names[_best(figures)],
         default=default,
         checked=difference(unseen, figures[0], seed=seed),
-        in_parts=tuple(names[row] for row in chosen),
+        in_parts=tuple(names[row] for row in choices),
     )
 
 

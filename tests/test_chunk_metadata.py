@@ -54,7 +54,7 @@ def test_an_unusable_value(key, value):
 
 def test_a_key_is_named_once(caplog, monkeypatch):
     """However many values cannot be used."""
-    monkeypatch.setattr(chunk_metadata, "_named", set())
+    monkeypatch.setattr(chunk_metadata, "_warned_keys", set())
     with caplog.at_level(logging.WARNING):
         ParsedMetadata.of({"confidence": 7})
         ParsedMetadata.of({"confidence": 8})
@@ -72,7 +72,7 @@ def test_an_end_before_the_begin():
 
 def test_an_end_before_the_begin_is_named_once(caplog, monkeypatch):
     """Metadata with an end before the beginning are rejected when a chunk is added."""
-    monkeypatch.setattr(chunk_metadata, "_named", set())
+    monkeypatch.setattr(chunk_metadata, "_warned_keys", set())
     metadata = {"valid_from": "2024-05-01", "valid_until": "2024-01-01"}
     with caplog.at_level(logging.WARNING):
         assert ParsedMetadata.of(metadata) == ParsedMetadata.of(metadata)

@@ -4,7 +4,7 @@ from typing import ClassVar
 import pytest
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.registry import from_config, named, parameters_of, to_config
+from langchain_hybridgraph.registry import from_config, parameters_of, parse_config, to_config
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,17 @@ def test_a_name_a_mapping_and_an_object():
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("wode", r"road 'wode' is unknown; did you mean 'wide'\? wanted one of wide, narrow"),
-        ({"width": 3}, "road {'width': 3} has no 'type'; wanted one of wide, narrow"),
-        ({"type": ["wide"]}, "is unknown; .*wanted one of wide, narrow"),
-        (7, "road is 7; wanted one of wide, narrow, a mapping"),
-        (None, "road is None; wanted one of wide, narrow, a mapping"),
-        (Wide, "road is <class .*Wide'>; wanted one of wide, narrow"),
-        ({"type": "wide", "widht": 3}, r"no parameter 'widht'; did you mean 'width'\? wanted width, names"),
+        ("wode", r"road 'wode' is unknown; did you mean 'wide'\? expected one of wide, narrow"),
+        ({"width": 3}, "road {'width': 3} has no 'type'; expected one of wide, narrow"),
+        ({"type": ["wide"]}, "is unknown; .*expected one of wide, narrow"),
+        (7, "road is 7; expected one of wide, narrow, a mapping"),
+        (None, "road is None; expected one of wide, narrow, a mapping"),
+        (Wide, "road is <class .*Wide'>; expected one of wide, narrow"),
+        ({"type": "wide", "widht": 3}, r"no parameter 'widht'; did you mean 'width'\? expected width, names"),
         ({"type": "wide", "told": "x"}, "no parameter 'told'"),
         ({"type": "wide", "made": False}, "no parameter 'made'"),
         ({"type": "wide", 3: 4}, "no parameter '3'"),
-        ({"type": "narrow", "width": 3}, "no parameter 'width'; wanted edge"),
+        ({"type": "narrow", "width": 3}, "no parameter 'width'; expected edge"),
         ({"type": "wide", "width": "3"}, "road 'wide' cannot use {'width': '3'}"),
         ({"type": "wide", "names": "ab"}, "road 'wide' cannot use {'names': 'ab'}"),
         ({"type": "wide", "width": 0}, "^width is from 1$"),
@@ -79,11 +79,13 @@ def test_parameters_are_those_that_a_file_may_give():
 
 def test_naming_makes_nothing():
     """Name and parameters can be looked at before an object is made, which may take a model."""
-    assert named("road", {"type": "wide", "width": 0}, KINDS) == ("wide", {"width": 0})
+    assert parse_config("road", {"type": "wide", "width": 0}, KINDS) == ("wide", {"width": 0})
 
 
 def test_the_form_of_an_object():
     """It has every parameter, with sets as sorted lists; what is of no kind has none."""
     assert to_config("road", Wide(4, frozenset("ba")), KINDS) == {"type": "wide", "width": 4, "names": ["a", "b"]}
-    with pytest.raises(ConfigurationError, match="road 3 has no form as a mapping; those of wide, narrow have one"):
+    with pytest.raises(
+        ConfigurationError, match="road 3 cannot be written as a mapping; only objects of wide, narrow can"
+    ):
         to_config("road", 3, KINDS)

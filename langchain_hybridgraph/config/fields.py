@@ -83,12 +83,12 @@ def _from_home(path: Path) -> Path:
 
 def _check_form(what: str, form: Any) -> Any:
     """Check a name or mapping; create only dataclasses, to check their parameters, and nothing that loads a model."""
-    from langchain_hybridgraph.registry import named
+    from langchain_hybridgraph.registry import parse_config
 
     table = named_objects(what)
     if what in FACTORIES and _is_factory(form):
         return form
-    name, parameters = named(what, form, table)
+    name, parameters = parse_config(what, form, table)
     if is_dataclass(table[name]):
         from langchain_hybridgraph.registry import from_config
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 # Number of characters shown of a long text.
-SHOWN = 320
+PASSAGE_SIZE = 320
 
 
 class Span(NamedTuple):
@@ -36,7 +36,7 @@ def matches(text: str, query: str, language: str | None = "english") -> list[Spa
     return list(_joined(span for word in _words(text) for span in _matched(text, word, terms, analyzer)))
 
 
-def passage(text: str, spans: Collection[Span], size: int = SHOWN) -> Span:
+def passage(text: str, spans: Collection[Span], size: int = PASSAGE_SIZE) -> Span:
     """Return the part of a text of at most ``size`` characters with the most spans, or its beginning without spans.
 
     The passage starts at a word, shortly before its first span.
@@ -45,30 +45,30 @@ def passage(text: str, spans: Collection[Span], size: int = SHOWN) -> Span:
         return Span(0, min(len(text), size))
     room = size - size // 8
 
-    def held(start: int) -> int:
+    def spans_inside(start: int) -> int:
         return sum(start <= span.start and span.end <= start + room for span in spans)
 
-    start = max((span.start for span in spans), key=lambda at: (held(at), -at))
+    start = max((span.start for span in spans), key=lambda at: (spans_inside(at), -at))
     if start < size // 8:
         return Span(0, size)
     before = text.rfind(" ", 0, max(start - size // 8, 0)) + 1
     return Span(before, min(len(text), before + size))
 
 
-def highlight_html(text: str, query: str | None, language: str | None = "english", size: int = SHOWN) -> str:
+def highlight_html(text: str, query: str | None, language: str | None = "english", size: int = PASSAGE_SIZE) -> str:
     """Return the best passage of a text as escaped HTML, with the words of the query in ``<mark>``.
 
     >>> highlight_html("Ada <i>wrote</i> it.", "Who wrote it?")
     'Ada &lt;i&gt;<mark>wrote</mark>&lt;/i&gt; it.'
     """
     spans = matches(text, query, language) if query else []
-    shown = passage(text, spans, size)
-    parts, at = [], shown.start
-    for start, end in (span for span in spans if shown.start <= span.start and span.end <= shown.end):
+    excerpt = passage(text, spans, size)
+    parts, at = [], excerpt.start
+    for start, end in (span for span in spans if excerpt.start <= span.start and span.end <= excerpt.end):
         parts += [escape(text[at:start]), f"<mark>{escape(text[start:end])}</mark>"]
         at = end
-    parts.append(escape(text[at : shown.end]))
-    return f"{'… ' if shown.start else ''}{''.join(parts)}{' …' if shown.end < len(text) else ''}"
+    parts.append(escape(text[at : excerpt.end]))
+    return f"{'… ' if excerpt.start else ''}{''.join(parts)}{' …' if excerpt.end < len(text) else ''}"
 
 
 def _words(text: str) -> Iterator[Span]:

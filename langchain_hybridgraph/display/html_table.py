@@ -58,10 +58,10 @@ STYLE = """
 class Table:
     """Table of a result for notebooks: rank, score with its parts as bars, text with marked query words, and path.
 
-    ``found`` is a RetrievalResult, or Documents from a retriever of this package. Pass ``query`` with Documents; a
+    ``result`` is a RetrievalResult, or Documents from a retriever of this package. Pass ``query`` with Documents; a
     result contains its own. The full width of a bar is a score of 1. Words are compared as in an index of ``language``.
     Long texts are shortened, and at most ``rows`` hits are shown. All content is escaped, because texts, metadata and
-    ids may come from anywhere. Raises ConfigurationError for an invalid ``found``, an unknown language, and fewer than
+    ids may come from anywhere. Raises ConfigurationError for an invalid ``result``, an unknown language, and fewer than
     1 rows.
 
     >>> from langchain_hybridgraph import RetrievalResult
@@ -76,7 +76,7 @@ class Table:
 
     def __init__(
         self,
-        found: SearchResult | Iterable[Any],
+        result: SearchResult | Iterable[Any],
         query: str | None = None,
         *,
         language: str | None = "english",
@@ -84,46 +84,46 @@ class Table:
         metadata_prefix: str = "",
     ) -> None:
         _check_rows(rows)
-        self._hits = hits_in(found, metadata_prefix)
-        self._about = _about(found) if isinstance(found, SearchResult) else []
-        own_query = found.plan.get("query") if isinstance(found, SearchResult) else None
+        self._hits = hits_in(result, metadata_prefix)
+        self._about = _about(result) if isinstance(result, SearchResult) else []
+        own_query = result.plan.get("query") if isinstance(result, SearchResult) else None
         self._query, self._language, self._rows = query if query is not None else own_query, language, rows
         highlight_html(
             "", self._query, language
         )  # reports an unknown language now, not when a notebook shows the table
 
     def __repr__(self) -> str:
-        lines = [f"{rank}  {hit.score:.3f}  {hit.id}  {title(hit)}" for rank, hit in enumerate(self._shown, 1)]
+        lines = [f"{rank}  {hit.score:.3f}  {hit.id}  {title(hit)}" for rank, hit in enumerate(self._visible_hits, 1)]
         return "\n".join(lines + ([self._more] if self._more else [])) or "Nothing found."
 
     def _repr_html_(self) -> str:
         about = "".join(f"<p><small>{escape(line)}</small></p>" for line in (*self._about, self._more) if line)
         if not self._hits:
             return _page(f"<p>Nothing found.</p>{about}")
-        colours = _colours(self._shown)
+        colours = _colours(self._visible_hits)
         titles = {path_end(hit): title(hit) for hit in self._hits}
-        body = "".join(self._row(rank, hit, colours, titles) for rank, hit in enumerate(self._shown, 1))
+        body = "".join(self._row(rank, hit, colours, titles) for rank, hit in enumerate(self._visible_hits, 1))
         head = '<tr><th class="rank"></th><th class="score">Score</th><th>Found</th></tr>'
         return _page(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{about}")
 
     @property
-    def _shown(self) -> Sequence[Hit]:
+    def _visible_hits(self) -> Sequence[Hit]:
         return self._hits[: self._rows]
 
     @property
     def _more(self) -> str:
-        left = len(self._hits) - len(self._shown)
+        left = len(self._hits) - len(self._visible_hits)
         return f"… and {left} more" if left else ""
 
     def _row(self, rank: int, hit: Hit, colours: Mapping[str, str], titles: Mapping[str, str]) -> str:
         score = "–" if math.isnan(hit.score) else f"{hit.score:.3f}"
         text = highlight_html(hit.chunk.text, self._query, self._language)
         heading = f"<strong>{escape(title(hit))}</strong> " if _has_title(hit) else ""
-        named = f"<small><code>{escape(hit.id)}</code></small>" if not heading or hit.id != title(hit) else ""
-        ways = "".join(f"<p><small>{way}</small></p>" for way in _ways(hit, titles))
+        id_html = f"<small><code>{escape(hit.id)}</code></small>" if not heading or hit.id != title(hit) else ""
+        path_html = "".join(f"<p><small>{way}</small></p>" for way in _path_lines(hit, titles))
         return (
             f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
-            f'<td dir="auto">{heading}{named}<div>{text}</div>{ways}</td></tr>'
+            f'<td dir="auto">{heading}{id_html}<div>{text}</div>{path_html}</td></tr>'
         )
 
 
@@ -158,12 +158,13 @@ def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
     if not parts:
         return ""
     gains = [(name, value) for name, value in parts.items() if value > 0]
-    whole = math.fsum(value for _, value in gains)
-    lost = min(whole, -math.fsum(value for value in parts.values() if value < 0))
-    unit = 100 / max(1.0, whole)
+    total = math.fsum(value for _, value in gains)
+    deduction = min(total, -math.fsum(value for value in parts.values() if value < 0))
+    unit = 100 / max(1.0, total)
     pieces = [_piece(unit * value, colours[name]) for name, value in gains]
-    if lost > 0:
-        pieces.append(f'<span class="less" style="left:{unit * (whole - lost):.1f}%;width:{unit * lost:.1f}%"></span>')
+    if deduction > 0:
+        left, width = unit * (total - deduction), unit * deduction
+        pieces.append(f'<span class="less" style="left:{left:.1f}%;width:{width:.1f}%"></span>')
     figures = "<br>".join(_figure(name, value, colours[name]) for name, value in parts.items())
     return f'<div class="bar">{"".join(pieces)}</div><small>{figures}</small>'
 
@@ -181,7 +182,7 @@ def _has_title(hit: Hit) -> bool:
     return any(hit.chunk.metadata.get(key) for key in ("title", "section_heading"))
 
 
-def _ways(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
+def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
     """Yield the path to the hit, and the child that it replaces, as HTML."""
     if len(hit.path) > 1:
         edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}

@@ -45,7 +45,7 @@ class Measure(Protocol):
         ...
 
 
-class Placed(NamedTuple):
+class PlacedText(NamedTuple):
     """Lines of text: ``x`` is that of their beginning or, for align "right", of their end; ``y`` is their middle."""
 
     text: str
@@ -62,7 +62,7 @@ class Frame(NamedTuple):
     is space for.
     """
 
-    seen: Neighbourhood
+    subgraph: Neighbourhood
     labelled: Mapping[str, Link]
     heading: str
     below: str
@@ -74,16 +74,25 @@ class Frame(NamedTuple):
     measure: Measure
 
     @classmethod
-    def of(cls, result: SearchResult, seen: Neighbourhood, width: float, measure: Measure) -> Frame:
+    def of(cls, result: SearchResult, subgraph: Neighbourhood, width: float, measure: Measure) -> Frame:
         """Create the frame that the names need, with this width and the necessary height."""
         query = result.plan.get("query")
         bold = partial(measure, size=1.15 * HEADING)
         heading = wrap_text(query or "A vector, without words", width - 2 * MARGIN, 6, bold)
         top = MARGIN + HEADING_LINE * len(heading) + 0.42
-        height = top + ROW * seen.rows + 0.65
-        left, gap = _columns(seen, width, partial(measure, size=NAME))
+        height = top + ROW * subgraph.rows + 0.65
+        left, gap = _columns(subgraph, width, partial(measure, size=NAME))
         return cls(
-            seen, _labelled(seen), "\n".join(heading), summary(result, seen), width, height, top, left, gap, measure
+            subgraph,
+            _labelled(subgraph),
+            "\n".join(heading),
+            summary(result, subgraph),
+            width,
+            height,
+            top,
+            left,
+            gap,
+            measure,
         )
 
     def at(self, spot: PlacedChunk) -> tuple[float, float]:
@@ -96,10 +105,10 @@ class Frame(NamedTuple):
         The line reaches its target's row after a third of the gap, so that its label has the rest. Within one column,
         or backwards, it is an arc.
         """
-        source, target = self.seen.spots[link.source], self.seen.spots[link.target]
+        source, target = self.subgraph.spots[link.source], self.subgraph.spots[link.target]
         start, end = np.array(self.at(source)), np.array(self.at(target))
         if not self._is_onward(link):
-            out = np.array([0.28 if target.column == 0 and self.seen.columns > 1 else -0.16, 0.0])
+            out = np.array([0.28 if target.column == 0 and self.subgraph.columns > 1 else -0.16, 0.0])
             return _bezier(start, start + out, end + out, end)
         if abs(start[1] - end[1]) < 1e-6:
             return np.array([start, end])
@@ -108,37 +117,37 @@ class Frame(NamedTuple):
         out = np.array([0.2 * self.gap if source.column == 0 else 0.0, 0.0])
         return np.vstack([_bezier(start, start + out, turn - (0.26 * self.gap, 0.0), turn), [end]])
 
-    def name(self, spot: PlacedChunk) -> Placed:
+    def name(self, spot: PlacedChunk) -> PlacedText:
         """Return a chunk's rank, its title in at most two lines, and its score; one line above a label."""
         x, y = self.at(spot)
-        is_left = spot.column == 0 and self.seen.columns > 1
+        is_left = spot.column == 0 and self.subgraph.columns > 1
         room = self.left - 0.16 - MARGIN if is_left else self.width - x - 0.16 - MARGIN
         measure = partial(self.measure, size=NAME)
         lines = 1 if spot.id in self.labelled and not self._is_onward(self.labelled[spot.id]) else 2
         text = "\n".join(wrap_text(_rank(spot) + spot.title, room, lines, measure, end=_score(spot)))
-        return Placed(text, x - 0.16, y, "right") if is_left else Placed(text, x + 0.16, y, "left")
+        return PlacedText(text, x - 0.16, y, "right") if is_left else PlacedText(text, x + 0.16, y, "left")
 
-    def label(self, link: Link) -> Placed | None:
+    def label(self, link: Link) -> PlacedText | None:
         """Return an edge's name at its end; for one within a column, or backwards, below the name of its target.
 
         None for an edge without a name, and if the space is taken by another edge's name.
         """
         if self.labelled.get(link.target) != link:
             return None
-        start, end = self.seen.spots[link.source], self.seen.spots[link.target]
+        start, end = self.subgraph.spots[link.source], self.subgraph.spots[link.target]
         x, y = self.at(end)
         measure = partial(self.measure, size=LABEL)
         if self._is_onward(link):
             room = (end.column - start.column) * self.gap - 0.33 * self.gap - 0.2
-            return Placed(shorten_to_width(link.label, room, measure), x - 0.19, y - 0.075, "right")
+            return PlacedText(shorten_to_width(link.label, room, measure), x - 0.19, y - 0.075, "right")
         name = self.name(end)
         room = self.left - MARGIN - 0.16 if name.align == "right" else self.width - x - 0.16 - MARGIN
         way = "with" if link.mutual else "to" if link.is_backward else "from"
-        said = f"{way} {start.rank or start.title} over {link.label}"
-        return Placed(shorten_to_width(said, room, measure), name.x, y + LINE, name.align)
+        caption = f"{way} {start.rank or start.title} over {link.label}"
+        return PlacedText(shorten_to_width(caption, room, measure), name.x, y + LINE, name.align)
 
     def _is_onward(self, link: Link) -> bool:
-        return self.seen.spots[link.source].column < self.seen.spots[link.target].column
+        return self.subgraph.spots[link.source].column < self.subgraph.spots[link.target].column
 
 
 def check_size(width: Any, nodes: Any) -> None:
@@ -149,12 +158,12 @@ def check_size(width: Any, nodes: Any) -> None:
         raise ConfigurationError(f"nodes is {nodes!r}; pass the number of chunks to draw, at least 1: try nodes=25")
 
 
-def summary(result: SearchResult, seen: Neighbourhood) -> str:
+def summary(result: SearchResult, subgraph: Neighbourhood) -> str:
     """Return the line below the question: the number of chunks in the picture, and warnings."""
-    if not seen.spots:
+    if not subgraph.spots:
         return " · ".join(["nothing found", *warnings_in(result.degraded)])
-    back = sum(spot.rank is not None for spot in seen.spots.values())
-    counts = [(back, "came back"), (len(seen.spots) - back, "more walked to"), (seen.left_out, "not drawn")]
+    back = sum(spot.rank is not None for spot in subgraph.spots.values())
+    counts = [(back, "came back"), (len(subgraph.spots) - back, "more walked to"), (subgraph.left_out, "not drawn")]
     return " · ".join([*(f"{count} {what}" for count, what in counts if count), *warnings_in(result.degraded)])
 
 
@@ -173,8 +182,8 @@ def between(line: Line) -> Line:
 
 def _towards(point: Line, other: Line) -> Line:
     way = other - point
-    moved: Line = point + CLEAR * way / np.hypot(*way)
-    return moved
+    end: Line = point + CLEAR * way / np.hypot(*way)
+    return end
 
 
 def is_faint(link: Link, spots: Mapping[str, PlacedChunk]) -> bool:
@@ -224,27 +233,27 @@ def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: 
     return [*done, last if rest else end.lstrip()]
 
 
-def _labelled(seen: Neighbourhood) -> dict[str, Link]:
+def _labelled(subgraph: Neighbourhood) -> dict[str, Link]:
     """Map each chunk to a named edge that leads to it, preferably one of its own path."""
-    named = [link for link in seen.links if link.label]
-    return {link.target: link for link in sorted(named, key=lambda link: _is_own(link, seen.spots[link.target]))}
+    links = [link for link in subgraph.links if link.label]
+    return {link.target: link for link in sorted(links, key=lambda link: _is_own(link, subgraph.spots[link.target]))}
 
 
 def _is_own(link: Link, target: PlacedChunk) -> bool:
     return target.hit is not None and target.hit.path[-2:] == (link.source, link.target)
 
 
-def _columns(seen: Neighbourhood, width: float, measure: TextMeasure) -> tuple[float, float]:
+def _columns(subgraph: Neighbourhood, width: float, measure: TextMeasure) -> tuple[float, float]:
     """Return the position of the first column and the distance to the next: names get the space they need, up to a
     share.
     """
-    if seen.columns == 1:
+    if subgraph.columns == 1:
         return MARGIN + 0.1, 1.0
-    names = [(spot.column, measure(_rank(spot) + spot.title + _score(spot))) for spot in seen.spots.values()]
+    names = [(spot.column, measure(_rank(spot) + spot.title + _score(spot))) for spot in subgraph.spots.values()]
     left = max(room for column, room in names if column == 0) + MARGIN + 0.2
-    right = max(room for column, room in names if column == seen.columns - 1) + MARGIN + 0.2
-    left, right = min(left, 0.32 * width), min(right, (0.38 if seen.columns == 2 else 0.28) * width)
-    return left, min((width - left - right) / (seen.columns - 1), WIDEST_GAP)
+    right = max(room for column, room in names if column == subgraph.columns - 1) + MARGIN + 0.2
+    left, right = min(left, 0.32 * width), min(right, (0.38 if subgraph.columns == 2 else 0.28) * width)
+    return left, min((width - left - right) / (subgraph.columns - 1), WIDEST_GAP)
 
 
 def _rank(spot: PlacedChunk) -> str:

@@ -19,7 +19,7 @@ from langchain_hybridgraph.display.layout import (
     Frame,
     Line,
     Measure,
-    Placed,
+    PlacedText,
     between,
     check_size,
     is_faint,
@@ -61,8 +61,8 @@ def draw(
     axes.set_axis_off()
     _Pen(axes, frame, ink).draw()
     figure._repr_png_ = partial(_png, figure)  # otherwise only pyplot could show it
-    drawn: Figure = figure
-    return drawn
+    result_figure: Figure = figure
+    return result_figure
 
 
 class _Pen:
@@ -73,10 +73,10 @@ class _Pen:
 
     def draw(self) -> None:
         """Draw the heading, all edges, the chunks on top of them, and the legend."""
-        spots, frame = self._frame.seen.spots, self._frame
-        self._write(Placed(frame.heading, MARGIN, MARGIN, "left"), HEADING, va="top", weight="bold")
-        self._write(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL)
-        for link in frame.seen.links:
+        spots, frame = self._frame.subgraph.spots, self._frame
+        self._write(PlacedText(frame.heading, MARGIN, MARGIN, "left"), HEADING, va="top", weight="bold")
+        self._write(PlacedText(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL)
+        for link in frame.subgraph.links:
             self._edge(link, is_faint(link, spots))
         best = max((spot.score for spot in spots.values()), default=0.0) or 1.0
         for spot in spots.values():
@@ -105,14 +105,14 @@ class _Pen:
         paint = {"c": [filling], "edgecolors": [colour], "linewidths": 1.3}
         self._axes.scatter([x], [y], s=area, marker=shape, zorder=3, **paint)
 
-    def _write(self, placed: Placed, size: float, va: str = "center", **style: Any) -> None:
+    def _write(self, text: PlacedText, size: float, va: str = "center", **style: Any) -> None:
         """Write a text at its position, without parsing formulas."""
-        style |= {"ha": placed.align, "va": va, "size": size, "linespacing": 1.1, "multialignment": placed.align}
+        style |= {"ha": text.align, "va": va, "size": size, "linespacing": 1.1, "multialignment": text.align}
         style["color"] = self._ink
-        self._axes.text(placed.x, placed.y, placed.text, parse_math=False, **style)
+        self._axes.text(text.x, text.y, text.text, parse_math=False, **style)
 
     def _legend(self, y: float) -> None:
-        spots = self._frame.seen.spots.values()
+        spots = self._frame.subgraph.spots.values()
         x = MARGIN + 0.07
         for column in sorted({min(spot.column, len(KINDS) - 1) for spot in spots}):
             self._marker((x, y), column, 45, hollow=False)
@@ -122,7 +122,7 @@ class _Pen:
             self._entry(NOT_BACK, x, y)
 
     def _entry(self, text: str, x: float, y: float) -> float:
-        self._write(Placed(text, x + 0.13, y, "left"), LABEL)
+        self._write(PlacedText(text, x + 0.13, y, "left"), LABEL)
         return x + self._frame.measure(text, size=LABEL) + 0.42
 
 

@@ -10,13 +10,13 @@ from langchain_hybridgraph.display.html_table import Table
 from langchain_hybridgraph.errors import MissingExtraError
 
 
-def show(found: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
+def show(result: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
     """Show a result immediately, anywhere in a cell, as if the cell ended in it.
 
     ``options`` are those of :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError
     without IPython.
     """
-    _ipython().display.display(Table(found, query, **options))
+    _ipython().display.display(Table(result, query, **options))
 
 
 def show_lists(on: bool = True) -> bool:
@@ -48,11 +48,11 @@ class _Lists:
     def __init__(self, others: Any) -> None:
         self.others = others
 
-    def __call__(self, found: list[Any]) -> str | None:
-        if is_scored_documents(found):
-            return Table(found)._repr_html_()
-        shown: str | None = None if self.others is None else self.others(found)
-        return shown
+    def __call__(self, value: list[Any]) -> str | None:
+        if is_scored_documents(value):
+            return Table(value)._repr_html_()
+        html: str | None = None if self.others is None else self.others(value)
+        return html
 
 
 def _ipython() -> Any:

@@ -21,7 +21,7 @@ from langchain_hybridgraph.display.layout import (
     NAME,
     NOT_BACK,
     Frame,
-    Placed,
+    PlacedText,
     between,
     check_size,
     is_faint,
@@ -63,12 +63,12 @@ def interactive(
         raise ConfigurationError(
             'an interactive picture needs plotly: pip install "langchain-hybridgraph[notebook]"'
         ) from error
-    frame = Frame.of(result, neighbourhood(result, around, nodes), width, _measured)
+    frame = Frame.of(result, neighbourhood(result, around, nodes), width, _estimate_width)
     figure = Figure()
-    for link in frame.seen.links:
+    for link in frame.subgraph.links:
         x, y = between(frame.line(link)).T.tolist()
         line = {"color": INK, "width": POINT * (0.6 + 1.2 * link.weight)}
-        opacity = 0.45 if is_faint(link, frame.seen.spots) else 0.9
+        opacity = 0.45 if is_faint(link, frame.subgraph.spots) else 0.9
         figure.add_scatter(x=x, y=y, mode="lines", line=line, opacity=opacity, hoverinfo="skip", showlegend=False)
         for end in link.heads:
             figure.add_annotation(_arrow(*((x, y) if end == link.target else (x[::-1], y[::-1])), opacity))
@@ -111,11 +111,11 @@ def _display(figure: Figure, still: Callable[[], Any]) -> None:
 
 
 def _add_chunks(figure: Figure, frame: Frame) -> None:
-    spots = frame.seen.spots.values()
+    spots = frame.subgraph.spots.values()
     best = max((spot.score for spot in spots), default=0.0) or 1.0
     for column, name in enumerate(KINDS):
-        here = [spot for spot in spots if min(spot.column, len(KINDS) - 1) == column]
-        for suffix, group in (("", _back(here, True)), ("-open", _back(here, False))):
+        column_spots = [spot for spot in spots if min(spot.column, len(KINDS) - 1) == column]
+        for suffix, group in (("", _back(column_spots, True)), ("-open", _back(column_spots, False))):
             if not group:
                 continue
             x, y = zip(*map(frame.at, group), strict=True)
@@ -141,8 +141,10 @@ def _add_chunks(figure: Figure, frame: Frame) -> None:
 
 
 def _add_heading(figure: Figure, frame: Frame) -> None:
-    figure.add_annotation(_text(Placed(frame.heading, MARGIN, MARGIN, "left"), HEADING, bold=True) | {"yanchor": "top"})
-    figure.add_annotation(_text(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL))
+    figure.add_annotation(
+        _text(PlacedText(frame.heading, MARGIN, MARGIN, "left"), HEADING, bold=True) | {"yanchor": "top"}
+    )
+    figure.add_annotation(_text(PlacedText(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL))
 
 
 def _back(spots: list[PlacedChunk], is_back: bool) -> list[PlacedChunk]:
@@ -157,15 +159,15 @@ def _hover_text(spot: PlacedChunk) -> str:
     return "<br>".join([f"<b>{_plain(spot.title)}</b>", *map(_plain, [*wrap(quote(spot.hit, 400), 70), "", *reasons])])
 
 
-def _text(placed: Placed, size: float, *, bold: bool = False, italic: bool = False) -> dict[str, Any]:
+def _text(text: PlacedText, size: float, *, bold: bool = False, italic: bool = False) -> dict[str, Any]:
     font = {"size": POINT * size, "weight": "bold" if bold else "normal", "style": "italic" if italic else "normal"}
     return {
-        "x": placed.x,
-        "y": placed.y,
-        "text": _plain(placed.text),
+        "x": text.x,
+        "y": text.y,
+        "text": _plain(text.text),
         "font": font,
-        "align": placed.align,
-        "xanchor": placed.align,
+        "align": text.align,
+        "xanchor": text.align,
         "yanchor": "middle",
         "showarrow": False,
         "borderpad": 0,
@@ -184,6 +186,6 @@ def _plain(text: str) -> str:
     return escape(text, quote=False).replace("$", "&#36;").replace("\n", "<br>")
 
 
-def _measured(text: str, *, size: float) -> float:
+def _estimate_width(text: str, *, size: float) -> float:
     """Return the approximate width of a text on a screen, in inches, for any font."""
     return sum(1.0 if ord(letter) > 0x2E7F else 0.53 for letter in text) * size / 72

@@ -85,19 +85,19 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
     wider = () if around is None else around.hits
-    found = hits | {path_end(hit): hit for hit in wider if hit.hops and path_end(hit) not in hits}
-    known = {path_end(hit): hit for hit in wider} | hits
-    shown = {id: found[id] for id in list(found)[:nodes]}
-    paths = [hit.path or (id,) for id, hit in shown.items()]
+    selection = hits | {path_end(hit): hit for hit in wider if hit.hops and path_end(hit) not in hits}
+    hits_by_id = {path_end(hit): hit for hit in wider} | hits
+    visible = {id: selection[id] for id in list(selection)[:nodes]}
+    paths = [hit.path or (id,) for id, hit in visible.items()]
     # From all hits, so that the distance of a chunk from a seed is the same in a small picture and in a large one.
-    nearest = _columns([hit.path or (id,) for id, hit in known.items()])
+    nearest = _columns([hit.path or (id,) for id, hit in hits_by_id.items()])
     columns = {id: nearest[id] for path in paths for id in path}
-    rows = _rows(columns, _came(paths, columns), known)
+    rows = _rows(columns, _anchors(paths, columns), hits_by_id)
     spots = {
-        id: _spot(id, columns[id], row, ranks.get(id), known.get(id))
+        id: _spot(id, columns[id], row, ranks.get(id), hits_by_id.get(id))
         for id, row in sorted(rows.items(), key=lambda item: (item[1], columns[item[0]]))
     }
-    return Neighbourhood(spots, _links(shown.values()), len(found) - len(shown))
+    return Neighbourhood(spots, _links(visible.values()), len(selection) - len(visible))
 
 
 def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
@@ -109,7 +109,7 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
     return columns
 
 
-def _came(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
+def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
     """Map each id to the id of an earlier column below which it is drawn.
 
     This is the preceding id on its own path, if that is in an earlier column; else that of another path; else the last
@@ -125,13 +125,13 @@ def _came(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[st
     return {id: min(some, key=itemgetter(0, 1))[2] for id, some in ways.items()}
 
 
-def _rows(columns: Mapping[str, int], came: Mapping[str, str], known: Mapping[str, Hit]) -> dict[str, float]:
+def _rows(columns: Mapping[str, int], anchors: Mapping[str, str], hits_by_id: Mapping[str, Hit]) -> dict[str, float]:
     """Return the row of each id: below the id that led to it; a seed is in the middle of the chunks it leads to."""
-    best = sorted(columns, key=lambda id: (-known[id].score if id in known else 0.0, id))
+    best = sorted(columns, key=lambda id: (-hits_by_id[id].score if id in hits_by_id else 0.0, id))
     after: dict[str, list[str]] = {}
     for id in best:
         if columns[id]:
-            after.setdefault(came[id], []).append(id)
+            after.setdefault(anchors[id], []).append(id)
     rows: dict[str, float] = {}
     free = 0
     for seed in [id for id in best if not columns[id]]:
@@ -156,21 +156,21 @@ def _spot(id: str, column: int, row: float, rank: int | None, hit: Hit | None) -
 
 def _links(hits: Collection[Hit]) -> list[Link]:
     """Return the edges of all paths, each once; of two opposite ones, that to the hit with the lower rank."""
-    found: dict[tuple[str, str], Link] = {}
+    links: dict[tuple[str, str], Link] = {}
     for hit in hits:
-        said = {each["from_chunk_id"]: each for each in hit.graph_context}
+        steps = {each["from_chunk_id"]: each for each in hit.graph_context}
         for step in zip(hit.path[:-1], hit.path[1:], strict=True):
-            if step not in found or (step[0] in said and not found[step].label):
-                found[step] = _link(*step, said.get(step[0]))
+            if step not in links or (step[0] in steps and not links[step].label):
+                links[step] = _link(*step, steps.get(step[0]))
     order = {path_end(hit): number for number, hit in enumerate(hits)}
 
     def rank(id: str) -> tuple[int, str]:
         return order.get(id, len(order)), id
 
     return [
-        _both_ways(link, found.get((target, source)))
-        for (source, target), link in found.items()
-        if (target, source) not in found or rank(source) < rank(target)
+        _both_ways(link, links.get((target, source)))
+        for (source, target), link in links.items()
+        if (target, source) not in links or rank(source) < rank(target)
     ]
 
 
@@ -181,11 +181,11 @@ def _both_ways(link: Link, back: Link | None) -> Link:
     return link._replace(heads=tuple(sorted({*link.heads, *back.heads})), mutual=True)
 
 
-def _link(source: str, target: str, said: Mapping[str, Any] | None) -> Link:
-    if said is None:
+def _link(source: str, target: str, edge: Mapping[str, Any] | None) -> Link:
+    if edge is None:
         return Link(source, target)
-    heads = () if said.get("entity") else (source,) if is_backward(said) else (target,)
-    return Link(source, target, edge_name(said), float(said["weight"]), heads)
+    heads = () if edge.get("entity") else (source,) if is_backward(edge) else (target,)
+    return Link(source, target, edge_name(edge), float(edge["weight"]), heads)
 
 
 def edge_name(step: Mapping[str, Any]) -> str:

@@ -27,8 +27,8 @@ class RelationshipEdges:
 
     relations = (SEQUENCE, PART_OF)
 
-    def __init__(self, nodes: Iterable[BaseNode], apart: frozenset[str] = frozenset()) -> None:
-        self._edges = {node_id(node): list(relationship_edges(node, apart)) for node in nodes}
+    def __init__(self, nodes: Iterable[BaseNode], excluded: frozenset[str] = frozenset()) -> None:
+        self._edges = {node_id(node): list(relationship_edges(node, excluded)) for node in nodes}
 
     def start(self, store: AcceptsChunks) -> None:
         """Do nothing: earlier ingests are not needed."""
@@ -73,52 +73,52 @@ def ingest_nodes(
     >>> report.added, report.warnings
     (1, ())
     """
-    given = _checked(nodes)
-    textless = frozenset(node_id(node) for node in given if not text_of(node).strip())
-    full = [node for node in given if node_id(node) not in textless]
-    builders = [RelationshipEdges(full, textless), *_others(edges)]
+    node_list = _checked(nodes)
+    textless = frozenset(node_id(node) for node in node_list if not text_of(node).strip())
+    full = [node for node in node_list if node_id(node) not in textless]
+    builders = [RelationshipEdges(full, textless), *_edge_builders(edges)]
     documents = _documents(full)
-    written = _write_embedded(full, documents, store, batch_size)
+    counts = _write_embedded(full, documents, store, batch_size)
     report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
     # Nodes written with their vectors exist already when ingest reads them.
-    changed = written["added"] + written["updated"]
+    changed = counts["added"] + counts["updated"]
     report = replace(
         report,
-        added=report.added + written["added"],
-        updated=report.updated + written["updated"],
+        added=report.added + counts["added"],
+        updated=report.updated + counts["updated"],
         unchanged=report.unchanged - changed,
     )
     if not textless:
         return report
-    named = ", ".join(sorted(textless)[:3]) + (", …" if len(textless) > 3 else "")
-    return replace(report, warnings=(*report.warnings, f"{len(textless)} nodes have no text: {named}"))
+    sample = ", ".join(sorted(textless)[:3]) + (", …" if len(textless) > 3 else "")
+    return replace(report, warnings=(*report.warnings, f"{len(textless)} nodes have no text: {sample}"))
 
 
 def _checked(nodes: Any) -> list[BaseNode]:
-    given = [nodes] if isinstance(nodes, BaseNode) else list(nodes)
-    for node in given:
+    node_list = [nodes] if isinstance(nodes, BaseNode) else list(nodes)
+    for node in node_list:
         if not isinstance(node, BaseNode):
             raise ConfigurationError(
                 f"ingest_nodes takes LlamaIndex nodes, not {type(node).__name__}: "
                 "create them with a LlamaIndex node parser; for LangChain Documents use ingest()"
             )
-    return given
+    return node_list
 
 
-def _others(edges: Any) -> list[Any]:
+def _edge_builders(edges: Any) -> list[Any]:
     return as_builders(list(OTHERS) if edges == "auto" else list(edges) if isinstance(edges, tuple) else edges)
 
 
 def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
     """Group the nodes by document, in the order in which documents and nodes first appear."""
-    wholes = _wholes(nodes)
+    parent_ids = _parent_ids(nodes)
     chunks: dict[str, list[Chunk]] = {}
     parents: dict[str, list[Chunk]] = {}
     for id, node in {node_id(node): node for node in nodes}.items():
         parent = node.relationships.get(NodeRelationship.PARENT)
-        above = None if parent is None or isinstance(parent, list) else parent.node_id
-        chunk = to_chunk(node, above if above in wholes else None)
-        (parents if id in wholes else chunks).setdefault(chunk.document, []).append(chunk)
+        parent_id = None if parent is None or isinstance(parent, list) else parent.node_id
+        chunk = to_chunk(node, parent_id if parent_id in parent_ids else None)
+        (parents if id in parent_ids else chunks).setdefault(chunk.document, []).append(chunk)
     names = dict.fromkeys((*chunks, *parents))
     return [
         CutDocument(name, _common(chunks, name), tuple(chunks.get(name, ())), tuple(parents.get(name, ())))
@@ -130,22 +130,22 @@ def _write_embedded(
     nodes: Sequence[BaseNode], documents: Sequence[CutDocument], store: Any, batch_size: int
 ) -> Counter[str]:
     """Write the chunks of nodes that have a vector; return the store's counts."""
-    written: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     vectors = {node_id(node): node.embedding for node in nodes if node.embedding is not None}
     if not vectors or isinstance(getattr(store, "embeddings", None), LSAEmbeddings):
-        return written
+        return counts
     chunks = [chunk for document in documents for chunk in document.chunks if chunk.id in vectors]
     for start in range(0, len(chunks), batch_size):
         batch = chunks[start : start + batch_size]
-        written.update(store.upsert(batch, vectors=[vectors[chunk.id] for chunk in batch]))
-    return written
+        counts.update(store.upsert(batch, vectors=[vectors[chunk.id] for chunk in batch]))
+    return counts
 
 
-def _wholes(nodes: Sequence[BaseNode]) -> frozenset[str]:
+def _parent_ids(nodes: Sequence[BaseNode]) -> frozenset[str]:
     """Return the ids of the nodes that have a child among the nodes."""
-    there = {node_id(node) for node in nodes}
+    ids = {node_id(node) for node in nodes}
     ends = ((edge.source, edge.target) for node in nodes for edge in _part_of(node))
-    return frozenset(whole for part, whole in ends if part in there and whole in there)
+    return frozenset(whole for part, whole in ends if part in ids and whole in ids)
 
 
 def _part_of(node: BaseNode) -> Iterator[Edge]:

@@ -86,35 +86,38 @@ class LlamaIndexChatModel:
         """Return the model's answer, awaited."""
         return _text(await self.llm.achat(_messages(input)))
 
-    def with_structured_output(self, schema: Any, *, include_raw: bool = False, method: str | None = None) -> _Asked:
+    def with_structured_output(
+        self, schema: Any, *, include_raw: bool = False, method: str | None = None
+    ) -> _PromptedModel:
         """Return the model with instructions to answer according to ``schema``; the only ``method`` is "json_mode"."""
         if method not in (None, "json_mode"):
             raise ConfigurationError(
                 f"method is {method!r}; a LlamaIndex model answers in the prompt only: leave method= out"
             )
-        form = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
-        return _Asked(self.llm, f"Answer with one JSON value alone, of this schema:\n{to_prompt_json(form)}")
+        json_schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
+        instructions = f"Answer with one JSON value alone, of this schema:\n{to_prompt_json(json_schema)}"
+        return _PromptedModel(self.llm, instructions)
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """Parse a model's answer with :func:`~langchain_hybridgraph.structured_output.parse_answer`."""
+class _RawAnswer:
+    """Text of an answer, for :func:`~langchain_hybridgraph.structured_output.parse_answer`."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PromptedModel:
     """Model with a schema, like LangChain's Runnable."""
 
     llm: LLM
-    form: str
+    instructions: str
 
     def invoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _answer(self.llm.chat(self._asked(input)))
+        return _answer(self.llm.chat(self._with_instructions(input)))
 
     async def ainvoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _answer(await self.llm.achat(self._asked(input)))
+        return _answer(await self.llm.achat(self._with_instructions(input)))
 
     def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
         with ThreadPoolExecutor(_workers(config)) as pool:
@@ -129,17 +132,17 @@ class _Asked:
 
         return list(await asyncio.gather(*map(one, inputs)))
 
-    def _asked(self, input: Iterable[tuple[str, str]]) -> list[ChatMessage]:
-        return [ChatMessage(role="system", content=self.form), *_messages(input)]
+    def _with_instructions(self, input: Iterable[tuple[str, str]]) -> list[ChatMessage]:
+        return [ChatMessage(role="system", content=self.instructions), *_messages(input)]
 
 
-def _messages(said: Iterable[tuple[str, str]]) -> list[ChatMessage]:
+def _messages(turns: Iterable[tuple[str, str]]) -> list[ChatMessage]:
     roles = {"human": "user", "ai": "assistant"}
-    return [ChatMessage(role=roles.get(role, role), content=text) for role, text in said]
+    return [ChatMessage(role=roles.get(role, role), content=text) for role, text in turns]
 
 
 def _answer(response: Any) -> dict[str, Any]:
-    return {"raw": _Said(_text(response)), "parsed": None, "parsing_error": None}
+    return {"raw": _RawAnswer(_text(response)), "parsed": None, "parsing_error": None}
 
 
 def _text(response: Any) -> str:

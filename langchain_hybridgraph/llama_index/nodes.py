@@ -14,7 +14,7 @@ from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge, conten
 
 # LlamaIndex's own vector stores keep a node under these keys, so their collections can be read as well.
 CONTENT, KIND = "_node_content", "_node_type"
-_WRITTEN = frozenset({CONTENT, KIND, "document_id", "doc_id", "ref_doc_id"})
+_RESERVED_KEYS = frozenset({CONTENT, KIND, "document_id", "doc_id", "ref_doc_id"})
 _BY_LLAMA_INDEX = {NodeRelationship.NEXT: SEQUENCE, NodeRelationship.PARENT: PART_OF}
 
 
@@ -53,11 +53,11 @@ def document_of(node: BaseNode) -> str | None:
 
 def stored_metadata(node: BaseNode) -> dict[str, Any]:
     """Return the node's metadata as JSON values, and under LlamaIndex's own keys the rest of the node."""
-    kept = _storable(node).model_dump(mode="json")
-    metadata: dict[str, Any] = dict(kept["metadata"])
+    dump = _storable(node).model_dump(mode="json")
+    metadata: dict[str, Any] = dict(dump["metadata"])
     if "source" not in metadata and (source := _source(metadata)):
         metadata["source"] = source
-    without_text = {name: value for name, value in kept.items() if name not in ("text", "text_resource")}
+    without_text = {name: value for name, value in dump.items() if name not in ("text", "text_resource")}
     rest = without_text | {"id_": node_id(node), "embedding": None}
     return metadata | {CONTENT: json.dumps(rest, ensure_ascii=False), KIND: node.class_name()}
 
@@ -71,8 +71,10 @@ def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
     metadata, noted = document.metadata, set(notes)
     if CONTENT in metadata:
         node = metadata_dict_to_node(metadata, text=document.page_content)
-        noted |= metadata.keys() - node.metadata.keys() - _WRITTEN - {"source"}
-        node.metadata = node.metadata | {key: metadata[key] for key in metadata if key in noted and key not in _WRITTEN}
+        noted |= metadata.keys() - node.metadata.keys() - _RESERVED_KEYS - {"source"}
+        node.metadata = node.metadata | {
+            key: metadata[key] for key in metadata if key in noted and key not in _RESERVED_KEYS
+        }
     else:
         node = TextNode(text=document.page_content, metadata=dict(metadata))
     if document.id is not None:
@@ -82,25 +84,26 @@ def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
     return node
 
 
-def relationship_edges(node: BaseNode, apart: frozenset[str] = frozenset()) -> Iterator[Edge]:
+def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -> Iterator[Edge]:
     """Yield the node's edges: to the next one and from the previous one, to the parent and from the children.
 
-    Neighbours are connected by ``sequence``, parts and parents by ``part_of``, with weight 1. Nodes in ``apart`` have
-    no edges.
+    Neighbours are connected by ``sequence``, parts and parents by ``part_of``, with weight 1. Nodes in ``excluded``
+    have no edges.
     """
-    here = node_id(node)
-    name = document_of(node) or here
+    own_id = node_id(node)
+    name = document_of(node) or own_id
     for relationship, backwards in (
         (NodeRelationship.NEXT, NodeRelationship.PREVIOUS),
         (NodeRelationship.PARENT, NodeRelationship.CHILD),
     ):
         relation = _BY_LLAMA_INDEX[relationship]
-        ends = [(here, other) for other in _related(node, relationship)]
-        ends += [(other, here) for other in _related(node, backwards)]
-        said = f"{name} continues in the next part." if relation == SEQUENCE else f"Part of a longer part of {name}."
+        ends = [(own_id, other) for other in _related(node, relationship)]
+        ends += [(other, own_id) for other in _related(node, backwards)]
+        is_next = relation == SEQUENCE
+        description = f"{name} continues in the next part." if is_next else f"Part of a longer part of {name}."
         for source, target in ends:
-            if source != target and apart.isdisjoint((source, target)):
-                yield Edge(source, target, relation, 1.0, said)
+            if source != target and excluded.isdisjoint((source, target)):
+                yield Edge(source, target, relation, 1.0, description)
 
 
 def restored_relationships(
@@ -111,7 +114,7 @@ def restored_relationships(
     ``forward`` are edges from it, ``backward`` edges to it; of several neighbours on one side the one with the heaviest
     edge counts, ties by id.
     """
-    found = {
+    related = {
         NodeRelationship.SOURCE: chunk.document if chunk.document != chunk.id else None,
         NodeRelationship.PARENT: chunk.parent,
         NodeRelationship.NEXT: _neighbour((edge.weight, edge.target) for edge in forward if edge.relation == SEQUENCE),
@@ -119,7 +122,7 @@ def restored_relationships(
             (edge.weight, edge.source) for edge in backward if edge.relation == SEQUENCE
         ),
     }
-    return {name: RelatedNodeInfo(node_id=id) for name, id in found.items() if id is not None}
+    return {name: RelatedNodeInfo(node_id=id) for name, id in related.items() if id is not None}
 
 
 def _neighbour(weighted: Iterable[tuple[float, str]]) -> str | None:
@@ -138,8 +141,8 @@ def _source(metadata: Mapping[str, Any]) -> str:
 
 def _storable(node: BaseNode) -> BaseNode:
     # An IndexNode may contain a retriever or a query engine; LlamaIndex finds it again by its index_id (object_map).
-    is_held = isinstance(node, IndexNode) and not isinstance(node.obj, BaseNode)
-    return node.model_copy(update={"obj": None}) if is_held else node
+    is_dropped = isinstance(node, IndexNode) and not isinstance(node.obj, BaseNode)
+    return node.model_copy(update={"obj": None}) if is_dropped else node
 
 
 def _with(keys: list[str], more: set[str]) -> list[str]:

@@ -73,7 +73,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
                 scores = self.reranker.rerank(query, hits) if hits else []
                 return report(self._reordered(nodes, apply_scores(hits, scores, self.reranker)))
             except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own, and raise anything
-                return report(self._kept(nodes, error))
+                return report(self._unchanged(nodes, error))
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -86,7 +86,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
                 scores = await self.reranker.arerank(query, hits) if hits else []
                 return report(self._reordered(nodes, apply_scores(hits, scores, self.reranker)))
             except Exception as error:  # noqa: BLE001 - as above
-                return report(self._kept(nodes, error))
+                return report(self._unchanged(nodes, error))
 
     def _query(self, query: QueryBundle | None) -> str:
         if query is not None:
@@ -101,9 +101,9 @@ class RerankPostprocessor(BaseNodePostprocessor):
         name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
         done: list[NodeWithScore] = []
 
-        def report(found: list[NodeWithScore]) -> list[NodeWithScore]:
-            done.extend(found)
-            return found
+        def report(reranked: list[NodeWithScore]) -> list[NodeWithScore]:
+            done.extend(reranked)
+            return reranked
 
         dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=name))
         payload: dict[str, Any] = {
@@ -121,7 +121,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
         best = hits[: self.top_n]
         return [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
 
-    def _kept(self, nodes: Sequence[NodeWithScore], error: Exception) -> list[NodeWithScore]:
+    def _unchanged(self, nodes: Sequence[NodeWithScore], error: Exception) -> list[NodeWithScore]:
         """Return the nodes unchanged, with the error in their metadata; raise the error if requested."""
         if self.on_error == "raise":
             raise error
@@ -137,10 +137,10 @@ def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:
     ]
 
 
-def _noted(found: NodeWithScore) -> NodeWithScore:
-    node = found.node.model_copy(deep=True)
+def _noted(scored_node: NodeWithScore) -> NodeWithScore:
+    node = scored_node.node.model_copy(deep=True)
     node.metadata["degraded"] = [*node.metadata.get("degraded", []), FAILED]
     for keys in (node.excluded_llm_metadata_keys, node.excluded_embed_metadata_keys):
         if "degraded" not in keys:
             keys.append("degraded")
-    return NodeWithScore(node=node, score=found.score)
+    return NodeWithScore(node=node, score=scored_node.score)

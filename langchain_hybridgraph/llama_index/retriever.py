@@ -34,9 +34,9 @@ from langchain_hybridgraph.stores.protocols import ReadsIndex
 dispatcher = get_dispatcher(__name__)
 
 # LlamaIndex's names for options.
-_WORDS = {"filters": "filter", "similarity_top_k": "k"}
+_NATIVE_NAMES = {"filters": "filter", "similarity_top_k": "k"}
 # Options that contain a conversation, which may consist of LlamaIndex's messages.
-_TOLD = frozenset({"conversation_history", "session"})
+_CONVERSATION_OPTIONS = frozenset({"conversation_history", "session"})
 
 
 @dataclass
@@ -67,7 +67,7 @@ class RetrievalReportEvent(BaseEvent):
         return "RetrievalReportEvent"
 
 
-class _Asked(NamedTuple):
+class _Call(NamedTuple):
     """One call: the text, the options of the retriever, and texts whose mean vector is searched for."""
 
     text: str | None
@@ -117,7 +117,7 @@ class LlamaIndexRetriever(BaseRetriever):
             )
         super().__init__(callback_manager or Settings.callback_manager, object_map, objects, verbose)
         self.retriever = retriever
-        self.options = _ours(options)
+        self.options = _native_options(options)
 
     @classmethod
     def from_index(
@@ -138,14 +138,14 @@ class LlamaIndexRetriever(BaseRetriever):
             )
         store = LlamaIndexVectorStore(index)
         edges = {"edges": store.edges()} if issubclass(kind, GraphRetriever) else {}
-        return cls(kind(store, store.documents(), **edges | _ours(settings)))
+        return cls(kind(store, store.documents(), **edges | _native_options(settings)))
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def with_options(self, **options: Any) -> Self:
         """Return a retriever for calls with these options, which take precedence; filters are combined."""
         other = copy(self)
-        other.options = _merged(self.options, _ours(options))
+        other.options = _merged(self.options, _native_options(options))
         return other
 
     def retrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
@@ -153,18 +153,18 @@ class LlamaIndexRetriever(BaseRetriever):
 
         Of LlamaIndex's events only the RetrievalReportEvent is sent.
         """
-        asked = self._asked(query)
-        if asked.strings:
-            asked.options["vector"] = _mean([self._embeddings().embed_query(each) for each in asked.strings])
-        return _reported(self._answer(self.retriever.retrieve(asked.text, **asked.options)))
+        call = self._parse_query(query)
+        if call.strings:
+            call.options["vector"] = _mean([self._embeddings().embed_query(each) for each in call.strings])
+        return _reported(self._answer(self.retriever.retrieve(call.text, **call.options)))
 
     async def aretrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
         """Return the nodes with details, awaited; see :meth:`retrieve_result`."""
-        asked = self._asked(query)
-        if asked.strings:
-            asked.options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in asked.strings])
-        found = await self.retriever.aretrieve(asked.text, **asked.options)
-        return _reported(await offload(partial(self._answer, found)))
+        call = self._parse_query(query)
+        if call.strings:
+            call.options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in call.strings])
+        result = await self.retriever.aretrieve(call.text, **call.options)
+        return _reported(await offload(partial(self._answer, result)))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return list(self.retrieve_result(query_bundle))
@@ -174,28 +174,28 @@ class LlamaIndexRetriever(BaseRetriever):
 
     # -- queries ----------------------------------------------------------------------------------------------
 
-    def _asked(self, query: QueryType) -> _Asked:
+    def _parse_query(self, query: QueryType) -> _Call:
         bundle = QueryBundle(query) if isinstance(query, str) else query
         if bundle.image_path is not None:
             raise ConfigurationError(
                 f"the query is the image {bundle.image_path!r}, which none of our retrievers can search for: "
                 "give its vector, QueryBundle(query_str, embedding=[…])"
             )
-        own = _ours(bundle.options) if isinstance(bundle, QueryWithOptions) else {}
-        given = {} if bundle.embedding is None else {"vector": bundle.embedding}
-        options = given | _merged(self.options, own)
-        is_given = options.get("vector") is not None
-        strings = [] if is_given else bundle.custom_embedding_strs or []
-        return _Asked(bundle.query_str or (None if is_given or strings else ""), options, strings)
+        own = _native_options(bundle.options) if isinstance(bundle, QueryWithOptions) else {}
+        vector_option = {} if bundle.embedding is None else {"vector": bundle.embedding}
+        options = vector_option | _merged(self.options, own)
+        has_vector = options.get("vector") is not None
+        strings = [] if has_vector else bundle.custom_embedding_strs or []
+        return _Call(bundle.query_str or (None if has_vector or strings else ""), options, strings)
 
     def _embeddings(self) -> Embeddings:
-        found = getattr(self._store, "embeddings", None)
-        if not isinstance(found, Embeddings):
+        embeddings = getattr(self._store, "embeddings", None)
+        if not isinstance(embeddings, Embeddings):
             raise ConfigurationError(
                 f"custom_embedding_strs need an embedding model, which {type(self.retriever).__name__} does not name: "
                 "give the vector itself, QueryBundle(query_str, embedding=[…])"
             )
-        return found
+        return embeddings
 
     @property
     def _store(self) -> Any:
@@ -212,43 +212,46 @@ class LlamaIndexRetriever(BaseRetriever):
             nodes, hits=result.hits, degraded=result.degraded, took_ms=result.took_ms, plan=result.plan
         )
 
-    def _relate(self, found: Sequence[tuple[BaseNode, Hit]]) -> None:
+    def _relate(self, node_hits: Sequence[tuple[BaseNode, Hit]]) -> None:
         """Set relationships on the new nodes of chunks that were never nodes."""
-        chunks = {hit.id: (node, hit.chunk) for node, hit in found if CONTENT not in hit.chunk.metadata}
+        chunks = {hit.id: (node, hit.chunk) for node, hit in node_hits if CONTENT not in hit.chunk.metadata}
         store = self._store
         if not chunks or not isinstance(store, ReadsIndex):
             return
         forward, backward = store.edges(list(chunks)), store.edges(list(chunks), backwards=True)
         for id, (node, chunk) in chunks.items():
-            leaving, arriving = (edge for edge in forward if edge.source == id), (e for e in backward if e.target == id)
-            node.relationships = dict(restored_relationships(chunk, leaving, arriving))
+            outgoing = (edge for edge in forward if edge.source == id)
+            incoming = (edge for edge in backward if edge.target == id)
+            node.relationships = dict(restored_relationships(chunk, outgoing, incoming))
 
 
-def _ours(options: Mapping[str, Any]) -> dict[str, Any]:
+def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options under the names of this package."""
-    named = {_WORDS.get(name, name): value for name, value in options.items()}
-    if len(named) < len(options):
-        twice = next(name for name in _WORDS if name in options and _WORDS[name] in options)
-        raise ConfigurationError(f"{twice}= and {_WORDS[twice]}= are two names for one option: pass one of them")
-    if "filter" in named:
-        named["filter"] = filter_from(named["filter"])
-    return named | {name: _turns(named[name]) for name in _TOLD & named.keys()}
+    native = {_NATIVE_NAMES.get(name, name): value for name, value in options.items()}
+    if len(native) < len(options):
+        duplicate = next(name for name in _NATIVE_NAMES if name in options and _NATIVE_NAMES[name] in options)
+        raise ConfigurationError(
+            f"{duplicate}= and {_NATIVE_NAMES[duplicate]}= are two names for one option: pass one of them"
+        )
+    if "filter" in native:
+        native["filter"] = filter_from(native["filter"])
+    return native | {name: _turns(native[name]) for name in _CONVERSATION_OPTIONS & native.keys()}
 
 
-def _turns(told: Any) -> Any:
+def _turns(conversation: Any) -> Any:
     """Convert LlamaIndex's messages in a conversation to (role, text) pairs."""
-    if isinstance(told, Mapping) and "messages" in told:
-        return {**told, "messages": _turns(told["messages"])}
-    if not isinstance(told, (list, tuple)):
-        return told
-    return [(each.role.value, each.content or "") if isinstance(each, ChatMessage) else each for each in told]
+    if isinstance(conversation, Mapping) and "messages" in conversation:
+        return {**conversation, "messages": _turns(conversation["messages"])}
+    if not isinstance(conversation, (list, tuple)):
+        return conversation
+    return [(each.role.value, each.content or "") if isinstance(each, ChatMessage) else each for each in conversation]
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Merge options of a retriever and of a call; the call's take precedence, filters are combined."""
-    both = [part for given in (options, own) if (part := given.get("filter")) is not None]
+    filters = [part for source in (options, own) if (part := source.get("filter")) is not None]
     return {**options, **own} | (
-        {"filter": both[0] & both[1]} if len(both) > 1 else {"filter": both[0]} if both else {}
+        {"filter": filters[0] & filters[1]} if len(filters) > 1 else {"filter": filters[0]} if filters else {}
     )
 
 

@@ -51,10 +51,10 @@ class LlamaIndexVectorStore(VectorStore):
         [] if neither has them.
         """
         ids = list(self.index.index_struct.nodes_dict.values())
-        held = self._held
-        if held is not None:
+        vectors = self._stored_vectors
+        if vectors is not None:
             # LlamaIndex's delete_nodes leaves a node in the index's structure and in the docstore.
-            ids = [id for id in ids if id in held]
+            ids = [id for id in ids if id in vectors]
         if ids:
             return self.index.docstore.get_nodes(ids, raise_error=False)
         try:
@@ -64,7 +64,7 @@ class LlamaIndexVectorStore(VectorStore):
             return []
 
     @property
-    def _held(self) -> dict[str, list[float]] | None:
+    def _stored_vectors(self) -> dict[str, list[float]] | None:
         """Return the vectors of a SimpleVectorStore by node."""
         store = self.index.vector_store
         return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else None
@@ -83,14 +83,14 @@ class LlamaIndexVectorStore(VectorStore):
 
     def count(self) -> int | None:
         """Return the number of nodes in the index; None if only the vector store knows it."""
-        if (held := self._held) is not None:
-            return len(held)
+        if (vectors := self._stored_vectors) is not None:
+            return len(vectors)
         return None if self.index.vector_store.stores_text else len(self.index.index_struct.nodes_dict)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Any]:
         """Return the unit vectors of these nodes, of a SimpleVectorStore; none of any other."""
-        held = self._held or {}
-        return {id: unit(np.asarray(held[id], np.float32)) for id in ids if id in held}
+        vectors = self._stored_vectors or {}
+        return {id: unit(np.asarray(vectors[id], np.float32)) for id in ids if id in vectors}
 
     def documents(self) -> list[Document]:
         """Return the nodes with a text as Documents."""
@@ -130,8 +130,8 @@ class LlamaIndexVectorStore(VectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the Documents with these ids; missing ones are left out."""
-        wanted = set(ids)
-        return [to_document(node) for node in self.nodes() if node_id(node) in wanted]
+        requested = set(ids)
+        return [to_document(node) for node in self.nodes() if node_id(node) in requested]
 
     @classmethod
     def from_texts(
@@ -143,11 +143,11 @@ class LlamaIndexVectorStore(VectorStore):
         )
 
 
-def _documents(found: Sequence[NodeWithScore]) -> list[tuple[Document, float]]:
-    return [(to_document(each.node), score) for each, score in zip(found, _scores(found), strict=True)]
+def _documents(nodes: Sequence[NodeWithScore]) -> list[tuple[Document, float]]:
+    return [(to_document(each.node), score) for each, score in zip(nodes, _scores(nodes), strict=True)]
 
 
-def _scores(found: Sequence[NodeWithScore]) -> list[float]:
-    given = [each.score for each in found]
-    known = [float(score) for score in given if score is not None]
-    return known if len(known) == len(given) else [1.0 - place / len(given) for place in range(len(given))]
+def _scores(nodes: Sequence[NodeWithScore]) -> list[float]:
+    scores = [each.score for each in nodes]
+    present = [float(score) for score in scores if score is not None]
+    return present if len(present) == len(scores) else [1.0 - place / len(scores) for place in range(len(scores))]

@@ -58,7 +58,7 @@ from langchain_hybridgraph.stores.protocols import (
     ReadsIndex,
     implements,
 )
-from langchain_hybridgraph.text.date_mentions import named_spans
+from langchain_hybridgraph.text.date_mentions import mentioned_spans
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
@@ -404,7 +404,7 @@ def _dates(query: Query, boost: float) -> Named | None:
 
 
 def _spans(query: Query) -> list[tuple[float, float]]:
-    return named_spans(query.text or "", time.time() if query.scope.as_of is None else query.scope.as_of)
+    return mentioned_spans(query.text or "", time.time() if query.scope.as_of is None else query.scope.as_of)
 
 
 def _within(query: Query) -> Filter | None:

@@ -72,7 +72,7 @@ don doesn didn isn aren wasn weren hasn haven hadn wouldn couldn shouldn
 _ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
 
 _LONGEST = 128  # characters of a word that count: a SHA-512 in hex is as long; anything longer is data
-_REMEMBERED = 1 << 18  # surface forms; 64,000 texts of 640 characters have 153,000
+_CACHE_SIZE = 1 << 18  # surface forms; 64,000 texts of 640 characters have 153,000
 
 _IDEOGRAPHS = (
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3100-\u312f\u3400-\u4dbf"
@@ -170,7 +170,7 @@ class _Vocabulary(dict[str, str]):
         if len(form) > _LONGEST:
             return self[form[:_LONGEST]]
         matching = " ".join(map(self._word, [form, *_parts(form)]))
-        if len(self) >= _REMEMBERED:
+        if len(self) >= _CACHE_SIZE:
             self.clear()
         self[form] = matching
         return matching
@@ -287,5 +287,5 @@ def telling_terms(words: Iterable[str], frequency: Callable[[str], int], texts: 
     weights = {
         word: count * math.log(1 + texts / matching) for word, count in counts.items() if (matching := frequency(word))
     }
-    kept = heapq.nsmallest(MOST_TERMS, weights, key=lambda word: (-weights[word], word))
-    return sorted((word, counts[word]) for word in kept)
+    best = heapq.nsmallest(MOST_TERMS, weights, key=lambda word: (-weights[word], word))
+    return sorted((word, counts[word]) for word in best)

@@ -23,7 +23,7 @@ _UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "a couple of": 2, "a few": 3}
 
 
-def named_spans(text: str, now: float) -> list[Span]:
+def mentioned_spans(text: str, now: float) -> list[Span]:
     """Return the times that a question names, in English or as ISO dates, as spans of unix seconds, ends excluded.
 
     Recognised are days ("3 May 2023", "May 3rd", "2023-05-03"), months ("May 2023", "in May"), years, and times
@@ -31,21 +31,21 @@ def named_spans(text: str, now: float) -> list[Span]:
     without a year may belong to any of the last five. Days are days of UTC.
 
     >>> from langchain_hybridgraph.times import iso_time
-    >>> [[iso_time(each)[:10] for each in span] for span in named_spans("What did she say on May 3, 2023?", 1.7e9)]
+    >>> [[iso_time(each)[:10] for each in span] for span in mentioned_spans("What did she say on May 3, 2023?", 1.7e9)]
     [['2023-05-03', '2023-05-04']]
-    >>> named_spans("May I ask who wrote Emma?", 1.7e9)
+    >>> mentioned_spans("May I ask who wrote Emma?", 1.7e9)
     []
     """
     rest = text.lower()
     if not _MAY_NAME.search(rest):
         return []
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    found: list[Span] = []
+    spans: list[Span] = []
     for pattern, read in _READ:
         for match in pattern.finditer(rest):
-            found += read(match, today)
+            spans += read(match, today)
         rest = pattern.sub(" ", rest)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(spans))
 
 
 def _day(year: int, month: int, day: int) -> Iterator[Span]:

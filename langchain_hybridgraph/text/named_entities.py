@@ -43,20 +43,20 @@ def read(texts: Sequence[str], title: str = "") -> list[Reading]:
 
     The title is used only to determine the language.
 
-    >>> found, = read(["Ada Lovelace wrote to Charles Babbage. His engine was never built in London."])
-    >>> [name.text for name in found.names]
+    >>> reading, = read(["Ada Lovelace wrote to Charles Babbage. His engine was never built in London."])
+    >>> [name.text for name in reading.names]
     ['Ada Lovelace', 'Charles Babbage', 'London']
     """
     pieces = [_pieces(text) for text in texts]
-    seen = {word for text in pieces for _, word in text}
-    language = function_words(seen.union(title[:MOST_LETTERS].lower().split()))
+    vocabulary = {word for text in pieces for _, word in text}
+    language = function_words(vocabulary.union(title[:MOST_LETTERS].lower().split()))
     runs = [list(_runs(text, language)) for text in pieces]
-    certain = {word for found in runs for run in found for word in run.certain()}
+    certain = {word for text_runs in runs for run in text_runs for word in run.certain()}
     names = [
-        [*_quoted(text), *(name for run in found for name in run.names(seen, certain, language))]
-        for text, found in zip(texts, runs, strict=True)
+        [*_quoted(text), *(name for run in text_runs for name in run.names(vocabulary, certain, language))]
+        for text, text_runs in zip(texts, runs, strict=True)
     ]
-    return [Reading(found, _words(text), language) for found, text in zip(names, pieces, strict=True)]
+    return [Reading(text_names, _words(text), language) for text_names, text in zip(names, pieces, strict=True)]
 
 
 # -- normal forms ------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _pieces(text: str) -> Pieces:
 
 
 class _Gap(IntEnum):
-    """Return whether this text may separate two words of a name."""
+    """Kind of text between two words, which decides whether a name continues."""
 
     SPACE = 0  # or a hyphen: the name continues
     DOT = 1  # after an initial the name continues
@@ -145,10 +145,10 @@ class _Gap(IntEnum):
 
 class _Gaps(dict[str, _Gap]):
     def __missing__(self, gap: str) -> _Gap:
-        found = _kind(gap)
+        kind = _kind(gap)
         if len(gap) < 8 and len(self) < 1 << 16:
-            self[gap] = found
-        return found
+            self[gap] = kind
+        return kind
 
 
 _END = re.compile(r"[.!?…。！？｡।؟۔\n\r•|\x00]")
@@ -257,7 +257,7 @@ class _Run(NamedTuple):
         """Return the words that are capitalised for another reason than the beginning of a sentence."""
         return self.words if not self.at_start else self.words[1:]
 
-    def names(self, seen: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
+    def names(self, vocabulary: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
         """Yield the names in the run: all of it, and parts that are names by themselves."""
         run = self._without_start(language) if self.at_start else self
         words, gaps = run.words, run.gaps
@@ -278,7 +278,7 @@ class _Run(NamedTuple):
             is_initialled = len(inner) < len(words) - 2
             short = " ".join([words[0], *inner, words[-1]]) if is_initialled else _surface(words[-2:], gaps[-2:])
             yield Name(short, PART)
-        elif len(words) == 2 and words[0].lower() in seen:
+        elif len(words) == 2 and words[0].lower() in vocabulary:
             yield Name(words[1], PART)
 
     def _without_start(self, language: FunctionWords) -> _Run:
@@ -369,8 +369,8 @@ _QUOTED = re.compile(
 def _quoted(text: str) -> Iterator[Name]:
     if not _QUOTE.search(text):
         return
-    for found in _QUOTED.findall(text):
-        name = next(filter(None, found)).strip().rstrip(".,;:!?")
+    for groups in _QUOTED.findall(text):
+        name = next(filter(None, groups)).strip().rstrip(".,;:!?")
         first = next((c for c in name if c.isalnum()), "")
         words = name.split()
         if first and not first.islower() and len(words) <= MOST_WORDS and not name.isdigit() and len(name) > 1:

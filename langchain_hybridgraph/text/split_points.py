@@ -51,10 +51,10 @@ def spans(start: int, cuts: Iterable[int], end: int) -> Iterator[tuple[int, int]
 
 def paragraphs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
     """Yield the position after every blank line that is not inside a code fence."""
-    for found in _BLANK_LINE.finditer(text, start, end):
-        if not _inside(fences, found.start()):
+    for match in _BLANK_LINE.finditer(text, start, end):
+        if not _inside(fences, match.start()):
             # The indent of the next line belongs to the next line.
-            yield text.rfind("\n", found.start(), found.end()) + 1
+            yield text.rfind("\n", match.start(), match.end()) + 1
 
 
 def fence_edges(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
@@ -73,9 +73,9 @@ def sentences(text: str, start: int, end: int, fences: Sequence[tuple[int, int]]
     """
     if _inside(fences, start):
         return
-    for found in _SENTENCE.finditer(text, start, end):
-        if found["mark"] is None or _ends_sentence(text, found.start(), found.end(), start):
-            yield found.end()
+    for match in _SENTENCE.finditer(text, start, end):
+        if match["mark"] is None or _ends_sentence(text, match.start(), match.end(), start):
+            yield match.end()
 
 
 def lines(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
@@ -89,13 +89,13 @@ def lines(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = (
 def phrases(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
     """Yield the position after every sixteenth word, a coarse step for long texts without sentences."""
     pattern = _WORDS if text.isascii() else _WORDS_CJK
-    return (found.end() for found in pattern.finditer(text, start, end))
+    return (match.end() for match in pattern.finditer(text, start, end))
 
 
 def words(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
     """Yield the position after every word and the space that follows it; a CJK character counts as a word."""
     pattern = _WORD if text.isascii() else _WORD_CJK
-    return (found.end() for found in pattern.finditer(text, start, end))
+    return (match.end() for match in pattern.finditer(text, start, end))
 
 
 def runs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterable[int]:

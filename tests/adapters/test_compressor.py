@@ -326,7 +326,7 @@ def test_as_reranker():
 def test_a_reranker_by_name():
     """A mapping has the parameters; for an unknown name, the error lists the known ones."""
     assert as_reranker({"type": "score", "min_score": 0.3}) == ScoreReranker(0.3)
-    with pytest.raises(ConfigurationError, match=r"reranker 'rerank' is unknown; .*wanted one of score, cross_encoder"):
+    with pytest.raises(ConfigurationError, match=r"reranker 'rerank' is unknown; .*expected one of score, cross"):
         as_reranker("rerank")
 
 

@@ -10,8 +10,8 @@ from langchain_hybridgraph.display.subgraph import neighbourhood
 
 def framed(*hits, width=10.0, around=None):
     result = answer(*hits)
-    seen = neighbourhood(result, around)
-    return Frame.of(result, seen, width, lambda text, *, size: len(text) * size / 150)
+    subgraph = neighbourhood(result, around)
+    return Frame.of(result, subgraph, width, lambda text, *, size: len(text) * size / 150)
 
 
 def test_lines_join_their_chunks():
@@ -19,19 +19,20 @@ def test_lines_join_their_chunks():
     frame = framed(
         found("a", 0.9), led(("a", "b"), 0.5), led(("a", "b", "c"), 0.4), led(("a", "s"), 0.3), led(("s", "t"), 0.2)
     )
-    assert {(link.source, link.target) for link in frame.seen.links} == {("a", "b"), ("b", "c"), ("a", "s"), ("s", "t")}
-    for link in frame.seen.links:
+    steps = {(link.source, link.target) for link in frame.subgraph.links}
+    assert steps == {("a", "b"), ("b", "c"), ("a", "s"), ("s", "t")}
+    for link in frame.subgraph.links:
         line = frame.line(link)
-        assert line[0].tolist() == pytest.approx(frame.at(frame.seen.spots[link.source]))
-        assert line[-1].tolist() == pytest.approx(frame.at(frame.seen.spots[link.target]))
+        assert line[0].tolist() == pytest.approx(frame.at(frame.subgraph.spots[link.source]))
+        assert line[-1].tolist() == pytest.approx(frame.at(frame.subgraph.spots[link.target]))
 
 
 def test_lines_leave_room_for_labels():
     """The last two thirds of the line before a chunk are in the chunk's row."""
     frame = framed(found("a", 0.9), led(("a", "b"), 0.5), led(("a", "c"), 0.4))
-    assert len(frame.seen.links) == 2
-    for link in frame.seen.links:
-        x, y = frame.at(frame.seen.spots[link.target])
+    assert len(frame.subgraph.links) == 2
+    for link in frame.subgraph.links:
+        x, y = frame.at(frame.subgraph.spots[link.target])
         line = frame.line(link)
         end = line[line[:, 0] >= x - 0.66 * frame.gap, 1]
         assert len(end)
@@ -47,8 +48,8 @@ def test_the_height_follows_the_rows():
 def test_counts_and_degradations_are_below_the_question():
     """The line counts the chunks returned, visited and not drawn, then lists the warnings."""
     small = answer(found("a", 0.9), degraded=("node-cap-reached", "keyword-failed"))
-    seen = neighbourhood(small, answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4)), nodes=2)
-    frame = Frame.of(small, seen, 10.0, lambda text, *, size: 0.1)
+    subgraph = neighbourhood(small, answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4)), nodes=2)
+    frame = Frame.of(small, subgraph, 10.0, lambda text, *, size: 0.1)
     assert frame.below == "1 came back · 1 more walked to · 1 not drawn · keyword-failed"
 
 
@@ -61,8 +62,8 @@ def test_an_early_end_is_not_mentioned():
 
 def test_chunks_outside_the_result_are_faint():
     """Edges between two returned chunks are not faint, all others are."""
-    seen = neighbourhood(answer(found("a", 0.9), led(("a", "b"), 0.5)), answer(led(("a", "c"), 0.4)))
-    assert [(link.target, is_faint(link, seen.spots)) for link in seen.links] == [("b", False), ("c", True)]
+    subgraph = neighbourhood(answer(found("a", 0.9), led(("a", "b"), 0.5)), answer(led(("a", "c"), 0.4)))
+    assert [(link.target, is_faint(link, subgraph.spots)) for link in subgraph.links] == [("b", False), ("c", True)]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,6 @@ def test_one_label_to_a_chunk():
     """A chunk that two edges lead to is labelled with the edge of its own path."""
     hits = led(("a", "b"), 0.5, ("cites", 0.5)), led(("s", "b", "c"), 0.4, ("cites", 0.5), ("part_of", 0.5))
     frame = framed(*hits)
-    labels = {(link.source, link.target): frame.label(link) for link in frame.seen.links}
+    labels = {(link.source, link.target): frame.label(link) for link in frame.subgraph.links}
     assert labels["a", "b"].text == "cites"
     assert labels["s", "b"] is None

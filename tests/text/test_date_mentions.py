@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.text.date_mentions import named_spans
+from langchain_hybridgraph.text.date_mentions import mentioned_spans
 
 NOW = datetime(2024, 3, 13, 15, 30, tzinfo=UTC)  # a Wednesday
 
@@ -14,7 +14,7 @@ NOW = datetime(2024, 3, 13, 15, 30, tzinfo=UTC)  # a Wednesday
 def spans(text):
     return [
         tuple(datetime.fromtimestamp(each, UTC).date().isoformat() for each in span)
-        for span in named_spans(text, NOW.timestamp())
+        for span in mentioned_spans(text, NOW.timestamp())
     ]
 
 
@@ -75,4 +75,4 @@ def test_a_date_is_found_once():
 @given(st.text(max_size=60), st.floats(0, 4e9))
 def test_any_text_can_be_read(text, now):
     """Any text can be read, and every span begins before it ends."""
-    assert all(start < end for start, end in named_spans(text, now))
+    assert all(start < end for start, end in mentioned_spans(text, now))
