@@ -62,7 +62,7 @@ def test_the_table_has_no_line_twice(language):
 
 @pytest.mark.parametrize("name", PEOPLE)
 def test_everyday_questions_about_a_person(name):
-    """Of twenty questions in other words the published number have their answer first, and no answer is empty."""
+    """The published number of twenty reworded questions have their answer first; every search returns one."""
     person = PEOPLE[name]
     with HybridGraphStore(None, "lsa") as store:
         for place, fact in enumerate(person["facts"], 1):

@@ -174,7 +174,7 @@ def test_validity_is_read_from_metadata(time):
 
 def test_an_unusable_time_is_left_alone_and_named_once(caplog, monkeypatch):
     """Metadata is kept unchanged; one warning names the key."""
-    monkeypatch.setattr(given_values, "_named", set())
+    monkeypatch.setattr(given_values, "_warned_keys", set())
     with caplog.at_level(logging.WARNING):
         made = [entry(Chunk(id, "t", {"valid_until": "soon"})) for id in "ab"]
     assert [e.given.valid_until for e in made] == [None, None]
