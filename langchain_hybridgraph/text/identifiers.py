@@ -59,15 +59,15 @@ class Postings(Protocol):
         """Return the idf of each word of a question that the index knows, times its count."""
         ...
 
-    def holding(self, word: str) -> Sequence[int]:
+    def rows_with_word(self, word: str) -> Sequence[int]:
         """Return the rows that hold a word."""
         ...
 
-    def written(self, compound: str) -> Sequence[int]:
+    def rows_with_compound(self, compound: str) -> Sequence[int]:
         """Return the rows that hold a compound."""
         ...
 
-    def named(self, form: str) -> Sequence[int]:
+    def rows_with_name(self, form: str) -> Sequence[int]:
         """Return the rows whose name it is."""
         ...
 
@@ -92,12 +92,12 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     by_word: dict[int, float] = defaultdict(float)
     by_form: dict[int, float] = defaultdict(float)
     for word, known in information.items():
-        rows, share = postings.holding(word), known / every
+        rows, share = postings.rows_with_word(word), known / every
         is_rare = share > _EVERYTHING or RARE * len(rows) <= postings.texts
         for row in rows if is_rare else ():
             by_word[row] += HELD * share**2 / len(rows)
     for form, is_compound in islice(forms(question).items(), MOST_FORMS):
-        held, named = postings.written(form) if is_compound else (), postings.named(form)
+        held, named = postings.rows_with_compound(form) if is_compound else (), postings.rows_with_name(form)
         if not held and not named:
             continue
         words = Counter(word for word in postings.words(form) if word in information)
@@ -106,7 +106,7 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
         share = sum(information[word] * part for word, part in inside.items()) / every if every else 1.0
         likely = {row: HELD * share / len(held) for row in held}
         if not is_compound:
-            held = min((rows for word in words if (rows := postings.holding(word))), key=len, default=())
+            held = min((rows for word in words if (rows := postings.rows_with_word(word))), key=len, default=())
             held = held if RARE * len(held) <= postings.texts else ()
         is_meant = 1.0 if share > _EVERYTHING else 1 / len(held) if held else 0.0
         for row in named:

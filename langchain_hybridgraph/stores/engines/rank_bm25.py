@@ -162,8 +162,8 @@ class _Statistics:
     rows: Rows
     engine: Any  # a rank_bm25.BM25Plus, None without any word
     postings: dict[str, list[int]]
-    written: dict[str, list[int]]
-    named: dict[str, list[int]]
+    compounds: dict[str, list[int]]
+    names: dict[str, list[int]]
 
     def terms(self, words: list[str]) -> list[tuple[str, int]]:
         return telling_terms(words, lambda word: len(self.postings.get(word, ())), len(self.rows))
@@ -186,18 +186,18 @@ def _counted(words: dict[int, list[str]], forms: dict[int, _Forms]) -> _Statisti
 
     rows = sorted(words)
     postings: dict[str, list[int]] = defaultdict(list)
-    written: dict[str, list[int]] = defaultdict(list)
-    named: dict[str, list[int]] = defaultdict(list)
+    compounds: dict[str, list[int]] = defaultdict(list)
+    names: dict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
         for word in set(words[row]):
             postings[word].append(place)
         for compound in forms[row].compounds:
-            written[compound].append(place)
+            compounds[compound].append(place)
         if (name := forms[row].name) is not None:
-            named[name].append(place)
+            names[name].append(place)
     # rank_bm25 divides by the number of words, so it is not called without any.
     engine = BM25Plus([words[row] for row in rows], k1=K1, b=B, delta=0) if postings else None
-    return _Statistics(np.array(rows, dtype=np.int64), engine, dict(postings), dict(written), dict(named))
+    return _Statistics(np.array(rows, dtype=np.int64), engine, dict(postings), dict(compounds), dict(names))
 
 
 class _Postings:
@@ -218,14 +218,14 @@ class _Postings:
         terms = statistics.terms(self._analyzer.words(question))
         return {term: count * float(statistics.engine.idf[term]) for term, count in terms}
 
-    def holding(self, word: str) -> list[int]:
+    def rows_with_word(self, word: str) -> list[int]:
         return self._rows(self._statistics.postings, word)
 
-    def written(self, compound: str) -> list[int]:
-        return self._rows(self._statistics.written, compound)
+    def rows_with_compound(self, compound: str) -> list[int]:
+        return self._rows(self._statistics.compounds, compound)
 
-    def named(self, form: str) -> list[int]:
-        return self._rows(self._statistics.named, form)
+    def rows_with_name(self, form: str) -> list[int]:
+        return self._rows(self._statistics.names, form)
 
     def _rows(self, postings: dict[str, list[int]], term: str) -> list[int]:
         rows: list[int] = self._statistics.rows[postings.get(term, [])].tolist()

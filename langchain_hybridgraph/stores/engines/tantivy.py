@@ -382,13 +382,13 @@ class _Postings:
             for word, count in self._terms
         }
 
-    def holding(self, word: str) -> list[int]:
+    def rows_with_word(self, word: str) -> list[int]:
         return self._rows("text", word)
 
-    def written(self, form: str) -> list[int]:
+    def rows_with_compound(self, form: str) -> list[int]:
         return self._rows("written", form)
 
-    def named(self, form: str) -> list[int]:
+    def rows_with_name(self, form: str) -> list[int]:
         return self._rows("name", form)
 
     def _rows(self, field: str, term: str) -> list[int]:
