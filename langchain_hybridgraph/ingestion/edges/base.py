@@ -64,7 +64,7 @@ class EdgeBuilder(Protocol):
         ...
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the last ingest and begin another one."""
+        """Forget the last ingest and begin a new one."""
         ...
 
     def see(self, document: CutDocument) -> Iterable[EdgeSet]:
@@ -80,8 +80,8 @@ class EdgeBuilder(Protocol):
 class Compares(EdgeBuilder, Protocol):
     """Builder that needs the earlier state of the documents."""
 
-    def before(self, held: Mapping[str, Set[str]]) -> None:
-        """Receive the earlier ids of the chunks and parents of the next documents; an unknown one has none."""
+    def before(self, old_ids: Mapping[str, Set[str]]) -> None:
+        """Receive the stored ids of the chunks and parents of the next documents; a new document has none."""
         ...
 
 
@@ -98,22 +98,26 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
     """
     if edges is None:
         return []
-    given = [edges] if isinstance(edges, (str, Mapping, EdgeBuilder)) else edges
-    if isinstance(given, type) or not isinstance(given, Iterable):
+    forms = [edges] if isinstance(edges, (str, Mapping, EdgeBuilder)) else edges
+    if isinstance(forms, type) or not isinstance(forms, Iterable):
         raise ConfigurationError(
             f"edges={edges!r}: pass 'auto', None, or a list such as ['sequence', 'links'] or [SequenceEdges()]"
         )
-    found = [builder for form in given for builder in _builders(form)]
-    taken = {name for builder in found if not isinstance(builder, _GivesWay) for name in builder.relations}
-    found = [builder.without(taken) if isinstance(builder, _GivesWay) else builder for builder in found]
-    for builder, other in combinations(found, 2):
+    builders = [builder for form in forms for builder in _builders(form)]
+    relations = {
+        name for builder in builders if not isinstance(builder, _YieldsRelations) for name in builder.relations
+    }
+    builders = [
+        builder.without(relations) if isinstance(builder, _YieldsRelations) else builder for builder in builders
+    ]
+    for builder, other in combinations(builders, 2):
         shared = set(builder.relations) & set(other.relations)
         if shared:
             raise ConfigurationError(
                 f"{type(builder).__name__} and {type(other).__name__} both write {shared.pop()!r} and would "
                 "replace each other's edges; give one of them another relation, or ingest twice"
             )
-    return found
+    return builders
 
 
 BUILDERS: Mapping[str, str] = {
@@ -129,14 +133,14 @@ BUILDERS: Mapping[str, str] = {
 """Names of the builders, and their modules."""
 
 # Required parameters of builders, with an example.
-_NEEDED: Mapping[str, tuple[str, str]] = {
+_REQUIRED_PARAMETERS: Mapping[str, tuple[str, str]] = {
     "metadata": ("keys", '{"type": "metadata", "keys": ["author"]}'),
     "llm": ("llm", "LLMEdges(chat_model)"),
 }
 
 
 @runtime_checkable
-class _GivesWay(EdgeBuilder, Protocol):
+class _YieldsRelations(EdgeBuilder, Protocol):
     """Builder that can leave relations to others."""
 
     def without(self, relations: Iterable[str]) -> EdgeBuilder:
@@ -156,9 +160,9 @@ def _builders(form: Any) -> list[EdgeBuilder]:
             f"one of {', '.join(BUILDERS)}, an object such as SequenceEdges(), "
             'or a mapping such as {"type": "similarity", "k": 5}'
         )
-    needed, example = _NEEDED.get(name, (None, ""))
-    if needed is not None and (isinstance(form, str) or needed not in form):
-        raise ConfigurationError(f"edges={form!r} does not say which {needed}; pass them, as in {example}")
+    parameter, example = _REQUIRED_PARAMETERS.get(name, (None, ""))
+    if parameter is not None and (isinstance(form, str) or parameter not in form):
+        raise ConfigurationError(f"edges={form!r} does not say which {parameter}; pass them, as in {example}")
     module, _, kind = BUILDERS[name].partition(":")
     # Only the requested module is imported.
     kinds = {name: getattr(import_module(f"langchain_hybridgraph.ingestion.{module}"), kind)}
@@ -169,8 +173,8 @@ def _builders(form: Any) -> list[EdgeBuilder]:
 class SequenceEdges:
     """Edges from each chunk to the next one of the same parent, or of the document if it has no parents; weight 1.
 
-    The order is that of ``chunk_index``, for any order in which chunks arrive and any number of Documents or batches of
-    one ingest. Without an index the order of arrival counts.
+    The order is that of ``chunk_index``, in whatever order and in however many batches the chunks are ingested. Chunks
+    without an index keep the order in which they are ingested.
 
     >>> chunks = tuple(Chunk(str(i), "", {}, "d", parent) for i, parent in enumerate(["p1", "p1", "p2", "p2"]))
     >>> builder = SequenceEdges()
@@ -190,11 +194,11 @@ class SequenceEdges:
         self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Yield the edges of earlier documents, which are complete unless more parts of them arrive later."""
+        """Yield the edges of earlier documents, which are complete unless more of their parts are added later."""
         if not document.chunks:
             return
         others = [id for id in self._unwritten if id != document.id]
-        yield from self._written(others)
+        yield from self._flush(others)
         if document.id not in self._documents or not document.continues:
             self._documents[document.id] = _Sequence(_label(document), {})
         self._documents[document.id].add(document.chunks)
@@ -202,17 +206,17 @@ class SequenceEdges:
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the documents that were not complete before."""
-        yield from self._written(list(self._unwritten))
+        yield from self._flush(list(self._unwritten))
         self._documents = {}
 
-    def _written(self, documents: Iterable[str]) -> Iterator[EdgeSet]:
+    def _flush(self, documents: Iterable[str]) -> Iterator[EdgeSet]:
         for id in documents:
             del self._unwritten[id]
             yield self._documents[id].edge_set()
 
 
 class _Sequence(NamedTuple):
-    """Chunks of a document by id, in the order of arrival, each with its parent and its index."""
+    """Chunks of a document by id, in the order in which they were ingested, each with its parent and its index."""
 
     name: str
     chunks: dict[str, tuple[str | None, float | None]]
@@ -224,7 +228,7 @@ class _Sequence(NamedTuple):
             self.chunks[chunk.id] = chunk.parent, chunk_index(chunk)
 
     def edge_set(self) -> EdgeSet:
-        """Yield the edges between neighbours, which replace all earlier ones of these chunks."""
+        """Return the edges between neighbours, which replace all earlier edges of these chunks."""
         groups: dict[str | None, list[tuple[str, float | None]]] = {}
         for id, (parent, index) in self.chunks.items():
             groups.setdefault(parent, []).append((id, index))
@@ -232,11 +236,11 @@ class _Sequence(NamedTuple):
         return EdgeSet(edges, list(self.chunks))
 
     def _edges(self, chunks: Sequence[tuple[str, float | None]]) -> Iterator[Edge]:
-        """Yield the edges of chunks in order; without an index, positions in this list count."""
+        """Yield the edges of chunks in order; a chunk without an index is numbered by its position in this list."""
         numbered = [(id, place if index is None else index + 1) for place, (id, index) in enumerate(chunks, start=1)]
         for (source, before), (target, after) in pairwise(numbered):
-            said = f"In “{self.name}”, part {after:g} follows part {before:g}."
-            yield Edge(source, target, SEQUENCE, 1.0, said)
+            description = f"In “{self.name}”, part {after:g} follows part {before:g}."
+            yield Edge(source, target, SEQUENCE, 1.0, description)
 
 
 class LinkEdges:
@@ -266,7 +270,7 @@ class LinkEdges:
         self._weight = weight
         self._pending = pending
         self._names = _Names()
-        self._waiting: IO[str] | None = None
+        self._spool: IO[str] | None = None
         self._store: AcceptsChunks | None = None
         self._earlier: StoredNames | None = None
         self._backlinks: Backlinks | None = None
@@ -280,120 +284,127 @@ class LinkEdges:
         self._backlinks = None if older is None else Backlinks(older, self.relations[0])
         self._names = _Names()
         # Links can point forward, so all are kept until the end; on disk, because they may not fit into memory.
-        self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
+        self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
-    def before(self, held: Mapping[str, Set[str]]) -> None:
+    def before(self, old_ids: Mapping[str, Set[str]]) -> None:
         """Remember the earlier chunks of the next documents."""
         if self._backlinks is not None:
-            self._backlinks.before(held)
+            self._backlinks.before(old_ids)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Remember the document's names and links; yield the end of edges from chunks without links."""
-        if not document.chunks or self._waiting is None:
+        """Remember the document's names and links; yield an empty set that deletes edges from chunks without links."""
+        if not document.chunks or self._spool is None:
             return
         self._names.add(document)
         if self._backlinks is not None:
             self._backlinks.see(document)
         links = _links_of(document)
         if links:
-            self._waiting.write(json.dumps(_waiting(document, links)) + "\n")
+            self._spool.write(json.dumps(_document_links(document, links)) + "\n")
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of all links, resolved after every document is stored."""
-        waiting, store = self._waiting, self._store
-        if waiting is None or store is None:
+        spool, store = self._spool, self._store
+        if spool is None or store is None:
             return
-        with waiting:
-            waiting.seek(0)
-            while lines := waiting.readlines(1 << 19):
-                yield self._resolved([_Waiting(*json.loads(line)) for line in lines], store)
-        self._waiting = None
+        with spool:
+            spool.seek(0)
+            while lines := spool.readlines(1 << 19):
+                yield self._resolved([_DocumentLinks(*json.loads(line)) for line in lines], store)
+        self._spool = None
         if self._backlinks is not None and implements(store, Readable):
             for document, chunks in self._backlinks.documents(self._names.documents()):
-                yield from self._again(document, chunks, store)
+                yield from self._relinked(document, chunks, store)
         self._earlier = self._backlinks = None
 
-    def _resolved(self, documents: Sequence[_Waiting], store: AcceptsChunks) -> EdgeSet:
-        wanted = [wanted for document in documents for wanted in document.read()]
-        places = _Places(self._names, store, self._earlier)
-        places.look_up(wanted)
+    def _resolved(self, documents: Sequence[_DocumentLinks], store: AcceptsChunks) -> EdgeSet:
+        links = [link for document in documents for link in document.read()]
+        resolver = _LinkResolver(self._names, store, self._earlier)
+        resolver.look_up(links)
         sources = [source for document in documents for source in document.links]
-        return EdgeSet(list(self._edges(wanted, places).values()), sources)
+        return EdgeSet(list(self._edges(links, resolver).values()), sources)
 
-    def _edges(self, wanted: Iterable[_Wanted], places: _Places) -> dict[tuple[str, str], Edge]:
+    def _edges(self, links: Iterable[_ChunkLink], resolver: _LinkResolver) -> dict[tuple[str, str], Edge]:
         edges: dict[tuple[str, str], Edge] = {}
-        for link in wanted:
-            target = places.find(link, pending=self._pending)
+        for link in links:
+            target = resolver.find(link, pending=self._pending)
             if target is not None and target != link.source and (link.source, target) not in edges:
-                said = f" as “{link.link.label}”" if link.link.label else ""
-                text = f"{link.document} links to {self._names.label(target)}{said}."
+                label = f" as “{link.parsed.label}”" if link.parsed.label else ""
+                text = f"{link.document} links to {self._names.label(target)}{label}."
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
         return edges
 
-    def _again(self, document: CutDocument, chunks: Sequence[str], store: Readable) -> Iterator[EdgeSet]:
-        """Yield the edges of an unchanged document, including its links that were read again."""
-        links = {chunk: found for chunk, found in _links_of(document).items() if chunk in chunks}
-        wanted = [link for link in _waiting(document, links).read() if self._means_one_of_these(link)]
-        places = _Places(self._names, store, None)
-        places.look_up(wanted)
-        edges = self._edges(wanted, places)
-        sources = sorted({link.source for link in wanted})
+    def _relinked(self, document: CutDocument, chunks: Sequence[str], store: Readable) -> Iterator[EdgeSet]:
+        """Yield the edges of an unchanged document after reading its links again, if any of them has changed."""
+        links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
+        links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
+        resolver = _LinkResolver(self._names, store, None)
+        resolver.look_up(links)
+        edges = self._edges(links, resolver)
+        sources = sorted({link.source for link in links})
         old = [edge for edge in store.edges(sources) if edge.relation in self.relations]
-        # Possible targets of the link before its heading or its document existed.
-        led = {(link.source, to) for link in wanted for to in (places.first(link), _to_come(link)) if to}
-        # Or while its heading was elsewhere in the document: such an edge has the description of the new one.
-        said = {(edge.source, edge.description) for edge in edges.values()}
-        over = {
+        # Where the link may have led before its heading or its document existed.
+        targets = {
+            (link.source, target)
+            for link in links
+            for target in (resolver.first(link), _pending_target(link))
+            if target
+        }
+        # While the heading was elsewhere in the document, the edge had the same description as the new one.
+        descriptions = {(edge.source, edge.description) for edge in edges.values()}
+        obsolete = {
             (edge.source, edge.target)
             for edge in old
-            if (edge.source, edge.target) in led or (edge.source, edge.description) in said
+            if (edge.source, edge.target) in targets or (edge.source, edge.description) in descriptions
         }
-        kept = [edge for edge in old if (edge.source, edge.target) not in over or (edge.source, edge.target) in edges]
-        there = {(edge.source, edge.target) for edge in kept}
-        new = [edge for ends, edge in edges.items() if ends not in there]
-        if new or len(kept) < len(old):
-            yield EdgeSet([*kept, *new], sources)
+        remaining = [
+            edge for edge in old if (edge.source, edge.target) not in obsolete or (edge.source, edge.target) in edges
+        ]
+        remaining_ends = {(edge.source, edge.target) for edge in remaining}
+        new = [edge for ends, edge in edges.items() if ends not in remaining_ends]
+        if new or len(remaining) < len(old):
+            yield EdgeSet([*remaining, *new], sources)
 
-    def _means_one_of_these(self, link: _Wanted) -> bool:
-        """Return whether a link leads to a document of this ingest by a name that is unique in the store."""
-        if link.link.kind == ROLE and self._names.marked(link.names[0]) is not None:
+    def _leads_to_new_document(self, link: _ChunkLink) -> bool:
+        """Return whether a link leads to a document of this ingest, by a name that is unique in the store."""
+        if link.parsed.kind == ROLE and self._names.role_target(link.names[0]) is not None:
             return True
         document = self._names.find(link)
-        if document is None or document in link.names or link.link.kind == PATH or self._earlier is None:
+        if document is None or document in link.names or link.parsed.kind == PATH or self._earlier is None:
             return document is not None
-        named = self._earlier.find(link.names[:1]).get(link.names[0])
-        return named is not None and named.document == document
+        titled = self._earlier.find(link.names[:1]).get(link.names[0])
+        return titled is not None and titled.document == document
 
 
-class _Wanted(NamedTuple):
+class _ChunkLink(NamedTuple):
     """Link from a chunk, with all names that its target may have, best first.
 
-    ``document`` is the chunk's document; ``kept`` is set if the chunk's id is the user's own.
+    ``document`` is the title or id of the chunk's document; ``has_own_id`` is set if the chunk's id is the user's own.
     """
 
     source: str
     document: str
-    kept: bool
-    link: Link
+    has_own_id: bool
+    parsed: Link
     names: Sequence[str]
     fragment: str
 
 
-class _Waiting(NamedTuple):
-    """Document whose links, by chunk, are resolved later; ``bases`` are the paths that they may be relative to."""
+class _DocumentLinks(NamedTuple):
+    """Links of a document by chunk, to be resolved later; ``bases`` are the paths that they may be relative to."""
 
     label: str
-    kept: bool
+    has_own_id: bool
     bases: Sequence[str]
     links: Mapping[str, Sequence[Sequence[str]]]
 
-    def read(self) -> Iterator[_Wanted]:
+    def read(self) -> Iterator[_ChunkLink]:
         """Resolve relative links at the location of the document."""
         for chunk, links in self.links.items():
             for link in (Link(*fields) for fields in links):
                 path, fragment = split_fragment(link.target)
-                yield _Wanted(chunk, self.label, self.kept, link, self._names(link, path), fragment)
+                yield _ChunkLink(chunk, self.label, self.has_own_id, link, self._names(link, path), fragment)
 
     def _names(self, link: Link, path: str) -> list[str]:
         if link.kind in (WIKI, ROLE):
@@ -413,10 +424,10 @@ def _folders(path: str) -> Iterator[str]:
         yield path
 
 
-def _waiting(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _Waiting:
+def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _DocumentLinks:
     bases = [_text(document.metadata.get(key)) for key in ("source", "uri")]
-    known = [base for base in dict.fromkeys((*bases, document.id)) if base]
-    return _Waiting(_label(document), _has_own_id(document, document.chunks[0]), known, links)
+    paths = [base for base in dict.fromkeys((*bases, document.id)) if base]
+    return _DocumentLinks(_label(document), _has_own_id(document, document.chunks[0]), paths, links)
 
 
 class _Names:
@@ -428,7 +439,9 @@ class _Names:
         self._starts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
-        self._marked: dict[str, str | None] = {}  # by target of roles, in any document; None: several chunks have it
+        self._role_targets: dict[
+            str, str | None
+        ] = {}  # by target of roles, in any document; None: several chunks have it
 
     def add(self, document: CutDocument) -> None:
         first = document.chunks[0].id
@@ -436,15 +449,15 @@ class _Names:
             for anchor in anchors_of(chunk):
                 self._anchors[document.id, folded_anchor(anchor)] = chunk.id
             for name in targets_of(chunk):
-                same = self._marked.setdefault(name, chunk.id) == chunk.id
-                self._marked[name] = chunk.id if same else None
+                is_unique = self._role_targets.setdefault(name, chunk.id) == chunk.id
+                self._role_targets[name] = chunk.id if is_unique else None
         if document.continues:
-            self._keep(document)
+            self._add_own_ids(document)
             return
         self._documents[document.id] = document.id
         if first != first_chunk_id(document.id):
             self._starts[document.id] = first
-            self._keep(document)
+            self._add_own_ids(document)
         else:
             self._starts.pop(document.id, None)
         for key in ("uri", "source"):
@@ -455,38 +468,38 @@ class _Names:
             self._labels[document.id] = document.title
         source = _text(document.metadata.get("source"))
         for title in {folded(document.title or ""), file_name(source)} - {""}:
-            same = self._titles.setdefault(title, document.id) == document.id
-            self._titles[title] = document.id if same else None
+            is_unique = self._titles.setdefault(title, document.id) == document.id
+            self._titles[title] = document.id if is_unique else None
 
-    def _keep(self, document: CutDocument) -> None:
-        """Add chunks with ids of their own as targets of links."""
+    def _add_own_ids(self, document: CutDocument) -> None:
+        """Add chunks whose ids were chosen by the user as targets of links."""
         for chunk in document.chunks:
             if _has_own_id(document, chunk):
                 self._documents.setdefault(chunk.id, chunk.id)
                 self._starts.setdefault(chunk.id, chunk.id)
 
-    def find(self, wanted: _Wanted) -> str | None:
+    def find(self, link: _ChunkLink) -> str | None:
         """Return the document that a link refers to, None if this ingest has none."""
-        found = next((self._documents[name] for name in wanted.names if name in self._documents), None)
-        if found is None and wanted.link.kind not in (PATH, INCLUDE):
-            found = self._titles.get(folded(wanted.names[0]) if wanted.names else "")
-        return found
+        document = next((self._documents[name] for name in link.names if name in self._documents), None)
+        if document is None and link.parsed.kind not in (PATH, INCLUDE):
+            document = self._titles.get(folded(link.names[0]) if link.names else "")
+        return document
 
     def documents(self) -> Set[str]:
         """Return the ids of the documents, and their other names."""
         return self._documents.keys()
 
-    def call(self, document: str, label: str) -> None:
-        """Return the name under which to look up a document of an earlier ingest."""
+    def set_label(self, document: str, label: str) -> None:
+        """Set the label of a document of an earlier ingest, for descriptions."""
         self._labels.setdefault(document, label)
 
-    def anchored(self, document: str, anchor: str) -> str | None:
+    def anchored_chunk(self, document: str, anchor: str) -> str | None:
         """Return the chunk of a document of this ingest with this anchor."""
         return self._anchors.get((document, folded_anchor(anchor)))
 
-    def marked(self, name: str) -> str | None:
-        """Return the only chunk of this ingest that roles lead to by this name, in any document."""
-        return self._marked.get(name)
+    def role_target(self, name: str) -> str | None:
+        """Return the chunk of this ingest to which roles with this name lead, None if there is none or several."""
+        return self._role_targets.get(name)
 
     def first_chunk(self, document: str) -> str:
         return self._starts.get(document) or first_chunk_id(document)
@@ -496,7 +509,7 @@ class _Names:
         return self._labels.get(document) or self._labels.get(chunk) or document
 
 
-class _Places:
+class _LinkResolver:
     """Resolve links to chunks, with one request to the store for many links."""
 
     def __init__(self, names: _Names, store: HasDocuments, earlier: StoredNames | None) -> None:
@@ -506,93 +519,93 @@ class _Places:
         self._chunks: dict[str, set[str]] = {}
         self._titled: dict[str, str] = {}
         self._anchors: dict[str, dict[str, str]] = {}
-        self._marked: dict[str, str] = {}
+        self._role_targets: dict[str, str] = {}
 
-    def look_up(self, links: Sequence[_Wanted]) -> None:
-        asked: set[str] = set()
-        for wanted in links:
-            document = self._names.find(wanted)
+    def look_up(self, links: Sequence[_ChunkLink]) -> None:
+        names: set[str] = set()
+        for link in links:
+            document = self._names.find(link)
             if document is None:
-                asked.update(wanted.names)
-            elif wanted.fragment and self._names.anchored(document, wanted.fragment) is None:
-                asked.add(document)
-        self._look_up(asked)
+                names.update(link.names)
+            elif link.fragment and self._names.anchored_chunk(document, link.fragment) is None:
+                names.add(document)
+        self._look_up(names)
         if self._earlier is not None:
-            roles = (wanted.names[0] for wanted in links if wanted.link.kind == ROLE)
-            self._marked = self._earlier.targets(name for name in roles if self._names.marked(name) is None)
-            named = self._earlier.find(wanted.names[0] for wanted in links if self._is_title(wanted))
-            for name, (document, label) in named.items():
+            roles = (link.names[0] for link in links if link.parsed.kind == ROLE)
+            self._role_targets = self._earlier.targets(name for name in roles if self._names.role_target(name) is None)
+            titled = self._earlier.find(link.names[0] for link in links if self._is_title(link))
+            for name, (document, label) in titled.items():
                 self._titled[name] = document
-                self._names.call(document, label)
+                self._names.set_label(document, label)
             self._look_up(set(self._titled.values()) - self._chunks.keys())
 
     def _look_up(self, documents: Iterable[str]) -> None:
         ordered = sorted(documents)
         for start in range(0, len(ordered), 2_000):
-            found = self._store.document_chunks(ordered[start : start + 2_000])
-            self._chunks.update((document, chunks) for document, chunks in found.items() if chunks)
+            chunks_by_document = self._store.document_chunks(ordered[start : start + 2_000])
+            self._chunks.update((document, chunks) for document, chunks in chunks_by_document.items() if chunks)
 
-    def _is_title(self, wanted: _Wanted) -> bool:
+    def _is_title(self, link: _ChunkLink) -> bool:
         """Return whether a link can only be resolved by a title or file name of an earlier ingest."""
         return (
-            wanted.link.kind not in (PATH, INCLUDE)
-            and bool(wanted.names)
-            and self._names.find(wanted) is None
-            and not any(name in self._chunks for name in wanted.names)
+            link.parsed.kind not in (PATH, INCLUDE)
+            and bool(link.names)
+            and self._names.find(link) is None
+            and not any(name in self._chunks for name in link.names)
         )
 
-    def first(self, wanted: _Wanted) -> str | None:
+    def first(self, link: _ChunkLink) -> str | None:
         """Return the first chunk of the linked document of this ingest, None if it is not part of it."""
-        document = self._names.find(wanted)
+        document = self._names.find(link)
         return None if document is None else self._names.first_chunk(document)
 
-    def find(self, wanted: _Wanted, *, pending: bool) -> str | None:
-        """Return the chunk that a link leads to; a future one if the link may be pending, else None."""
-        if wanted.link.kind == ROLE:
-            marked = self._names.marked(wanted.names[0]) or self._marked.get(wanted.names[0])
-            if marked is not None:
-                return marked
-        document = self._names.find(wanted)
+    def find(self, link: _ChunkLink, *, pending: bool) -> str | None:
+        """Return the chunk that a link leads to; for a missing document a future id if ``pending``, else None."""
+        if link.parsed.kind == ROLE:
+            role_chunk = self._names.role_target(link.names[0]) or self._role_targets.get(link.names[0])
+            if role_chunk is not None:
+                return role_chunk
+        document = self._names.find(link)
         if document is None:
-            document = next((name for name in wanted.names if name in self._chunks), None)
-        if document is None and wanted.link.kind not in (PATH, INCLUDE) and wanted.names:
-            document = self._titled.get(wanted.names[0])
+            document = next((name for name in link.names if name in self._chunks), None)
+        if document is None and link.parsed.kind not in (PATH, INCLUDE) and link.names:
+            document = self._titled.get(link.names[0])
         if document is None:
-            return _to_come(wanted) if pending else None
-        if wanted.fragment and (anchored := self._anchored(document, wanted.fragment)) is not None:
-            return anchored
+            return _pending_target(link) if pending else None
+        if link.fragment and (anchor_chunk := self._anchored_chunk(document, link.fragment)) is not None:
+            return anchor_chunk
         chunks = self._chunks.get(document, set())
         first = self._names.first_chunk(document)
         if not chunks or first in chunks:
             return first
         return document if document in chunks else min(chunks)
 
-    def _anchored(self, document: str, anchor: str) -> str | None:
+    def _anchored_chunk(self, document: str, anchor: str) -> str | None:
         """Return the chunk of a document with this anchor; documents of earlier ingests are read from the store."""
-        named = self._names.anchored(document, anchor)
-        if named is not None:
-            return named
+        anchor_chunk = self._names.anchored_chunk(document, anchor)
+        if anchor_chunk is not None:
+            return anchor_chunk
         if document not in self._anchors:
             ids = self._chunks.get(document, set())
-            found = {folded_anchor(id.removeprefix(f"{document}#")): id for id in ids}
+            anchors = {folded_anchor(id.removeprefix(f"{document}#")): id for id in ids}
             if document not in self._names.documents() and implements(self._store, ReadsIndex):
                 chunks = self._store.get(sorted(ids))
-                found.update((folded_anchor(name), chunk.id) for chunk in chunks for name in anchors_of(chunk))
-            self._anchors[document] = found
+                anchors.update((folded_anchor(name), chunk.id) for chunk in chunks for name in anchors_of(chunk))
+            self._anchors[document] = anchors
         return self._anchors[document].get(folded_anchor(anchor))
 
 
-def _to_come(wanted: _Wanted) -> str | None:
+def _pending_target(link: _ChunkLink) -> str | None:
     """Return the future id of the first chunk of a missing document, None for a link to the web."""
-    if not wanted.names or wanted.link.kind in (ROLE, INCLUDE) or is_external(wanted.link.target):
+    if not link.names or link.parsed.kind in (ROLE, INCLUDE) or is_external(link.parsed.target):
         return None
-    name = wanted.names[0]
-    if wanted.link.kind == PATH:
+    name = link.names[0]
+    if link.parsed.kind == PATH:
         suffix = posixpath.splitext(name)[1].lower()
         if not name or (suffix and suffix not in _TEXT_SUFFIXES) or name.endswith(".."):
             return None
-    # No id can contain a NUL, which %00 in a link stands for.
-    return replace_surrogates(name if wanted.kept else first_chunk_id(name)).replace("\0", "\ufffd")
+    # An id cannot contain a NUL character, which a link can write as %00.
+    return replace_surrogates(name if link.has_own_id else first_chunk_id(name)).replace("\0", "\ufffd")
 
 
 _TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt", ".jsonl"})
@@ -601,16 +614,24 @@ _TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt",
 def _links_of(document: CutDocument) -> dict[str, list[Link]]:
     """Return the links of each chunk, in order and without repeats; chunks without links are left out."""
     if document.links is not None:
-        found = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
+        links_by_chunk = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
     else:
         definitions: dict[str, Any] = {}
         for chunk in document.chunks:
             definitions = {**find_definitions(chunk.text), **definitions}
-        found = {chunk.id: list(dict.fromkeys(find_links(chunk.text, definitions))) for chunk in document.chunks}
-    named = document.metadata.get("links") or ()
-    targets = [named] if isinstance(named, str) else named if isinstance(named, Iterable) else ()
-    found[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]
-    return {chunk: links for chunk, links in found.items() if links}
+        links_by_chunk = {
+            chunk.id: list(dict.fromkeys(find_links(chunk.text, definitions))) for chunk in document.chunks
+        }
+    metadata_links = document.metadata.get("links") or ()
+    targets = (
+        [metadata_links]
+        if isinstance(metadata_links, str)
+        else metadata_links
+        if isinstance(metadata_links, Iterable)
+        else ()
+    )
+    links_by_chunk[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]
+    return {chunk: links for chunk, links in links_by_chunk.items() if links}
 
 
 class HierarchyEdges:
@@ -675,17 +696,17 @@ class HierarchyEdges:
         missing = [directory for directory in above if directory not in self._chunks]
         nodes = dict(self._chunks)
         for start in range(0, len(missing), 2_000):
-            asked = missing[start : start + 2_000]
-            known = store.document_chunks(asked)
-            for directory in asked:
+            batch = missing[start : start + 2_000]
+            chunks_by_directory = store.document_chunks(batch)
+            for directory in batch:
                 first = first_chunk_id(directory)
-                there = known.get(directory) or set()
-                nodes[directory] = first if first in there else directory
+                chunk_ids = chunks_by_directory.get(directory) or set()
+                nodes[directory] = first if first in chunk_ids else directory
         return nodes
 
 
 def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:
-    """Return whether the chunk came with its id, so that the id does not show its document."""
+    """Return whether the chunk has an id chosen by the user, which does not begin with the id of its document."""
     return not chunk.id.startswith(f"{document.id}#")
 
 

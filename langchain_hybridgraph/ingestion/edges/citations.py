@@ -26,9 +26,9 @@ class CitationEdges:
 
     An entry is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object with one of them. A title
     counts if only one document has it. Documents of earlier ingests are found by their id, and by other names (titles
-    letter by letter) if the store can list them (``stores.protocols.ReadsIndex``). A missing document is stored as an
-    edge to the future id of its first chunk (``pending=False`` drops it); this becomes an edge to the document when one
-    arrives with that id, title (letter by letter), DOI, source or uri.
+    must match exactly) if the store can list them (``stores.protocols.ReadsIndex``). A citation of a missing document
+    is stored as an edge to the future id of its first chunk (``pending=False`` drops it). It becomes an edge to the
+    document when one with that id, exact title, DOI, source or uri is ingested.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -54,69 +54,69 @@ class CitationEdges:
         self._store, self._names, self._waiting = store, _Names(), []
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Remember the document's names and citations; yield the end of edges from its other chunks."""
+        """Remember the document's names and citations; yield an empty set that deletes edges from its other chunks."""
         if not document.chunks:
             return
         first, *others = document.chunks
         if not document.continues:
             self._names.add(first, document)
-        kept = not first.id.startswith(f"{document.id}#")
+        has_own_id = not first.id.startswith(f"{document.id}#")
         cited = _references(document.metadata.get(self._field))
-        self._waiting.append(_Citing(first.id, document.title or document.id, kept, cited))
+        self._waiting.append(_Citing(first.id, document.title or document.id, has_own_id, cited))
         if others:
             yield EdgeSet((), [chunk.id for chunk in others])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all citations, and pending ones of earlier ingests that refer to these documents."""
+        """Yield the edges of all citations, and the pending edges of earlier ingests that lead to these documents."""
         store, waiting = self._store, {citing.chunk: citing for citing in self._waiting}
         self._store, self._waiting = None, []
         if store is None:
             return
-        there = list(waiting.values())
-        for start in range(0, len(there), _SLICE):
-            some = there[start : start + _SLICE]
-            earlier = _Earlier(store, [name for citing in some for name in citing.cited if not self._names.find(name)])
-            edges = [edge for citing in some for edge in self._edges(citing, earlier)]
-            yield EdgeSet(edges, [citing.chunk for citing in some])
-        yield from self._arrived(store, waiting.keys())
+        citing_chunks = list(waiting.values())
+        for start in range(0, len(citing_chunks), _SLICE):
+            batch = citing_chunks[start : start + _SLICE]
+            earlier = _Earlier(store, [name for citing in batch for name in citing.cited if not self._names.find(name)])
+            edges = [edge for citing in batch for edge in self._edges(citing, earlier)]
+            yield EdgeSet(edges, [citing.chunk for citing in batch])
+        yield from self._redirected(store, waiting.keys())
 
     def _edges(self, citing: _Citing, earlier: _Earlier) -> Iterator[Edge]:
         targets: set[str] = set()
         for name in citing.cited:
-            found = self._names.find(name) or earlier.find(name)
-            if found is None and self._pending:
+            target = self._names.find(name) or earlier.find(name)
+            if target is None and self._pending:
                 bare = _doi(name) or replace_surrogates(name).replace("\0", "\ufffd")
-                found = _Cited(bare if citing.kept else first_chunk_id(bare), name)
-            if found is not None and found.chunk != citing.chunk and found.chunk not in targets:
-                targets.add(found.chunk)
-                text = f"{citing.label} cites {found.label}."
-                yield Edge(citing.chunk, found.chunk, self.relations[0], 1.0, text)
+                target = _Cited(bare if citing.has_own_id else first_chunk_id(bare), name)
+            if target is not None and target.chunk != citing.chunk and target.chunk not in targets:
+                targets.add(target.chunk)
+                text = f"{citing.label} cites {target.label}."
+                yield Edge(citing.chunk, target.chunk, self.relations[0], 1.0, text)
 
-    def _arrived(self, store: AcceptsChunks, seen: Iterable[str]) -> Iterator[EdgeSet]:
-        """Yield the edges of unchanged documents, with pending ones redirected to their targets."""
-        awaited = self._names.awaited()
-        if not isinstance(store, ReadsIndex) or not awaited:
+    def _redirected(self, store: AcceptsChunks, citing_ids: Iterable[str]) -> Iterator[EdgeSet]:
+        """Yield the edges of unchanged documents, with pending edges redirected to the documents that now exist."""
+        pending_targets = self._names.pending_targets()
+        if not isinstance(store, ReadsIndex) or not pending_targets:
             return
-        known = set(seen)
-        for chunk in store.get(list(awaited)):
-            del awaited[chunk.id]  # an existing document was meant
-        ids = list(awaited)
+        excluded = set(citing_ids)
+        for chunk in store.get(list(pending_targets)):
+            del pending_targets[chunk.id]  # the edge leads to an existing document
+        ids = list(pending_targets)
         for start in range(0, len(ids), _SLICE):
-            arriving = store.edges(ids[start : start + _SLICE], backwards=True)
-            sources = sorted({e.source for e in arriving if e.relation in self.relations and e.source not in known})
+            incoming = store.edges(ids[start : start + _SLICE], backwards=True)
+            sources = sorted({e.source for e in incoming if e.relation in self.relations and e.source not in excluded})
             own = [edge for edge in store.edges(sources) if edge.relation in self.relations]
-            moved = [(edge, awaited.get(edge.target, edge.target)) for edge in own]
-            edges = [replace(edge, target=to) for edge, to in moved if to != edge.source]
+            redirected = [(edge, pending_targets.get(edge.target, edge.target)) for edge in own]
+            edges = [replace(edge, target=to) for edge, to in redirected if to != edge.source]
             if sources:
                 yield EdgeSet(edges, sources)
 
 
 class _Citing(NamedTuple):
-    """Chunk with citations; ``kept`` is set if its id is the user's own."""
+    """Chunk with citations; ``has_own_id`` is set if its id is the user's own."""
 
     chunk: str
     label: str
-    kept: bool
+    has_own_id: bool
     cited: Sequence[str]
 
 
@@ -131,7 +131,7 @@ class _Names:
     def __init__(self) -> None:
         self._exact: dict[str, _Cited] = {}
         self._titles: dict[str, _Cited | None] = {}  # None: several documents have it
-        self._awaited: dict[str, str] = {}
+        self._pending_targets: dict[str, str] = {}
 
     def add(self, first: Chunk, document: CutDocument) -> None:
         metadata = {**first.metadata, **document.metadata}
@@ -141,7 +141,7 @@ class _Names:
         for name in filter(None, names):
             self._exact.setdefault(name, cited)
         for name in filter(None, [*names, document.title]):
-            self._awaited.update({name: first.id, first_chunk_id(name): first.id})
+            self._pending_targets.update({name: first.id, first_chunk_id(name): first.id})
         title = _folded(document.title or "")
         if title:
             other = self._titles.setdefault(title, cited)
@@ -151,10 +151,12 @@ class _Names:
         """Return the document with this name, None if there is none or more than one."""
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
-    def awaited(self) -> dict[str, str]:
+    def pending_targets(self) -> dict[str, str]:
         """Return the targets of earlier pending edges to these documents, mapped to their first chunks."""
         return {
-            name: chunk for name, chunk in self._awaited.items() if replace_surrogates(name) == name and name != chunk
+            name: chunk
+            for name, chunk in self._pending_targets.items()
+            if replace_surrogates(name) == name and name != chunk
         }
 
 
@@ -164,13 +166,13 @@ class _Earlier:
     def __init__(self, store: AcceptsChunks, names: Iterable[str]) -> None:
         self._names = _Names()
         self._chunks: dict[str, set[str]] = {}
-        asked = sorted(set(names))
-        if not asked:
+        distinct = sorted(set(names))
+        if not distinct:
             return
-        self._chunks = {id: chunks for id, chunks in store.document_chunks(asked).items() if chunks}
-        missing = [name for name in asked if name not in self._chunks]
+        self._chunks = {id: chunks for id, chunks in store.document_chunks(distinct).items() if chunks}
+        missing = [name for name in distinct if name not in self._chunks]
         if missing and isinstance(store, ReadsIndex):
-            for chunk in _called(store, missing):
+            for chunk in _first_chunks_with(store, missing):
                 self._names.add(chunk, CutDocument(chunk.document, chunk.metadata, (chunk,)))
 
     def find(self, name: str) -> _Cited | None:
@@ -181,20 +183,20 @@ class _Earlier:
         return _Cited(first if first in chunks else name if name in chunks else min(chunks), name)
 
 
-def _called(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chunk]:
-    """Return the first chunk of each document with one of these names."""
+def _first_chunks_with(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chunk]:
+    """Yield the first chunk of each document with one of these names."""
     dois = [doi for name in names if (doi := _doi(name))]
-    spelt = [form for doi in dois for form in (doi, f"https://doi.org/{doi}", f"doi:{doi}")]
-    wanted = [{key: {"$in": list(names)}} for key in ("title", "source", "uri")]
-    scope = Scope(parse_filter({"$or": [*wanted, {"doi": {"$in": [*names, *spelt]}}]}))
+    spellings = [form for doi in dois for form in (doi, f"https://doi.org/{doi}", f"doi:{doi}")]
+    conditions = [{key: {"$in": list(names)}} for key in ("title", "source", "uri")]
+    scope = Scope(parse_filter({"$or": [*conditions, {"doi": {"$in": [*names, *spellings]}}]}))
     return first_chunks(store.get([*store.find(scope), *names]))
 
 
 def _references(value: Any) -> list[str]:
     """Return the names in a metadata value, each once, in order."""
     if isinstance(value, Mapping):
-        named = next((value[key] for key in _NAMES if value.get(key)), None)
-        return [] if named is None else _references(named)
+        identifier = next((value[key] for key in _NAMES if value.get(key)), None)
+        return [] if identifier is None else _references(identifier)
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return list(dict.fromkeys(name for entry in value for name in _references(entry)))
     name = _text(value).strip()
@@ -207,8 +209,8 @@ def _doi(name: str) -> str:
     >>> _doi("https://doi.org/10.1112/PLMS/s2-42.1.230"), _doi("Numbers")
     ('10.1112/plms/s2-42.1.230', '')
     """
-    found = _DOI.fullmatch(name.strip())
-    return found[1].lower() if found else ""
+    match = _DOI.fullmatch(name.strip())
+    return match[1].lower() if match else ""
 
 
 def _folded(title: str) -> str:

@@ -14,7 +14,7 @@ from langchain_hybridgraph.stores.protocols import ReadsIndex
 _SLICE = 200
 
 
-class Named(NamedTuple):
+class NamedDocument(NamedTuple):
     """Document of the store with its names."""
 
     document: str
@@ -22,61 +22,61 @@ class Named(NamedTuple):
 
 
 class StoredNames:
-    """Documents of a store by the names that a reader would use; each is looked up once, at one state of the store."""
+    """Documents of a store by title or file name; each name is looked up only once."""
 
     def __init__(self, store: ReadsIndex) -> None:
         self._store = store
         self._files: dict[str, set[str]] | None = None
-        self._found: dict[str, Named | None] = {}
+        self._by_name: dict[str, NamedDocument | None] = {}
 
-    def find(self, names: Iterable[str]) -> dict[str, Named]:
+    def find(self, names: Iterable[str]) -> dict[str, NamedDocument]:
         """Return the document of each name that exactly one document has; other names are left out.
 
-        Titles are found as written in the store, and with lower-case or capital first letters, or in lower case. The
-        file name at the end of a document's id is found in any case.
+        Titles match as spelt in the store, with the first letter or all first letters in upper case, or in lower case.
+        The file name at the end of a document's id matches in any case.
 
         >>> from langchain_hybridgraph import HybridGraphStore, ingest
         >>> store = HybridGraphStore(None)
         >>> _ = ingest([Chunk("p/1.md#0", "On engines.", {"title": "Engines"}, "p/1.md")], store, split=None)
         >>> StoredNames(store).find(["engines", "wheels"])
-        {'engines': Named(document='p/1.md', label='Engines')}
+        {'engines': NamedDocument(document='p/1.md', label='Engines')}
         """
-        asked = list(dict.fromkeys(names))
-        new = [name for name in asked if name.strip() and name not in self._found]
+        distinct = list(dict.fromkeys(names))
+        new = [name for name in distinct if name.strip() and name not in self._by_name]
         if new:
-            there = self._look_up(new)
-            self._found.update((name, there.get(name)) for name in new)
-        found = ((name, self._found.get(name)) for name in asked)
-        return {name: named for name, named in found if named is not None}
+            matches = self._look_up(new)
+            self._by_name.update((name, matches.get(name)) for name in new)
+        documents = ((name, self._by_name.get(name)) for name in distinct)
+        return {name: document for name, document in documents if document is not None}
 
     def targets(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the id of the only chunk with a name in its metadata ``targets``, by name; others are left out."""
-        asked = list(dict.fromkeys(names))
-        found: dict[str, set[str]] = {}
-        for start in range(0, len(asked), _SLICE):
-            some = set(asked[start : start + _SLICE])
-            scope = Scope(parse_filter({"$or": [{"targets": {"$contains": name}} for name in sorted(some)]}))
+        """Return the chunk with each name in its metadata ``targets``; names that several chunks have are left out."""
+        distinct = list(dict.fromkeys(names))
+        chunk_ids: dict[str, set[str]] = {}
+        for start in range(0, len(distinct), _SLICE):
+            batch = set(distinct[start : start + _SLICE])
+            scope = Scope(parse_filter({"$or": [{"targets": {"$contains": name}} for name in sorted(batch)]}))
             for chunk in self._store.get(self._store.find(scope)):
-                for name in some.intersection(targets_of(chunk)):
-                    found.setdefault(name, set()).add(chunk.id)
-        return {name: ids.pop() for name, ids in found.items() if len(ids) == 1}
+                for name in batch.intersection(targets_of(chunk)):
+                    chunk_ids.setdefault(name, set()).add(chunk.id)
+        return {name: ids.pop() for name, ids in chunk_ids.items() if len(ids) == 1}
 
-    def _look_up(self, asked: Sequence[str]) -> dict[str, Named]:
-        spelt = {form: None for name in asked for form in _spellings(name)}
+    def _look_up(self, names: Sequence[str]) -> dict[str, NamedDocument]:
+        spellings = {form: None for name in names for form in _spellings(name)}
         titles: dict[str, set[str]] = {}
         labels: dict[str, str] = {}
-        found = self._store.find(Scope(parse_filter({"title": {"$in": list(spelt)}})))
-        for chunk in first_chunks(self._store.get(found)):
+        chunk_ids = self._store.find(Scope(parse_filter({"title": {"$in": list(spellings)}})))
+        for chunk in first_chunks(self._store.get(chunk_ids)):
             labels[chunk.document] = str(chunk.metadata["title"])
             titles.setdefault(folded(labels[chunk.document]), set()).add(chunk.document)
         files = self._file_names()
-        named: dict[str, Named] = {}
-        for name in asked:
+        matches: dict[str, NamedDocument] = {}
+        for name in names:
             documents = titles.get(folded(name), set()) | files.get(folded(name), set())
             if len(documents) == 1:
                 (document,) = documents
-                named[name] = Named(document, labels.get(document, document))
-        return named
+                matches[name] = NamedDocument(document, labels.get(document, document))
+        return matches
 
     def _file_names(self) -> Mapping[str, set[str]]:
         if self._files is None:
@@ -87,13 +87,13 @@ class StoredNames:
 
 
 def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Return the first of these chunks of each document, by ``chunk_index`` and id."""
-    found: dict[str, Chunk] = {}
+    """Yield the first chunk of each document, by ``chunk_index`` and id."""
+    first: dict[str, Chunk] = {}
     for chunk in chunks:
-        best = found.setdefault(chunk.document, chunk)
+        best = first.setdefault(chunk.document, chunk)
         if _order(chunk) < _order(best):
-            found[chunk.document] = chunk
-    yield from found.values()
+            first[chunk.document] = chunk
+    yield from first.values()
 
 
 def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:

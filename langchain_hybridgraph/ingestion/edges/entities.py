@@ -35,7 +35,7 @@ Triple = tuple[str, str, str]
 
 OWN, FURTHER = 1.0, 0.5  # the document's own title: from its first chunk, from the others
 TITLED, WORD = 0.8, 0.4  # another document's title of several words, of one word
-GIVEN, STATED = 0.8, 0.9  # named by ``extract``, by a triple
+EXTRACTED, STATED = 0.8, 0.9  # returned by ``extract``, part of a triple
 ABOUT, STATEMENTS = 0.8, 3  # subject of at least this share of triples: what a document is about
 SHORTENED = 0.6  # the full name, if the text has only a part of it
 MOST_NAMES = 100  # maximum number of entities of a chunk; the most certain are kept
@@ -94,23 +94,23 @@ class EntityEdges:
         self._store = store
         self._titles = _Titles()
         self._names = _Names("")
-        # All titles are needed before any can be looked for; on disk, because they may not fit into memory.
+        # Titles are matched when all of them are known. Until then texts are on disk: they may not fit into memory.
         self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
         self._size = 0
         self._is_first = not implements(store, ReadsIndex) or (isinstance(store, Sized) and len(store) == 0)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Remember the mentions in the document's chunks; titles of later documents are added in the end."""
+        """Remember the mentions in the document's chunks; titles of later documents are added at the end."""
         if not document.chunks or self._waiting is None:
             return
-        found = document.mentions
-        if not isinstance(found, DocumentMentions) or not self.reads_alone:
-            found = self._read(document)
-        self._names = found.names
-        for name, written in found.titles:
-            self._titles.add(name, written)
-        self._size += found.words
-        self._waiting.writelines(found.lines)
+        mentions = document.mentions
+        if not isinstance(mentions, DocumentMentions) or not self.reads_alone:
+            mentions = self._read(document)
+        self._names = mentions.names
+        for name, spelling in mentions.titles:
+            self._titles.add(name, spelling)
+        self._size += mentions.words
+        self._waiting.writelines(mentions.lines)
         yield from ()
 
     @property
@@ -121,7 +121,7 @@ class EntityEdges:
     def _read(self, document: CutDocument) -> DocumentMentions:
         readings = read([chunk.text for chunk in document.chunks], document.title or "")
         language = readings[0].language
-        label = _shown(document.title or document.id)
+        label = _clipped(document.title or document.id)
         mentions = [
             self._mentions(chunk, reading, label) for chunk, reading in zip(document.chunks, readings, strict=True)
         ]
@@ -129,12 +129,12 @@ class EntityEdges:
         continues = document.continues and self._names.document == document.id
         names = self._names if continues else _Names(document.id)
         names.complete(mentions)
-        for found in mentions:
-            found.shorten()
+        for chunk_mentions in mentions:
+            chunk_mentions.shorten()
         titles = list(self._add_title(document, mentions, language))
         lines = [
-            json.dumps([found.chunk, label, " ".join(reading.words), found.entities]) + "\n"
-            for found, reading in zip(mentions, readings, strict=True)
+            json.dumps([chunk_mentions.chunk, label, " ".join(reading.words), chunk_mentions.entities]) + "\n"
+            for chunk_mentions, reading in zip(mentions, readings, strict=True)
         ]
         return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
 
@@ -147,19 +147,22 @@ class EntityEdges:
         with waiting:
             stored = _Titles()
             if older:
-                seen = {chunk for chunk, _ in _waiting(waiting)}
+                new_ids = {chunk for chunk, _ in _waiting(waiting)}
                 edges = self._title_edges(older, waiting)
-                fresh = self._titles.names.keys() - {edge.target.removeprefix(TITLE) for edge in edges}
+                new_names = self._titles.names.keys() - {edge.target.removeprefix(TITLE) for edge in edges}
                 for edge in edges:
-                    if edge.source not in seen:  # else the document may have another title now
+                    if edge.source not in new_ids:  # else the document may have another title now
                         stored.add(edge.target.removeprefix(TITLE), edge.description.partition(_NAMES)[0])
-                # Before the titles are stored, because the next ingest would take them for old ones.
-                yield from self._older_mentions(fresh, older, seen)
+                # Write these before the titles: after an interruption, the next ingest would consider the titles old.
+                yield from self._older_mentions(new_names, older, new_ids)
             waiting.seek(0)
             while lines := list(islice(waiting, BLOCK)):
                 block = [_Mentions(*json.loads(line)) for line in lines]
                 self._add_titles(block, stored)
-                yield EdgeSet([edge for found in block for edge in found.edges()], [found.chunk for found in block])
+                yield EdgeSet(
+                    [edge for chunk_mentions in block for edge in chunk_mentions.edges()],
+                    [chunk_mentions.chunk for chunk_mentions in block],
+                )
         self._waiting = None
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
@@ -175,14 +178,14 @@ class EntityEdges:
             edges = _edges_to_titles(names | self._titles.names.keys(), older)
         return [edge for edge in edges if edge.weight == OWN and _NAMES in edge.description]
 
-    def _older_mentions(self, names: Set[str], older: ReadsIndex, seen: Set[str]) -> Iterator[EdgeSet]:
+    def _older_mentions(self, names: Set[str], older: ReadsIndex, new_ids: Set[str]) -> Iterator[EdgeSet]:
         """Yield the edges from chunks of earlier ingests to new titles that they mention."""
         if not names:
             return
         titles = _Titles()
         for name in sorted(names):
             titles.add(name, self._titles.names[name])
-        ids = [id for id in older.find(Scope()) if id not in seen]
+        ids = [id for id in older.find(Scope()) if id not in new_ids]
         for start in range(0, len(ids), BLOCK):
             report("edges", start, len(ids), "older chunks")
             edges = [edge for chunk in older.get(ids[start : start + BLOCK]) for edge in titles.mentions(chunk)]
@@ -191,69 +194,69 @@ class EntityEdges:
 
     def _mentions(self, chunk: Chunk, reading: Reading, label: str) -> _Mentions:
         _check_id(chunk)
-        found = _Mentions(chunk.id, label)
+        mentions = _Mentions(chunk.id, label)
         if self._extract is None:
             names: Iterable[tuple[str, float]] = reading.names
         else:
-            names = ((name, GIVEN) for name in _names_from(self._extract, chunk))
+            names = ((name, EXTRACTED) for name in _names_from(self._extract, chunk))
         for name, weight in names:
-            found.mention(entity_name(name, reading.language), weight, name)
-        return found
+            mentions.mention(entity_name(name, reading.language), weight, name)
+        return mentions
 
     def _add_triples(self, document: CutDocument, readings: Sequence[Reading], mentions: Sequence[_Mentions]) -> None:
         for triple in self._triples.get(document.id, ()):
             for name in (triple[0], triple[2]):
                 words = words_of(name)
-                places = [place for place, reading in enumerate(readings) if _holds(reading.words, words)]
+                places = [place for place, reading in enumerate(readings) if _contains(reading.words, words)]
                 # The first part of a document has text that no other part has.
                 for place in places or ([] if document.continues else [0]):
                     mentions[place].state(entity_name(name, readings[place].language), triple)
         self._add_subjects(document.id, readings[0], mentions[0])
-        for found, reading in zip(mentions, readings, strict=True):
-            if found.chunk == document.id:
+        for chunk_mentions, reading in zip(mentions, readings, strict=True):
+            if chunk_mentions.chunk == document.id:
                 continue
-            for triple in self._triples.get(found.chunk, ()):
+            for triple in self._triples.get(chunk_mentions.chunk, ()):
                 for name in (triple[0], triple[2]):
-                    found.state(entity_name(name, reading.language), triple)
-            self._add_subjects(found.chunk, reading, found)
+                    chunk_mentions.state(entity_name(name, reading.language), triple)
+            self._add_subjects(chunk_mentions.chunk, reading, chunk_mentions)
 
-    def _add_subjects(self, id: str, reading: Reading, found: _Mentions) -> None:
+    def _add_subjects(self, id: str, reading: Reading, mentions: _Mentions) -> None:
         """Add the subject of several triples as what the document is about."""
         subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
         for subject in [subject for subject, count in subjects.items() if count >= STATEMENTS]:
             name = entity_name(subject, reading.language)
             if name:
-                found.add(TITLE + name, ABOUT, f"{subject}{_NAMES}{id} is about.")
+                mentions.add(TITLE + name, ABOUT, f"{subject}{_NAMES}{id} is about.")
 
     def _add_title(
         self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
         """Add the names in the document's title; yield those that other texts may use for it."""
-        for name, written, is_certain in _title_names(document.title or "", language):
-            if not is_certain and not any(ENTITY + name in found.entities for found in mentions):
+        for name, spelling, is_certain in _title_names(document.title or "", language):
+            if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
                 continue
-            for place, found in enumerate(mentions):
+            for place, chunk_mentions in enumerate(mentions):
                 weight = FURTHER if place or document.continues else OWN
-                found.add(ENTITY + name, weight, f"{found.label} is about {written}.")
+                chunk_mentions.add(ENTITY + name, weight, f"{chunk_mentions.label} is about {spelling}.")
             if not document.continues:
-                if _is_telling(words_of(name), language.words):
-                    mentions[0].add(TITLE + name, OWN, f"{written}{_NAMES}{document.id} is about.")
-                    yield name, written
+                if _is_distinctive(words_of(name), language.words):
+                    mentions[0].add(TITLE + name, OWN, f"{spelling}{_NAMES}{document.id} is about.")
+                    yield name, spelling
                 else:
-                    mentions[0].add(TITLE + name, OWN, f"{written} is the title of {document.id}.")
+                    mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
     def _add_titles(self, block: Sequence[_Mentions], stored: _Titles) -> None:
         """Add the titles that occur in the texts, of this ingest and of earlier ones."""
-        for found in block:
-            words = found.words.split(" ")
-            for name, written, size in (*self._titles.found(words), *stored.found(words)):
-                found.mention(name, TITLED if size > 1 else WORD, written)
+        for chunk_mentions in block:
+            words = chunk_mentions.words.split(" ")
+            for name, spelling, size in (*self._titles.matches(words), *stored.matches(words)):
+                chunk_mentions.mention(name, TITLED if size > 1 else WORD, spelling)
 
 
 class DocumentMentions(NamedTuple):
-    """Mentions in the chunks of a document: a line of JSON for each, and the number of their words.
+    """Mentions in the chunks of a document: a line of JSON for each chunk, and the number of words in all.
 
-    ``titles`` are the names of the document, with their spelling.
+    ``titles`` are the names of the document, each with its spelling.
     """
 
     lines: Sequence[str]
@@ -263,7 +266,7 @@ class DocumentMentions(NamedTuple):
 
 
 def find_mentions(document: CutDocument) -> DocumentMentions:
-    """Return the entities that ``EntityEdges()`` finds in the chunks of a document, of which there is at least one.
+    """Return the entities that ``EntityEdges()`` finds in the chunks of a document, which has at least one.
 
     >>> find_mentions(CutDocument("cat", {"title": "Cat"}, (Chunk("cat#0", "Cats purr."),))).titles
     []
@@ -289,10 +292,10 @@ class _Mentions:
         if node not in self.entities or self.entities[node][0] < weight:
             self.entities[node] = weight, description
 
-    def mention(self, name: str, weight: float, said: str) -> None:
-        """Add the entity of this name; "" is ignored."""
+    def mention(self, name: str, weight: float, spelling: str) -> None:
+        """Add the entity with this name; an empty name is ignored."""
         if name:
-            self.add(ENTITY + name, weight, f"{self.label} mentions {said}.")
+            self.add(ENTITY + name, weight, f"{self.label} mentions {spelling}.")
 
     def state(self, name: str, triple: Triple) -> None:
         """Add an entity of a triple."""
@@ -300,10 +303,10 @@ class _Mentions:
             self.add(ENTITY + name, STATED, " ".join(triple) + ".")
 
     def shorten(self) -> None:
-        """Keep the most certain; ties go to the first."""
+        """Keep the ``MOST_NAMES`` most certain mentions; of equal ones, the first."""
         if len(self.entities) > MOST_NAMES:
-            kept = sorted(self.entities.items(), key=lambda entry: -entry[1][0])[:MOST_NAMES]
-            self.entities = dict(kept)
+            most_certain = sorted(self.entities.items(), key=lambda entry: -entry[1][0])[:MOST_NAMES]
+            self.entities = dict(most_certain)
 
     def edges(self) -> Iterator[Edge]:
         """Return the edges to store."""
@@ -316,25 +319,25 @@ class _Names:
 
     def __init__(self, document: str) -> None:
         self.document = document
-        self._whole: set[str] = set()
+        self._full: set[str] = set()
         self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
 
     def complete(self, mentions: Sequence[_Mentions]) -> None:
         """Add to each chunk the full names for short ones that can refer to only one name of the document."""
-        for found in mentions:
-            for node in found.entities:
-                self._learn(node.removeprefix(ENTITY))
-        for found in mentions:
-            for node in list(found.entities):
-                whole = self._short.get(node.removeprefix(ENTITY), ())
-                if len(whole) == 1:
-                    (name,) = whole
-                    found.mention(name, SHORTENED, name)
+        for chunk_mentions in mentions:
+            for node in chunk_mentions.entities:
+                self._add(node.removeprefix(ENTITY))
+        for chunk_mentions in mentions:
+            for node in list(chunk_mentions.entities):
+                full_names = self._short.get(node.removeprefix(ENTITY), ())
+                if len(full_names) == 1:
+                    (name,) = full_names
+                    chunk_mentions.mention(name, SHORTENED, name)
 
-    def _learn(self, name: str) -> None:
+    def _add(self, name: str) -> None:
         words = name.split()
-        if 2 <= len(words) <= 6 and name not in self._whole:
-            self._whole.add(name)
+        if 2 <= len(words) <= 6 and name not in self._full:
+            self._full.add(name)
             initials = "".join(word[0] for word in words)
             for short in {initials, words[-1], words[0]} if len(words) <= 3 else {initials}:
                 if len(short) > 1:
@@ -354,34 +357,34 @@ def entity_name(name: str, language: FunctionWords) -> str:
     words = words_of(name[: 4 * MOST_LETTERS])
     if all(word.isdigit() or word in language.words for word in words):
         return ""
-    found = joined(words[1:] if words[0] in language.articles else words)
-    return found if 1 < len(found) <= MOST_LETTERS else ""
+    entity = joined(words[1:] if words[0] in language.articles else words)
+    return entity if 1 < len(entity) <= MOST_LETTERS else ""
 
 
-_AFTER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
+_QUALIFIER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
 
 
 class _TitleName(NamedTuple):
     """Name of a titled document; one that is not ``is_certain`` counts only if the text contains it, too."""
 
     name: str
-    written: str
+    spelling: str
     is_certain: bool
 
 
 def _title_names(title: str, language: FunctionWords) -> Iterator[_TitleName]:
     """Yield the title, and the title without a part that only distinguishes it: "(planet)", ", Arkansas"."""
     title = title[: 4 * MOST_LETTERS]
-    short = _AFTER.sub("", title)
+    short = _QUALIFIER.sub("", title)
     before, comma, after = short.partition(",")
     forms = [(title, True), (short, True)]
     if comma:
         forms += [(before, False), (f"{after} {before}", False)]
-    told: set[str] = set()
+    names: set[str] = set()
     for form, is_certain in forms:
         name = entity_name(form, language)
-        if name and name not in told:
-            told.add(name)
+        if name and name not in names:
+            names.add(name)
             yield _TitleName(name, " ".join(form.split()), is_certain)
 
 
@@ -392,8 +395,8 @@ def names_in(text: str) -> list[str]:
     ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']
     """
     (reading,) = read([text])
-    found = [entity_name(name.text, reading.language) for name in reading.names]
-    return list(dict.fromkeys(name for name in (*found, *_candidates(reading.words)) if name))
+    names = [entity_name(name.text, reading.language) for name in reading.names]
+    return list(dict.fromkeys(name for name in (*names, *_candidates(reading.words)) if name))
 
 
 # -- titles in texts ---------------------------------------------------------------------------------------------------
@@ -408,21 +411,21 @@ class _Titles:
     """Search for many titles in a text, by their words."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}  # as written
+        self.names: dict[str, str] = {}  # normalised name → spelling
         self._sizes: dict[str, tuple[int, ...]] = {}  # first word → lengths in words of the titles that begin with it
 
-    def add(self, name: str, written: str) -> None:
+    def add(self, name: str, spelling: str) -> None:
         """Add a title to search for."""
         if name in self.names:
             return
-        self.names[name] = written
+        self.names[name] = spelling
         words = words_of(name)
         sizes = self._sizes.get(words[0], ())
         if len(words) not in sizes:
             self._sizes[words[0]] = (*sizes, len(words))
 
-    def found(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-        """Yield the titles among these words, as names and as written, with the number of their words."""
+    def matches(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+        """Yield the titles among these words: the normalised name, the spelling, and the number of words."""
         sizes, names = self._sizes, self.names
         for place, word in enumerate(words):
             if word in sizes:
@@ -433,21 +436,21 @@ class _Titles:
 
     def mentions(self, chunk: Chunk) -> Iterator[Edge]:
         """Return the edges from a chunk to the titles in its text."""
-        if chunk.text.isascii() and not self._may_hold(chunk.text):
+        if chunk.text.isascii() and not self._may_contain(chunk.text):
             return
-        label = _shown(str(chunk.metadata.get("title") or chunk.document))
-        for name, written, size in dict.fromkeys(self.found(text_words(chunk.text))):
+        label = _clipped(str(chunk.metadata.get("title") or chunk.document))
+        for name, spelling, size in dict.fromkeys(self.matches(text_words(chunk.text))):
             weight = TITLED if size > 1 else WORD
-            yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {written}.")
+            yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {spelling}.")
 
-    def _may_hold(self, text: str) -> bool:
-        """Return whether a text has the first word of a title; reading it takes ten times longer."""
+    def _may_contain(self, text: str) -> bool:
+        """Return whether a text has the first word of a title, a test ten times faster than reading its words."""
         if _INITIALS.search(text):
             return True
         return not self._sizes.keys().isdisjoint(_ASCII_WORD.findall(text.lower()))
 
 
-def _is_telling(words: Sequence[str], functions: Set[str]) -> bool:
+def _is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
     """Return whether a title can be distinguished from a common word or a sentence without capitals."""
     if is_character(words[0]):
         return 2 <= len(words) <= MOST_CHARACTERS
@@ -469,54 +472,53 @@ def _candidates(words: Sequence[str]) -> Iterator[str]:
             if not last:
                 break
             name += last if not name or (are_characters[end - 2] and are_characters[end - 1]) else f" {last}"
-            if end - place > 1 if are_characters[place] else _is_telling(words[place:end], functions):
+            if end - place > 1 if are_characters[place] else _is_distinctive(words[place:end], functions):
                 yield name
 
 
 def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
     """Yield the edges to those of the names that are titles of documents in the store."""
     edges: list[Edge] = []
-    asked = iter(names)
-    while some := list(islice(asked, 20_000)):
-        edges += store.edges([TITLE + name for name in some], backwards=True)
+    remaining = iter(names)
+    while batch := list(islice(remaining, 20_000)):
+        edges += store.edges([TITLE + name for name in batch], backwards=True)
     return edges
 
 
 def _waiting(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
-    """Chunks whose titles are resolved later: their ids and their words."""
+    """Yield the ids and words of chunks whose titles are resolved later."""
     lines.seek(0)
     for line in lines:
         chunk, _, words, _ = json.loads(line)
         yield chunk, words.split(" ")
 
 
-def _holds(words: Sequence[str], name: Sequence[str]) -> bool:
+def _contains(words: Sequence[str], name: Sequence[str]) -> bool:
     return bool(name) and f" {' '.join(name)} " in f" {' '.join(words)} "
 
 
-def _shown(title: str) -> str:
+def _clipped(title: str) -> str:
     """Return a title for descriptions."""
     return title if len(title) <= MOST_LETTERS else f"{title[:MOST_LETTERS]}…"
 
 
-# -- input of users
-# ------------------------------------------------------------------------------------------------------
+# -- input of users ----------------------------------------------------------------------------------------------------
 
 
 def _check_id(chunk: Chunk) -> None:
     if chunk.id.startswith((ENTITY, TITLE)):
         raise ConfigurationError(
-            f"the chunk {chunk.id!r} has an id of an entity; ids that begin with {ENTITY!r} or {TITLE!r} are kept for "
-            "nodes of the graph: give the chunk another id"
+            f"the chunk {chunk.id!r} has an id of an entity; ids that begin with {ENTITY!r} or {TITLE!r} are reserved "
+            "for nodes of the graph: give the chunk another id"
         )
 
 
 def _names_from(extract: Extract, chunk: Chunk) -> list[str]:
-    found: Any = extract(chunk.text)
-    names = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else [None]
+    result: Any = extract(chunk.text)
+    names = list(result) if isinstance(result, Iterable) and not isinstance(result, str) else [None]
     if not all(isinstance(name, str) for name in names):
         raise ConfigurationError(
-            f"extract gave {found!r} for {chunk.id!r}; expected the names in the text, such as ['Ada Lovelace']"
+            f"extract returned {result!r} for {chunk.id!r}; expected the names in the text, such as ['Ada Lovelace']"
         )
     return [name for name in names if name]
 
@@ -524,22 +526,22 @@ def _names_from(extract: Extract, chunk: Chunk) -> list[str]:
 _TRIPLES = '{"doc": [("Ada Lovelace", "wrote to", "Charles Babbage")]}'
 
 
-def _triples(given: Any) -> dict[str, list[Triple]]:
-    if not isinstance(given, Mapping):
+def _triples(triples: Any) -> dict[str, list[Triple]]:
+    if not isinstance(triples, Mapping):
         raise ConfigurationError(
-            f"triples is {given!r:.80}; expected the triples of each document or chunk by its id: triples={_TRIPLES}"
+            f"triples={triples!r:.80}: expected the triples of each document or chunk by its id: triples={_TRIPLES}"
         )
-    for id, some in given.items():
+    for id, some in triples.items():
         if isinstance(some, str) or not isinstance(some, Iterable):
             raise ConfigurationError(f"triples of {id!r} are {some!r:.80}; expected a list of them: triples={_TRIPLES}")
-    return {id: [_triple(id, each) for each in some] for id, some in given.items()}
+    return {id: [_triple(id, each) for each in some] for id, some in triples.items()}
 
 
-def _triple(id: str, given: Any) -> Triple:
-    is_sequence = isinstance(given, Sequence) and not isinstance(given, str)
-    if not is_sequence or len(given) != 3 or any(not isinstance(part, str) for part in given):
+def _triple(id: str, triple: Any) -> Triple:
+    is_sequence = isinstance(triple, Sequence) and not isinstance(triple, str)
+    if not is_sequence or len(triple) != 3 or any(not isinstance(part, str) for part in triple):
         raise ConfigurationError(
-            f"triples of {id!r} have {given!r}; expected (subject, relation, object), three strings: {_TRIPLES}"
+            f"triples of {id!r} have {triple!r}; expected (subject, relation, object), three strings: {_TRIPLES}"
         )
-    subject, relation, object = given
+    subject, relation, object = triple
     return subject, relation, object

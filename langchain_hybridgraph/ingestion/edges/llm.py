@@ -86,8 +86,8 @@ class FoundEdges(BaseModel):
 class LLMEdges:
     """Edges that a chat model finds between chunks: source, target, relation, weight, one sentence.
 
-    The chunks of a document are shown in windows of ``batch_size``, of which ``overlap`` chunks are those of the window
-    before; with ``batch_size=1`` there are no windows. :meth:`across_documents` adds pairs of chunks of different
+    The model reads the chunks of a document in windows of ``batch_size``; consecutive windows share ``overlap`` chunks.
+    With ``batch_size=1`` there are no windows. :meth:`across_documents` adds pairs of chunks of different
     documents. ``workers`` windows are sent at the same time, each up to ``attempts`` times, with ``backoff`` seconds
     before the second attempt and twice as many before each later one. The time limit of a call is a setting of the
     model.
@@ -141,7 +141,7 @@ class LLMEdges:
         self._workers = workers
         self._attempts = attempts
         self._backoff = backoff
-        self._may_give_up = relations is None
+        self._has_default_relations = relations is None
         self._meanings = _meanings(RELATIONS if relations is None else relations)
         self._across: tuple[float, int] | None = None
         self._progress = None if progress is None else Path(progress)
@@ -174,18 +174,18 @@ class LLMEdges:
 
     def without(self, relations: Iterable[str]) -> LLMEdges:
         """Return a builder without these relations, unless they were requested by name."""
-        taken = set(relations)
-        if not self._may_give_up or taken.isdisjoint(self._meanings):
+        excluded = set(relations)
+        if not self._has_default_relations or excluded.isdisjoint(self._meanings):
             return self
         narrower = copy(self)
-        narrower._meanings = {name: meaning for name, meaning in self._meanings.items() if name not in taken}
+        narrower._meanings = {name: meaning for name, meaning in self._meanings.items() if name not in excluded}
         return narrower
 
     def start(self, store: AcceptsChunks) -> None:
         """Forget the last ingest's documents, and read earlier answers."""
         if self._across is not None and not isinstance(store, HasNeighbours):
             raise ConfigurationError(
-                f"across_documents() needs a store that gives its vectors, which {type(store).__name__} does not; "
+                f"across_documents() needs a store that returns its vectors, which {type(store).__name__} does not; "
                 "leave it out, or ingest into a HybridGraphStore(path, embedding=…)"
             )
         folder = getattr(store, "path", None)
@@ -195,99 +195,99 @@ class LLMEdges:
         self._store, self._documents, self.warnings = store, {}, ()
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Remember the document's chunks; the model is asked when all are stored."""
-        held = self._documents.setdefault(document.id, {})
+        """Remember the document's chunks; the model is called when all are stored."""
+        chunks = self._documents.setdefault(document.id, {})
         if not document.continues:
-            held.clear()
-        held.update((chunk.id, chunk) for chunk in document.chunks)
+            chunks.clear()
+        chunks.update((chunk.id, chunk) for chunk in document.chunks)
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """The edges that are still good, then those of each window as soon as it is answered."""
+        """Yield the edges that are still valid, then those of each window as soon as it is answered."""
         store, documents = self._store, self._documents
         self._store, self._documents = None, {}
         if store is None:
             return
-        seen = {id: chunk for held in documents.values() for id, chunk in held.items()}
-        questions = list(self._questions(store, documents.values(), seen))
-        around = list(self._around(store, list(seen)))
-        there = {edge_hash(edge) for edge in around}
-        answered = [question for question in questions if self._ledger.is_answered(question.key, there)]
-        yield from self._kept(store, seen.keys(), around, answered)
-        known = {question.key for question in answered}
-        yield from self._asked([question for question in questions if question.key not in known])
+        chunks = {id: chunk for by_id in documents.values() for id, chunk in by_id.items()}
+        questions = list(self._questions(store, documents.values(), chunks))
+        edges = list(self._surrounding_edges(store, list(chunks)))
+        hashes = {edge_hash(edge) for edge in edges}
+        answered_questions = [question for question in questions if self._ledger.is_answered(question.key, hashes)]
+        yield from self._retained(store, chunks.keys(), edges, answered_questions)
+        answered_keys = {question.key for question in answered_questions}
+        yield from self._send([question for question in questions if question.key not in answered_keys])
 
     # -- requests -----------------------------------------------------------------------------------------------
 
     def _questions(
-        self, store: AcceptsChunks, documents: Iterable[Mapping[str, Chunk]], seen: Mapping[str, Chunk]
+        self, store: AcceptsChunks, documents: Iterable[Mapping[str, Chunk]], ingested: Mapping[str, Chunk]
     ) -> Iterator[_Question]:
         instructions = _instructions(self._meanings)
-        whose = str(getattr(store, "tenant", None) or "")
-        groups = [*self._windows(documents), *self._pairs(store, seen)]
+        tenant = str(getattr(store, "tenant", None) or "")
+        groups = [*self._windows(documents), *self._pairs(store, ingested)]
         for chunks in groups:
-            key = hashed(whose, instructions, *(part for chunk in chunks for part in (chunk.id, chunk.text)))
+            key = hashed(tenant, instructions, *(part for chunk in chunks for part in (chunk.id, chunk.text)))
             yield _Question(key, instructions, chunks)
 
     def _windows(self, documents: Iterable[Mapping[str, Chunk]]) -> Iterator[tuple[Chunk, ...]]:
-        for held in documents:
-            chunks = in_order(held.values(), chunk_index)
+        for by_id in documents:
+            chunks = in_order(by_id.values(), chunk_index)
             for window in windows(len(chunks), self._batch_size, self._overlap):
                 yield tuple(chunks[place] for place in window)
 
-    def _pairs(self, store: AcceptsChunks, seen: Mapping[str, Chunk]) -> Iterator[tuple[Chunk, ...]]:
+    def _pairs(self, store: AcceptsChunks, ingested: Mapping[str, Chunk]) -> Iterator[tuple[Chunk, ...]]:
         if self._across is None or not isinstance(store, HasNeighbours):
             return
-        pairs = _nearest_pairs(Neighbours(store), seen, *self._across)
-        others = sorted({id for pair in pairs for id in pair} - seen.keys())
-        known = {**{chunk.id: chunk for chunk in store.get(others)}, **seen}
+        pairs = _nearest_pairs(Neighbours(store), ingested, *self._across)
+        others = sorted({id for pair in pairs for id in pair} - ingested.keys())
+        chunks = {**{chunk.id: chunk for chunk in store.get(others)}, **ingested}
         for one, two in pairs:
-            if one in known and two in known:
-                yield known[one], known[two]
+            if one in chunks and two in chunks:
+                yield chunks[one], chunks[two]
 
-    # -- what is known ------------------------------------------------------------------------------------------
+    # -- earlier answers ------------------------------------------------------------------------------------------
 
-    def _around(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[Edge]:
-        """The edges of our relations from or to these chunks."""
+    def _surrounding_edges(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[Edge]:
+        """Yield the stored edges of this builder's relations from or to these chunks."""
         if not isinstance(store, ReadsIndex):
             return
-        ours = set(self.relations)
+        relations = set(self.relations)
         inside = set(ids)
         for start in range(0, len(ids), _SLICE):
-            some = ids[start : start + _SLICE]
-            yield from (edge for edge in store.edges(some) if edge.relation in ours)
-            arriving = store.edges(some, backwards=True)
-            yield from (edge for edge in arriving if edge.relation in ours and edge.source not in inside)
+            batch = ids[start : start + _SLICE]
+            yield from (edge for edge in store.edges(batch) if edge.relation in relations)
+            incoming = store.edges(batch, backwards=True)
+            yield from (edge for edge in incoming if edge.relation in relations and edge.source not in inside)
 
-    def _kept(
-        self, store: AcceptsChunks, seen: Iterable[str], around: Sequence[Edge], answered: Iterable[_Question]
+    def _retained(
+        self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_Question]
     ) -> Iterator[EdgeSet]:
-        """The edges of the answers that hold; the others from or to these chunks are over."""
-        ours, inside = set(self.relations), set(seen)
-        good = {pair for question in answered for pair in question.pairs()}
+        """Yield the edges of answers that are still valid; they replace all others from or to these chunks."""
+        relations, inside = set(self.relations), set(ingested)
+        answered_pairs = {pair for question in questions for pair in question.pairs()}
         outside = sorted({edge.source for edge in around} - inside)
-        kept: dict[str, list[Edge]] = {id: [] for id in [*inside, *outside]}
+        edges_by_source: dict[str, list[Edge]] = {id: [] for id in [*inside, *outside]}
         if isinstance(store, ReadsIndex):
             for edge in store.edges(outside):
-                if edge.relation in ours and edge.target not in inside:
-                    kept[edge.source].append(edge)
+                if edge.relation in relations and edge.target not in inside:
+                    edges_by_source[edge.source].append(edge)
         for edge in around:
-            if frozenset((edge.source, edge.target)) in good:
-                kept[edge.source].append(edge)
-        sources = sorted(kept)
+            if frozenset((edge.source, edge.target)) in answered_pairs:
+                edges_by_source[edge.source].append(edge)
+        sources = sorted(edges_by_source)
         for start in range(0, len(sources), _SLICE):
-            some = sources[start : start + _SLICE]
-            yield EdgeSet([edge for source in some for edge in kept[source]], some)
+            batch = sources[start : start + _SLICE]
+            yield EdgeSet([edge for source in batch for edge in edges_by_source[source]], batch)
 
-    # -- asking -------------------------------------------------------------------------------------------------
+    # -- answers -------------------------------------------------------------------------------------------------
 
-    def _asked(self, questions: Sequence[_Question]) -> Iterator[EdgeSet]:
+    def _send(self, questions: Sequence[_Question]) -> Iterator[EdgeSet]:
         from langchain_core.runnables import RunnableLambda
 
         failed: list[tuple[_Question, Exception]] = []
         dropped = _Dropped()
-        asking = RunnableLambda(self._answer)
-        answers = asking.batch_as_completed(questions, {"max_concurrency": self._workers}, return_exceptions=True)
+        runnable = RunnableLambda(self._answer)
+        answers = runnable.batch_as_completed(questions, {"max_concurrency": self._workers}, return_exceptions=True)
         for place, answer in answers:
             question = questions[place]
             if isinstance(answer, Exception):
@@ -307,7 +307,7 @@ class LLMEdges:
         self.warnings += dropped.warnings()
 
     def _answer(self, question: _Question) -> FoundEdges:
-        """The answer of the first attempt that gives one; raises what the last one raised."""
+        """Return the answer of the first successful attempt; if none succeeds, raise the error of the last one."""
         for attempt in range(self._attempts - 1):
             try:
                 return self._attempt(question)
@@ -318,70 +318,70 @@ class LLMEdges:
 
     def _attempt(self, question: _Question) -> FoundEdges:
         config = {"run_name": "LLMEdges", **SILENT}
-        said = parse_answer(self._model.invoke(_messages(question), config))
-        return FoundEdges.model_validate({"edges": said} if isinstance(said, list) else said)
+        answer = parse_answer(self._model.invoke(_messages(question), config))
+        return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
-    def _checked(self, question: _Question, found: FoundEdges, dropped: _Dropped) -> Iterator[Edge]:
+    def _checked(self, question: _Question, answer: FoundEdges, dropped: _Dropped) -> Iterator[Edge]:
         ids = {chunk.id: chunk.id for chunk in question.chunks}
         names = {_name(name): name for name in self._meanings}
-        wrong: list[tuple[str, object]] = []
-        for edge in found.edges:
+        rejected: list[tuple[str, object]] = []
+        for edge in answer.edges:
             source, target = (ids.get(id) or ids.get(_unquoted(id)) for id in (edge.source, edge.target))
             relation = edge.relation if edge.relation in self._meanings else names.get(_name(edge.relation))
             if edge == _BROKEN:
-                wrong.append(("another form than requested", None))
+                rejected.append(("another form than requested", None))
             elif source is None or target is None:
-                wrong.append(("an id that was not shown", edge.target if source else edge.source))
+                rejected.append(("an id that was not shown", edge.target if source else edge.source))
             elif source == target:
-                wrong.append(("the same passage at both ends", source))
+                rejected.append(("the same passage at both ends", source))
             elif relation is None:
-                wrong.append(("a relation that was not listed", edge.relation))
+                rejected.append(("a relation that was not listed", edge.relation))
             elif not 0 < edge.weight <= 1:
-                wrong.append(("a weight that is not above 0 and at most 1", edge.weight))
+                rejected.append(("a weight that is not above 0 and at most 1", edge.weight))
             else:
                 text = " ".join(edge.description.split()) or f"{source} {relation} {target}."
                 yield Edge(source, target, relation, edge.weight, text)
-        dropped.note(wrong)
+        dropped.note(rejected)
 
 
 class _Dropped:
-    """Numbers of edges and answers that were left out, with the reasons."""
+    """Number of dropped edges and of answers with dropped edges, with the reasons."""
 
     def __init__(self) -> None:
         self._answers = 0
         self._reasons: Counter[str] = Counter()
         self._examples: dict[str, object] = {}
 
-    def note(self, wrong: Sequence[tuple[str, object]]) -> None:
-        """Count what one answer had, as reasons, each with what was given."""
-        self._answers += bool(wrong)
-        for reason, given in wrong:
+    def note(self, rejected: Sequence[tuple[str, object]]) -> None:
+        """Count the rejected edges of one answer: the reason of each, with the value that was rejected."""
+        self._answers += bool(rejected)
+        for reason, example in rejected:
             self._reasons[reason] += 1
-            self._examples.setdefault(reason, given)
+            self._examples.setdefault(reason, example)
 
     def warnings(self) -> tuple[str, ...]:
-        """One sentence with the most common reason first (ties by name), none when nothing was dropped."""
+        """Return one sentence with the most common reason first (ties by name); none if nothing was dropped."""
         if not self._answers:
             return ()
-        told = [
-            f"{count} with {reason}" + ("" if given is None else f" (such as {shorten(repr(given), 60)})")
+        reasons = [
+            f"{count} with {reason}" + ("" if example is None else f" (such as {shorten(repr(example), 60)})")
             for reason, count in sorted(self._reasons.items(), key=lambda entry: (-entry[1], entry[0]))
-            for given in [self._examples[reason]]
+            for example in [self._examples[reason]]
         ]
         edges = counted(self._reasons.total(), "edge", "edges")
         answers = counted(self._answers, "answer", "answers")
-        return (f"dropped {edges} in {answers} of the language model: {'; '.join(told)}",)
+        return (f"dropped {edges} in {answers} of the language model: {'; '.join(reasons)}",)
 
 
 class _Question(NamedTuple):
-    """Chunks that the model reads together, and by what their answer is known."""
+    """Chunks that the model reads together; ``key`` is the hash under which the answer is recorded."""
 
     key: str
     instructions: str
     chunks: tuple[Chunk, ...]
 
     def pairs(self) -> Iterator[frozenset[str]]:
-        """The pairs of chunks that may be related by the answer."""
+        """Return the pairs of chunks that an answer may relate."""
         return (frozenset(pair) for pair in combinations([chunk.id for chunk in self.chunks], 2))
 
     def __str__(self) -> str:
@@ -389,35 +389,37 @@ class _Question(NamedTuple):
 
 
 def windows(n: int, size: int, overlap: int) -> list[range]:
-    """The places of each window over n chunks: ``size`` wide, ``size − overlap`` apart.
+    """Return the positions in each window over n chunks: ``size`` long, starting ``size − overlap`` apart.
 
-    A window that the one before contains is left out, and so is a window of one.
+    A window inside the previous one is left out, and so is a window of one chunk.
 
     >>> windows(8, size=5, overlap=2), windows(6, size=5, overlap=0)
     ([range(0, 5), range(3, 8)], [range(0, 5)])
     """
-    found: list[range] = []
+    ranges: list[range] = []
     for start in range(0, n, size - overlap):
         window = range(start, min(start + size, n))
-        if len(window) > 1 and (not found or window.stop > found[-1].stop):
-            found.append(window)
-    return found
+        if len(window) > 1 and (not ranges or window.stop > ranges[-1].stop):
+            ranges.append(window)
+    return ranges
 
 
-def _nearest_pairs(around: Neighbours, seen: Iterable[str], threshold: float, most: int) -> list[tuple[str, str]]:
-    """The pairs of largest cosine such that no chunk is in more than ``most``, ties by id."""
-    places = sorted(around.place[id] for id in seen if id in around.place)
+def _nearest_pairs(
+    neighbours: Neighbours, ids: Iterable[str], threshold: float, max_pairs: int
+) -> list[tuple[str, str]]:
+    """Return the pairs with the largest cosines, such that no chunk is in more than ``max_pairs``; ties by id."""
+    places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
     candidates = {
         (min(place, other), max(place, other)): cosine
-        for place, found in around.nearest(places, most, threshold)
-        for other, cosine in found
+        for place, nearest in neighbours.nearest(places, max_pairs, threshold)
+        for other, cosine in nearest
     }
-    taken: Counter[int] = Counter()
+    pair_counts: Counter[int] = Counter()
     pairs: list[tuple[str, str]] = []
     for (one, two), _ in sorted(candidates.items(), key=lambda candidate: (-candidate[1], candidate[0])):
-        if max(taken[one], taken[two]) < most:
-            taken.update((one, two))
-            pairs.append((around.ids[one], around.ids[two]))
+        if max(pair_counts[one], pair_counts[two]) < max_pairs:
+            pair_counts.update((one, two))
+            pairs.append((neighbours.ids[one], neighbours.ids[two]))
     return pairs
 
 
@@ -448,13 +450,13 @@ def _meanings(relations: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 def _check(batch_size: int, overlap: int, workers: int, attempts: int, backoff: float) -> None:
     if batch_size < 1 or not 0 <= overlap < batch_size:
         raise ConfigurationError(
-            f"LLMEdges(batch_size={batch_size!r}, overlap={overlap!r}): batch_size is at least 1 and overlap less than "
-            "it, such as 5 and 1"
+            f"LLMEdges(batch_size={batch_size!r}, overlap={overlap!r}): batch_size must be at least 1, and overlap "
+            "less than batch_size, such as 5 and 1"
         )
     if workers < 1 or attempts < 1 or backoff < 0:
         raise ConfigurationError(
-            f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts are at "
-            "least 1, backoff is 0 or more seconds"
+            f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts must be "
+            "at least 1, backoff 0 or more seconds"
         )
 
 

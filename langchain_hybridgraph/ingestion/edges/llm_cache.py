@@ -1,4 +1,4 @@
-"""Remembers what a language model was asked already."""
+"""Record of the questions that a language model has answered."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Answer(NamedTuple):
 class LLMCache:
     """Answered questions in a file of one JSON object per line, or in memory for ``path`` None.
 
-    It holds hashes only, so that nothing of a deleted text is left in it. Each answer is on disk when :meth:`note`
-    returns. A line that a crash has cut off is passed over. Deleting the file makes the model be asked again.
+    It contains only hashes, so that no part of a deleted text remains in it. Each answer is on disk when :meth:`note`
+    returns. A line that a crash has cut off is ignored. After the file is deleted, the model is called again.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -37,30 +37,30 @@ class LLMCache:
                 if answer is not None:
                     self._answers[answer.question] = answer
 
-    def is_answered(self, question: str, there: Iterable[str]) -> bool:
-        """Whether the question was asked, and all edges of its answer are among ``there`` (hashes) still."""
+    def is_answered(self, question: str, hashes: Iterable[str]) -> bool:
+        """Return whether the question was answered, and all edges of its answer are still among ``hashes``."""
         answer = self._answers.get(question)
-        return answer is not None and set(there).issuperset(answer.edges)
+        return answer is not None and set(hashes).issuperset(answer.edges)
 
     def note(self, question: str, edges: Iterable[Edge]) -> None:
-        """Remember that the question was answered by these edges, which are in the store already."""
+        """Record that the question was answered by these edges, which are already in the store."""
         answer = self._answers[question] = Answer(question, tuple(sorted({edge_hash(edge) for edge in edges})))
         if self.path is not None:
             line = json.dumps({"question": answer.question, "edges": list(answer.edges)})
             with self.path.open("a", encoding="utf-8") as file:
-                # A line of its own even after one that was cut off.
+                # Begin a new line even if the last one was cut off.
                 file.write(f"\n{line}\n" if file.tell() else f"{line}\n")
                 file.flush()
                 os.fsync(file.fileno())
 
 
 def edge_hash(edge: Edge) -> str:
-    """By what an edge of an answer is recognised: its source, target and relation."""
+    """Return a hash of the source, relation and target of an edge, by which it is recognised."""
     return hashed(edge.source, edge.relation, edge.target)
 
 
 def hashed(*parts: str) -> str:
-    """A short hash of several texts.
+    """Return a short hash of several texts.
 
     >>> hashed("ab", "c") == hashed("a", "bc")
     False
@@ -74,7 +74,7 @@ def hashed(*parts: str) -> str:
 
 def _answer(line: str) -> Answer | None:
     try:
-        read = json.loads(line)
-        return Answer(str(read["question"]), tuple(map(str, read["edges"])))
+        record = json.loads(line)
+        return Answer(str(record["question"]), tuple(map(str, record["edges"])))
     except (ValueError, KeyError, TypeError):
         return None

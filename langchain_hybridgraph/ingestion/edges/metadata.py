@@ -1,4 +1,4 @@
-"""Joins documents that share metadata values."""
+"""Edges between documents that share metadata values."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class MetadataEdges:
     """
 
     def __init__(self, keys: Sequence[str], *, per_value: int = 4, weight: float = 0.5, relation: str = SHARES) -> None:
-        named = [keys] if isinstance(keys, str) else list(keys)
-        if not named or not all(named):
+        names = [keys] if isinstance(keys, str) else list(keys)
+        if not names or not all(names):
             raise ConfigurationError(f'MetadataEdges({keys!r}): name at least one metadata key, such as ["author"]')
         if per_value < 1 or not 0 < weight <= 1:
             raise ConfigurationError(
@@ -54,45 +54,45 @@ class MetadataEdges:
                 "the weight in (0, 1]"
             )
         self.relations = (relation,)
-        self._readers = {key: value_getter(split_key(key)) for key in named}
+        self._readers = {key: value_getter(split_key(key)) for key in names}
         self._per_value = per_value
         self._weight = weight
         self._store: AcceptsChunks | None = None
-        self._seen: dict[str, _Holder] = {}
+        self._ingested: dict[str, _Holder] = {}
 
     def start(self, store: AcceptsChunks) -> None:
         """Forget the values of the last ingest."""
-        self._store, self._seen = store, {}
+        self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Remember the values of the document's chunks; who shares them is known in the end."""
-        self._seen.update((chunk.id, self._holder(chunk)) for chunk in document.chunks)
+        """Remember the values of the document's chunks; other documents with them may follow."""
+        self._ingested.update((chunk.id, self._holder(chunk)) for chunk in document.chunks)
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """The edges of the chunks that were handed in, and of those that are their neighbours now or were before."""
-        store, seen = self._store, self._seen
-        self._store, self._seen = None, {}
-        if store is None or not seen:
+        """Yield the edges of the ingested chunks, and of the chunks that are or were their neighbours."""
+        store, ingested = self._store, self._ingested
+        self._store, self._ingested = None, {}
+        if store is None or not ingested:
             return
-        seen = _present(seen, store)
-        known = self._holders(store, _values(seen.values()), seen)
-        moved = _Circles(known.values()).around(seen.values(), self._per_value)
-        moved.update((holder.id, holder) for holder in self._pointing(store, list(seen)))
-        missing = _values(moved.values()).keys() - _values(seen.values()).keys()
-        all_values = _values(moved.values())
-        known = self._holders(store, {key: all_values[key] for key in missing}, {**known, **moved})
-        circles = _Circles(known.values())
-        for some in _slices(sorted(moved)):
-            edges = [edge for id in some for edge in self._edges(known[id], circles)]
-            yield EdgeSet(edges, some)
+        ingested = _present(ingested, store)
+        holders = self._holders(store, _values(ingested.values()), ingested)
+        affected = _Circles(holders.values()).affected(ingested.values(), self._per_value)
+        affected.update((holder.id, holder) for holder in self._incoming(store, list(ingested)))
+        missing = _values(affected.values()).keys() - _values(ingested.values()).keys()
+        all_values = _values(affected.values())
+        holders = self._holders(store, {key: all_values[key] for key in missing}, {**holders, **affected})
+        circles = _Circles(holders.values())
+        for batch in _slices(sorted(affected)):
+            edges = [edge for id in batch for edge in self._edges(holders[id], circles)]
+            yield EdgeSet(edges, batch)
 
     def _edges(self, holder: _Holder, circles: _Circles) -> Iterator[Edge]:
         for target in circles.neighbours(holder, self._per_value):
             shared = [value for value in holder.values if value in target.values]
-            said = " and ".join(f"{key} {_short(holder.values[key, value])}" for key, value in shared)
+            description = " and ".join(f"{key} {_short(holder.values[key, value])}" for key, value in shared)
             weight = 1 - (1 - self._weight) ** len(shared)
-            yield Edge(holder.id, target.id, self.relations[0], weight, f"Both have {said}.")
+            yield Edge(holder.id, target.id, self.relations[0], weight, f"Both have {description}.")
 
     def _holder(self, chunk: Chunk) -> _Holder:
         values: dict[_Value, Any] = {}
@@ -101,28 +101,28 @@ class MetadataEdges:
         return _Holder(chunk.id, chunk.document, position(chunk), values)
 
     def _holders(
-        self, store: AcceptsChunks, values: Mapping[_Value, Any], known: Mapping[str, _Holder]
+        self, store: AcceptsChunks, values: Mapping[_Value, Any], holders: Mapping[str, _Holder]
     ) -> dict[str, _Holder]:
-        """The known chunks and those in the store that have one of these values, and perhaps others."""
+        """Return the given chunks and those in the store with one of these values; it may return others, too."""
         if not values or not isinstance(store, ReadsIndex):
-            return dict(known)
+            return dict(holders)
         if len(values) <= _FEW_VALUES:
             tests = [(key, {op: value}) for (key, _), value in values.items() for op in ("$eq", "$contains")]
         else:
             tests = [(key, {"$exists": True}) for key in {key for key, _ in values}]
         parts = [{join_key(split_key(key)): test} for key, test in tests]
-        found = store.find(Scope(parse_filter({"$or": parts})))
-        read = self._read(store, [id for id in found if id not in known])
-        return {**known, **{holder.id: holder for holder in read}}
+        ids = store.find(Scope(parse_filter({"$or": parts})))
+        stored = self._read(store, [id for id in ids if id not in holders])
+        return {**holders, **{holder.id: holder for holder in stored}}
 
-    def _pointing(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
-        """The chunks whose edges lead to these, rightly or because they once shared a value."""
+    def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
+        """Yield the chunks with edges to these chunks, including edges through values that are no longer shared."""
         if isinstance(store, ReadsIndex):
-            for some in _slices(ids):
-                arriving = {
-                    edge.source for edge in store.edges(some, backwards=True) if edge.relation in self.relations
+            for batch in _slices(ids):
+                sources = {
+                    edge.source for edge in store.edges(batch, backwards=True) if edge.relation in self.relations
                 }
-                yield from self._read(store, sorted(arriving))
+                yield from self._read(store, sorted(sources))
 
     def _read(self, store: ReadsIndex, ids: Sequence[str]) -> Iterator[_Holder]:
         for some in _slices(ids):
@@ -142,7 +142,7 @@ class _Holder(NamedTuple):
 
 
 class _Circles:
-    """For each value the documents that have it, in the circle of their ids, each with its first chunk that has it."""
+    """Documents with each value, in a circle ordered by id, each with its first chunk that has the value."""
 
     def __init__(self, holders: Iterable[_Holder]) -> None:
         chunks: dict[_Value, dict[str, list[_Holder]]] = {}
@@ -151,34 +151,34 @@ class _Circles:
                 chunks.setdefault(value, {}).setdefault(holder.document, []).append(holder)
         self._chunks = chunks
         self._first = {
-            (value, document): min(found, key=lambda chunk: (chunk.position, chunk.id))
+            (value, document): min(group, key=lambda chunk: (chunk.position, chunk.id))
             for value, documents in chunks.items()
-            for document, found in documents.items()
+            for document, group in documents.items()
         }
         self._order = {value: sorted(documents) for value, documents in chunks.items()}
         self._place = {value: {id: place for place, id in enumerate(order)} for value, order in self._order.items()}
 
     def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
-        """The chunks that this one leads to, each once."""
-        found: dict[str, _Holder] = {}
+        """Return the chunks to which this one is connected, each once."""
+        chunks: dict[str, _Holder] = {}
         for value in holder.values:
             for document in self._nearest(value, holder.document, n):
                 first = self._first[value, document]
-                found.setdefault(first.id, first)
-        return list(found.values())
+                chunks.setdefault(first.id, first)
+        return list(chunks.values())
 
-    def around(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
-        """These chunks, and all that may lead to one of their documents, or did before that came in between."""
+    def affected(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
+        """Return these chunks, and all that may be connected to their documents now or may have been before."""
         documents = {(value, holder.document) for holder in holders for value in holder.values}
-        # One document further than anybody looks, so that the two sides need not be told apart.
-        wide = {
+        # One document further than any edge leads, so that the two directions need no separate treatment.
+        pairs = {
             (value, near)
             for value, document in documents
             for near in (document, *self._nearest(value, document, n + 1))
         }
-        found = {holder.id: holder for holder in holders}
-        found.update((chunk.id, chunk) for value, document in wide for chunk in self._chunks[value][document])
-        return found
+        chunks = {holder.id: holder for holder in holders}
+        chunks.update((chunk.id, chunk) for value, document in pairs for chunk in self._chunks[value][document])
+        return chunks
 
     def _nearest(self, value: _Value, document: str, n: int) -> Iterator[str]:
         order, place = self._order[value], self._place[value][document]
@@ -189,7 +189,7 @@ class _Circles:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """The values that may be shared: the value, or the elements of a list; nothing that is empty or an object."""
+    """Yield the values that may be shared: the value, or the elements of a list, without empty ones and objects."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
         if isinstance(plain, (str, int, float)) and plain != "" and not _is_nan(plain):
@@ -204,12 +204,12 @@ def _values(holders: Iterable[_Holder]) -> dict[_Value, Any]:
     return {key: value for holder in holders for key, value in holder.values.items()}
 
 
-def _present(seen: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, _Holder]:
-    """The chunks that are still there: of a document that came twice, those of the first time are gone."""
-    there: set[str] = set()
-    for some in _slices(sorted({holder.document for holder in seen.values()})):
-        there.update(*store.document_chunks(some).values())
-    return {id: holder for id, holder in seen.items() if id in there}
+def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, _Holder]:
+    """Return the chunks that are still stored: a document that was ingested twice has only its last chunks."""
+    stored_ids: set[str] = set()
+    for batch in _slices(sorted({holder.document for holder in holders.values()})):
+        stored_ids.update(*store.document_chunks(batch).values())
+    return {id: holder for id, holder in holders.items() if id in stored_ids}
 
 
 def _short(value: Any) -> str:

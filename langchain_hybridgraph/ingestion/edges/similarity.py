@@ -1,4 +1,4 @@
-"""Joins texts of different documents that are alike."""
+"""Edges between similar chunks of different documents."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from langchain_hybridgraph.records import SIMILAR_TO, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 _SLICE = 2_000
-# Of so many chunks that were not handed in the edges' weights are compared with the cosines of today.
+# Number of earlier chunks whose edge weights are compared with the current cosines.
 _SAMPLE = 256
+# Smallest change of a cosine that counts.
 _CHANGED = 1e-4
 
 
 class SimilarityEdges:
     """Edges from each chunk to the ``k`` nearest chunks of other documents, by the store's vectors.
 
-    Only cosines from ``threshold`` on count; they are the weights. Exact; ties go by id. New chunks get their edges,
-    and so do older chunks for which a new one is nearer than their neighbours so far, or was until it changed: adding
-    documents one by one gives the same edges as adding them together. If the vectors of older chunks have changed, as
-    after fitting a model again, all chunks get new edges. A deleted neighbour is replaced when one of the two chunks is
-    ingested again.
+    Only cosines of at least ``threshold`` count; they are the weights. The search is exact, and ties are broken by id.
+    New chunks get their edges. Older chunks get new edges if a new or changed chunk is, or was, among their nearest:
+    adding documents one by one gives the same edges as adding them together. If the vectors of older chunks have
+    changed, for example because a model was fitted again, all chunks get new edges. A deleted neighbour is replaced
+    when one of the two chunks is ingested again.
 
     Raises ConfigurationError for ``k`` below 1, a threshold outside (0, 1], and a store without vectors.
 
@@ -49,60 +50,68 @@ class SimilarityEdges:
         self._k = k
         self._threshold = threshold
         self._store: HasNeighbours | None = None
-        self._seen: dict[str, None] = {}
+        self._ingested: dict[str, None] = {}
 
     def start(self, store: AcceptsChunks) -> None:
         """Forget the chunks of the last ingest."""
         if not isinstance(store, HasNeighbours):
             raise ConfigurationError(
-                f"SimilarityEdges needs a store that gives its vectors, which {type(store).__name__} does not; "
+                f"SimilarityEdges needs a store that returns its vectors, which {type(store).__name__} does not; "
                 "leave it out, or ingest into a HybridGraphStore(path, embedding=…)"
             )
-        self._store, self._seen = store, {}
+        self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Remember the chunks; their neighbours may come later."""
-        self._seen.update(dict.fromkeys(chunk.id for chunk in document.chunks))
+        """Remember the chunks; their neighbours may be ingested later."""
+        self._ingested.update(dict.fromkeys(chunk.id for chunk in document.chunks))
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """The edges of the chunks that were handed in, and of those for whom something has changed."""
-        store, seen = self._store, list(self._seen)
-        self._store, self._seen = None, {}
-        if store is None or not seen:
+        """Yield the edges of the ingested chunks, and of older chunks whose nearest chunks may have changed."""
+        store, ids = self._store, list(self._ingested)
+        self._store, self._ingested = None, {}
+        if store is None or not ids:
             return
-        around = Neighbours(store)
-        places = sorted(around.place[id] for id in seen if id in around.place)
-        moved = range(len(around.ids)) if self._refitted(store, around, places) else self._moved(store, around, places)
-        replaced, edges = [id for id in seen if id not in around.place], list[Edge]()
-        for place, found in around.nearest(sorted({*places, *moved}), self._k, self._threshold):
-            replaced.append(around.ids[place])
-            edges += [_edge(around.ids[place], around.ids[other], cosine) for other, cosine in found]
+        neighbours = Neighbours(store)
+        places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
+        affected = (
+            range(len(neighbours.ids))
+            if self._vectors_changed(store, neighbours, places)
+            else self._affected(store, neighbours, places)
+        )
+        replaced, edges = [id for id in ids if id not in neighbours.place], list[Edge]()
+        for place, nearest in neighbours.nearest(sorted({*places, *affected}), self._k, self._threshold):
+            replaced.append(neighbours.ids[place])
+            edges += [_edge(neighbours.ids[place], neighbours.ids[other], cosine) for other, cosine in nearest]
             if len(replaced) >= _SLICE:
                 yield EdgeSet(edges, replaced)
                 replaced, edges = [], []
         if replaced:
             yield EdgeSet(edges, replaced)
 
-    def _moved(self, store: HasNeighbours, around: Neighbours, places: Sequence[int]) -> set[int]:
-        """The other chunks whose nearest may have become others because of the chunks at these places."""
-        given = set(places)
-        reach = around.reach(places) if len(given) < len(around.ids) else np.zeros(0, np.float32)
-        near = [place for place in np.flatnonzero(reach >= self._threshold - _CHANGED).tolist() if place not in given]
+    def _affected(self, store: HasNeighbours, neighbours: Neighbours, places: Sequence[int]) -> set[int]:
+        """Return the positions of older chunks whose nearest chunks may have changed because of these positions."""
+        ingested = set(places)
+        reach = neighbours.reach(places) if len(ingested) < len(neighbours.ids) else np.zeros(0, np.float32)
+        near = [
+            place for place in np.flatnonzero(reach >= self._threshold - _CHANGED).tolist() if place not in ingested
+        ]
         bars: dict[int, list[float]] = {place: [] for place in near}
-        for edge in self._edges(store, [around.ids[place] for place in near]):
-            bars[around.place[edge.source]].append(edge.weight)
-        moved = {at for at, bar in bars.items() if len(bar) < self._k or reach[at] >= min(bar) - _CHANGED}
-        arriving = self._edges(store, [around.ids[place] for place in places], backwards=True)
-        return moved | set(_changed([edge for edge in arriving if around.place.get(edge.source) not in given], around))
+        for edge in self._edges(store, [neighbours.ids[place] for place in near]):
+            bars[neighbours.place[edge.source]].append(edge.weight)
+        affected = {at for at, bar in bars.items() if len(bar) < self._k or reach[at] >= min(bar) - _CHANGED}
+        incoming = self._edges(store, [neighbours.ids[place] for place in places], backwards=True)
+        return affected | set(
+            _changed([edge for edge in incoming if neighbours.place.get(edge.source) not in ingested], neighbours)
+        )
 
-    def _refitted(self, store: HasNeighbours, around: Neighbours, places: Sequence[int]) -> bool:
-        """Whether chunks that were not handed in have other vectors than when their edges were made."""
-        given = set(places)
-        others = [id for place, id in enumerate(around.ids) if place not in given]
+    def _vectors_changed(self, store: HasNeighbours, neighbours: Neighbours, places: Sequence[int]) -> bool:
+        """Return whether the vectors of older chunks have changed since their edges were written."""
+        ingested = set(places)
+        others = [id for place, id in enumerate(neighbours.ids) if place not in ingested]
         sample = others[:: max(1, len(others) // _SAMPLE)]
-        found = [edge for edge in self._edges(store, sample) if around.place.get(edge.target) not in given]
-        return bool(_changed(found, around))
+        edges = [edge for edge in self._edges(store, sample) if neighbours.place.get(edge.target) not in ingested]
+        return bool(_changed(edges, neighbours))
 
     def _edges(self, store: HasNeighbours, ids: Sequence[str], *, backwards: bool = False) -> Iterator[Edge]:
         for start in range(0, len(ids), _SLICE):
@@ -111,12 +120,14 @@ class SimilarityEdges:
                     yield edge
 
 
-def _changed(edges: Sequence[Edge], around: Neighbours) -> list[int]:
-    """The sources of the edges whose weight is no more the cosine."""
-    known = [edge for edge in edges if edge.source in around.place and edge.target in around.place]
-    cosines = around.cosines([(around.place[edge.source], around.place[edge.target]) for edge in known])
-    pairs = zip(known, cosines, strict=True)
-    return [around.place[edge.source] for edge, cosine in pairs if abs(edge.weight - cosine) > _CHANGED]
+def _changed(edges: Sequence[Edge], neighbours: Neighbours) -> list[int]:
+    """Return the positions of the sources of edges whose weight differs from the current cosine."""
+    comparable = [edge for edge in edges if edge.source in neighbours.place and edge.target in neighbours.place]
+    cosines = neighbours.cosines(
+        [(neighbours.place[edge.source], neighbours.place[edge.target]) for edge in comparable]
+    )
+    pairs = zip(comparable, cosines, strict=True)
+    return [neighbours.place[edge.source] for edge, cosine in pairs if abs(edge.weight - cosine) > _CHANGED]
 
 
 def _edge(source: str, target: str, cosine: float) -> Edge:
