@@ -115,7 +115,7 @@ class LSAModel:
             texts = [texts[place] for place in np.sort(random.choice(len(texts), self.max_texts, replace=False))]
         words = _Growing()
         counts = self._counts(texts, words, len(texts) <= FEW_TEXTS)
-        self._fitted = _learned(counts, words, self.max_words, random)
+        self._fitted = _fit_model(counts, words, self.max_words, random)
         return self
 
     @property
@@ -135,12 +135,12 @@ class LSAModel:
 
         0 for texts without words. Raises NotFittedError.
         """
-        known = self._model.words
+        columns = self._model.words
         unknown = total = 0
         for text in texts:
             words = self._analyzer.words(text)
             total += len(words)
-            unknown += sum(word not in known for word in words)
+            unknown += sum(word not in columns for word in words)
         return unknown / total if total else 0.0
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
@@ -156,11 +156,11 @@ class LSAModel:
     def vectors(self, texts: Sequence[str]) -> Floats:
         """Return the vectors of these texts, len(texts) × 200, each of length 1 or 0. Raises NotFittedError."""
         model = self._model
-        made = np.zeros((len(texts), DIMENSIONS), np.float32)
+        result = np.zeros((len(texts), DIMENSIONS), np.float32)
         counts = self._counts(texts, model.words, model.has_topics)
         for start in range(0, len(texts), _BATCH):
-            made[start : start + _BATCH] = _unit(_sublinear(counts[start : start + _BATCH]) @ model.vectors)
-        return made
+            result[start : start + _BATCH] = _unit(_sublinear(counts[start : start + _BATCH]) @ model.vectors)
+        return result
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text; see :meth:`vectors`."""
@@ -182,16 +182,16 @@ class LSAModel:
         """Return whether any word of the text is known, so that its vector is not 0. Raises NotFittedError."""
         return bool(self.vectors([text]).any())
 
-    def _counts(self, texts: Sequence[str], words: _Growing | _Known, has_topics: bool) -> csr_matrix:
+    def _counts(self, texts: Sequence[str], words: _Growing | _WordColumns, has_topics: bool) -> csr_matrix:
         """Count each term in each text: len(texts) × (len(words) + 1), unknown ones in the last column."""
         from scipy.sparse import csr_matrix
 
         slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))
         columns, lengths = [np.zeros(0, np.int32)], [0]
-        for found in ordered_map(partial(_indexed_terms, self.language, has_topics), slices):
-            column_of = np.fromiter(map(words.__getitem__, found.terms), np.int32, len(found.terms))
-            columns.append(column_of[found.places])
-            lengths += found.lengths
+        for part in ordered_map(partial(_indexed_terms, self.language, has_topics), slices):
+            column_of = np.fromiter(map(words.__getitem__, part.terms), np.int32, len(part.terms))
+            columns.append(column_of[part.places])
+            lengths += part.lengths
         places = np.concatenate(columns)
         ones = np.ones(len(places), np.float32)
         counts = csr_matrix((ones, places, np.cumsum(lengths)), shape=(len(texts), len(words) + 1))
@@ -246,11 +246,11 @@ class LSAModel:
         ours = loaded._analyzer.name
         if (version, made_by) != (_VERSION, ours):
             raise ValueError(f"it has format {version} and words of {made_by}, expected {_VERSION} and {ours}")
-        words = _Known(_as_text(content["words"]).split("\n") if len(content["words"]) else [])
-        kept = content["vectors"]
-        if kept.shape != (len(words), DIMENSIONS) or kept.dtype != np.float16:
-            raise ValueError(f"{kept.dtype} vectors of shape {kept.shape} for {len(words)} words")
-        loaded._fitted = _Model(words, kept, int(content["texts"]))
+        words = _WordColumns(_as_text(content["words"]).split("\n") if len(content["words"]) else [])
+        halves = content["vectors"]
+        if halves.shape != (len(words), DIMENSIONS) or halves.dtype != np.float16:
+            raise ValueError(f"{halves.dtype} vectors of shape {halves.shape} for {len(words)} words")
+        loaded._fitted = _Model(words, halves, int(content["texts"]))
         return loaded
 
 
@@ -265,9 +265,9 @@ class _IndexedTerms(NamedTuple):
 def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _IndexedTerms:
     analyzer, terms, places, lengths = Analyzer(language), _Growing(), array("i"), list[int]()
     for text in texts:
-        found = _terms(analyzer, has_topics, text)
-        places.extend(map(terms.__getitem__, found))
-        lengths.append(len(found))
+        text_terms = _terms(analyzer, has_topics, text)
+        places.extend(map(terms.__getitem__, text_terms))
+        lengths.append(len(text_terms))
     return _IndexedTerms(list(terms), np.asarray(places, np.int32), lengths)
 
 
@@ -288,7 +288,7 @@ class _Growing(dict[str, int]):
         return place
 
 
-class _Known(dict[str, int]):
+class _WordColumns(dict[str, int]):
     """Word → column; all unknown words share the column after the last one."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -306,7 +306,7 @@ class _Model:
     threads may share it.
     """
 
-    words: _Known
+    words: _WordColumns
     halves: NDArray[np.float16]
     texts: int
 
@@ -335,18 +335,18 @@ class _Model:
         return digest.digest()
 
 
-def _learned(counts: csr_matrix, seen: _Growing, max_words: int, random: np.random.Generator) -> _Model:
+def _fit_model(counts: csr_matrix, vocabulary: _Growing, max_words: int, random: np.random.Generator) -> _Model:
     texts = counts.shape[0]
-    found_in = np.bincount(counts.indices, minlength=counts.shape[1])
-    words = sorted(seen, key=lambda word: (-found_in[seen[word]], word))[:max_words]
-    columns = np.fromiter(map(seen.__getitem__, words), np.int64, len(words))
-    weights = ((1 + np.log((1 + texts) / (1 + found_in[columns]))) ** IDF_POWER).astype(np.float32)
+    document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
+    words = sorted(vocabulary, key=lambda word: (-document_counts[vocabulary[word]], word))[:max_words]
+    columns = np.fromiter(map(vocabulary.__getitem__, words), np.int64, len(words))
+    weights = ((1 + np.log((1 + texts) / (1 + document_counts[columns]))) ** IDF_POWER).astype(np.float32)
     weights *= np.array([TOPIC_WEIGHT if word.startswith(TOPIC) else 1.0 for word in words], np.float32)
     weighted = _sublinear(counts[:, columns]).multiply(weights).tocsr()
     axes = _axes(_unit_rows(weighted), random)
     vectors = np.zeros((len(words), DIMENSIONS), np.float16)
     vectors[:, : axes.shape[1]] = axes * weights[:, np.newaxis]
-    return _Model(_Known(words), vectors, texts)
+    return _Model(_WordColumns(words), vectors, texts)
 
 
 def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
@@ -372,8 +372,8 @@ def _orthonormal(block: Floats) -> Floats:
         part = block[start : start + _BATCH].astype(np.float64)
         gram += part.T @ part
     squares, directions = np.linalg.eigh(gram)
-    kept = squares > 1e-10 * squares.max(initial=0.0)
-    scaled = directions[:, kept] / np.sqrt(squares[kept])
+    is_nonzero = squares > 1e-10 * squares.max(initial=0.0)
+    scaled = directions[:, is_nonzero] / np.sqrt(squares[is_nonzero])
     return np.asarray(block @ scaled[:, ::-1].astype(np.float32), np.float32)
 
 

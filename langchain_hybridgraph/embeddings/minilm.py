@@ -79,19 +79,19 @@ class OnnxMiniLMEmbeddings(Embeddings):
         return all((folder / file).exists() for file in _FILES)
 
     @staticmethod
-    def can_be_had(timeout: float = 5.0) -> bool:
+    def is_available(timeout: float = 5.0) -> bool:
         """Return whether the model is on this machine, or its server answers within ``timeout`` seconds.
 
         Downloads nothing. A name lookup cannot be interrupted, so it may continue in a daemon thread.
         """
         if OnnxMiniLMEmbeddings.is_cached():
             return True
-        answered = threading.Event()
+        has_answer = threading.Event()
         url = str(_chromas().MODEL_DOWNLOAD_URL)
-        asking = threading.Thread(target=_ask, args=(url, timeout, answered), daemon=True)
-        asking.start()
-        asking.join(timeout)
-        return answered.is_set()
+        thread = threading.Thread(target=_probe, args=(url, timeout, has_answer), daemon=True)
+        thread.start()
+        thread.join(timeout)
+        return has_answer.is_set()
 
     def load(self) -> None:
         """Prepare the model now instead of with the first text. Raises ModelUnavailableError."""
@@ -103,15 +103,17 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of these texts, len(texts) × 384. Raises ModelUnavailableError."""
-        made = np.zeros((len(texts), DIMENSIONS), np.float32)
+        result = np.zeros((len(texts), DIMENSIONS), np.float32)
         if not texts:
-            return made
+            return result
         self.load()
-        alike = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # so that a batch needs little padding
+        by_length = sorted(
+            range(len(texts)), key=lambda place: len(texts[place])
+        )  # so that a batch needs little padding
         for start in range(0, len(texts), self.batch_size):
-            places = alike[start : start + self.batch_size]
-            made[places] = self._embedded([texts[place] for place in places])
-        return made
+            places = by_length[start : start + self.batch_size]
+            result[places] = self._embed([texts[place] for place in places])
+        return result
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text; see :meth:`vectors`."""
@@ -137,7 +139,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
             raise ModelUnavailableError(_why(cached, error)) from error
         return function
 
-    def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the mean of the tokens' vectors, scaled to length 1, as sentence-transformers defines this model."""
         tokens = self._ready.tokenizer.encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
         ids = np.array([token.ids for token in tokens], np.int64)
@@ -155,12 +157,12 @@ def _chromas() -> Any:
     return ONNXMiniLM_L6_V2
 
 
-def _ask(url: str, timeout: float, answered: threading.Event) -> None:
+def _probe(url: str, timeout: float, has_answer: threading.Event) -> None:
     import httpx  # Chroma downloads with it, so proxies and certificates are the same
 
     try:
         if httpx.head(url, timeout=timeout).is_success:
-            answered.set()
+            has_answer.set()
     except httpx.HTTPError:
         return  # a server that does not answer is unavailable
 

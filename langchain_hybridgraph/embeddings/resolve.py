@@ -23,7 +23,7 @@ _MODEL_ATTRIBUTES = (
     "azure_deployment",
     "endpoint_name",
 )
-_WANTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Embeddings object'
+_EXPECTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Embeddings object'
 
 
 def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english", **options: Any) -> Embeddings:
@@ -41,9 +41,9 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
         return spec
     name = choose_embedding(_checked(spec, options))[0]
     if name == "lsa":
-        return _made(name, LSAEmbeddings, {"language": language, **options})
+        return _create(name, LSAEmbeddings, {"language": language, **options})
     factory = OnnxMiniLMEmbeddings if name == "minilm" else imported_factory(name)
-    return _made(name, factory, options)
+    return _create(name, factory, options)
 
 
 def choose_embedding(spec: str = "auto") -> tuple[str, str]:
@@ -56,14 +56,14 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
     ('lsa', 'lsa: fitted to the texts themselves, as requested')
     """
     if spec == "auto":
-        return _best_to_be_had()
+        return _best_available()
     if spec == "lsa":
         return spec, "lsa: fitted to the texts themselves, as requested"
     if spec == "minilm":
         return spec, "minilm: all-MiniLM-L6-v2, as requested"
     module, _, name = spec.partition(":")
     if not (module and name):
-        raise ConfigurationError(f"embedding {spec!r} is unknown; expected {_WANTED}")
+        raise ConfigurationError(f"embedding {spec!r} is unknown; expected {_EXPECTED}")
     return spec, f"{spec}: as requested"
 
 
@@ -88,10 +88,10 @@ def embedding_name(embedding: Embeddings) -> str:
     return f"{kind}/{model}" if model else kind
 
 
-def _best_to_be_had() -> tuple[str, str]:
+def _best_available() -> tuple[str, str]:
     if OnnxMiniLMEmbeddings.is_cached():
         return "minilm", "minilm: all-MiniLM-L6-v2 is on this machine"
-    if not OnnxMiniLMEmbeddings.can_be_had():
+    if not OnnxMiniLMEmbeddings.is_available():
         return "lsa", "lsa: fitted to the texts themselves; all-MiniLM-L6-v2 is not here and cannot be downloaded now"
     try:
         OnnxMiniLMEmbeddings().load()
@@ -107,7 +107,7 @@ def _checked(spec: Any, options: dict[str, Any]) -> str:
         raise ConfigurationError(
             f"options {sorted(options)} are arguments of a factory; this Embeddings object exists already"
         )
-    raise ConfigurationError(f"embedding {spec!r} is a {type(spec).__name__}; expected {_WANTED}")
+    raise ConfigurationError(f"embedding {spec!r} is a {type(spec).__name__}; expected {_EXPECTED}")
 
 
 def imported_factory(spec: str, what: str = "embedding") -> Any:
@@ -119,31 +119,31 @@ def imported_factory(spec: str, what: str = "embedding") -> Any:
     """
     module, _, path = spec.partition(":")
     try:
-        found: Any = import_module(module)
+        target: Any = import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
+            target = getattr(target, name)
     except Exception as error:  # importing the user's module runs it
         raise ConfigurationError(
             f"{what} {spec!r} cannot be imported ({type(error).__name__}: {error}); expected "
             f"package.module:factory, where {module!r} is a module that Python finds (in this folder: PYTHONPATH=.)"
         ) from error
-    if not callable(found):
-        raise ConfigurationError(f"{what} {spec!r} names a {type(found).__name__}; name a class or a function")
-    return found
+    if not callable(target):
+        raise ConfigurationError(f"{what} {spec!r} names a {type(target).__name__}; name a class or a function")
+    return target
 
 
-def _made(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:
+def _create(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:
     try:
-        made = factory(**options)
+        embedding = factory(**options)
     except ConfigurationError:
         raise
     except Exception as error:
-        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise ConfigurationError(
-            f"embedding {spec!r} could not be created by calling it with ({given}): {type(error).__name__}: {error}"
+            f"embedding {spec!r} could not be created by calling it with ({arguments}): {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(made, Embeddings):
+    if not isinstance(embedding, Embeddings):
         raise ConfigurationError(
-            f"embedding {spec!r} gave a {type(made).__name__}; it must return a langchain_core.embeddings.Embeddings"
+            f"embedding {spec!r} returned a {type(embedding).__name__}; it must return a LangChain Embeddings object"
         )
-    return made
+    return embedding

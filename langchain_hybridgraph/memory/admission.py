@@ -164,21 +164,21 @@ def admit(
     check_near_duplicate(near_duplicate)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
         raise ValueError(f"memory {quote_value(blank[0])} has no text: leave it out, or give it the text to remember")
-    given = [ParsedMetadata.checked(chunk.metadata) for chunk in chunks]
-    made = store.embed([chunk.text for chunk in chunks])
+    metadata = [ParsedMetadata.checked(chunk.metadata) for chunk in chunks]
+    all_vectors = store.embed([chunk.text for chunk in chunks])
     judge = Contradictions(llm) if contradictions else None
     candidates = [
-        _Candidate(chunk, values, None if made is None else made[place])
-        for place, (chunk, values) in enumerate(zip(chunks, given, strict=True))
+        _Candidate(chunk, values, None if all_vectors is None else all_vectors[place])
+        for place, (chunk, values) in enumerate(zip(chunks, metadata, strict=True))
     ]
     if llm is not None and contradictions:
-        _planned(candidates, store, judge, near_duplicate)  # from here on the answers of the model are available
+        _make_plan(candidates, store, judge, near_duplicate)  # from here on the answers of the model are available
     with store.exclusive():
-        plan = _planned(candidates, store, judge, near_duplicate)
-        written = [*plan.added, *plan.relabelled()]
-        vectors = [candidate.vector for candidate in written if candidate.vector is not None]
+        plan = _make_plan(candidates, store, judge, near_duplicate)
+        candidates_to_write = [*plan.added, *plan.relabelled()]
+        vectors = [candidate.vector for candidate in candidates_to_write if candidate.vector is not None]
         store.insert(
-            [candidate.chunk for candidate in written],
+            [candidate.chunk for candidate in candidates_to_write],
             np.stack(vectors) if vectors else None,
             plan.edges,
             list(plan.changes.values()),
@@ -196,7 +196,7 @@ class _Candidate(NamedTuple):
     """New memory, the values in its metadata, and its vector if there is a model."""
 
     chunk: Chunk
-    given: ParsedMetadata
+    metadata: ParsedMetadata
     vector: Vector | None
 
     @property
@@ -207,7 +207,7 @@ class _Candidate(NamedTuple):
     @property
     def confidence(self) -> float:
         """Confidence of the memory."""
-        return CONFIDENCE if self.given.confidence is None else self.given.confidence
+        return CONFIDENCE if self.metadata.confidence is None else self.metadata.confidence
 
     @property
     def statement(self) -> Statement:
@@ -216,12 +216,12 @@ class _Candidate(NamedTuple):
 
     def period(self, now: float) -> tuple[float, float]:
         """Validity of the memory; without a beginning it is valid since its creation."""
-        given = self.given
-        begins = [time for time in (given.valid_from, given.created_at, now) if time is not None]
-        return begins[0], inf if given.valid_until is None else given.valid_until
+        values = self.metadata
+        begins = [time for time in (values.valid_from, values.created_at, now) if time is not None]
+        return begins[0], inf if values.valid_until is None else values.valid_until
 
 
-def _planned(
+def _make_plan(
     candidates: Iterable[_Candidate], store: MemoryTarget, judge: Contradictions | None, near_duplicate: float
 ) -> _Plan:
     """Return the outcome for new memories, given the current state of the store."""
@@ -250,19 +250,21 @@ class _Plan:
         near = self._nearest(new)
         for id, cosine in near:
             if self._is_same(new, id, cosine):
-                return self._joined(new, id, cosine)
+                return self._join(new, id, cosine)
         credibility = CONFIDENCE if new.source is None else self._store.credibility(new.source)
         novelty = self._novelty(new, *near[0]) if near else 1.0
         if credibility * novelty < LEAST_WORTH:
-            said = f"credibility {credibility:.2f} of {new.source!r} × novelty {novelty:.2f} is below {LEAST_WORTH}"
-            return Admission(new.chunk.id, "refused", said, text=text)
+            reason_text = (
+                f"credibility {credibility:.2f} of {new.source!r} × novelty {novelty:.2f} is below {LEAST_WORTH}"
+            )
+            return Admission(new.chunk.id, "refused", reason_text, text=text)
         if all(id != new.chunk.id for id, _ in near):
-            new = self._renamed(new)
-        outcome: Literal["added", "replaced"] = "replaced" if self._is_there(new.chunk.id) else "added"
+            new = self._with_new_id(new)
+        outcome: Literal["added", "replaced"] = "replaced" if self._exists(new.chunk.id) else "added"
         if self._judge is None:
             self.added.append(new)
             return Admission(new.chunk.id, outcome, text=text)
-        contradicted, lowered = self._contradicted(new, self._judge)
+        contradicted, lowered = self._find_contradictions(new, self._judge)
         self.added.append(new)
         failure = self._judge.failures.get(text)
         reason = "" if failure is None else f"contradictions were judged by labels, because the model failed: {failure}"
@@ -270,19 +272,19 @@ class _Plan:
 
     def relabelled(self) -> list[_Candidate]:
         """Existing memories, with the labels of new ones that joined them."""
-        there = {chunk.id: chunk for chunk in self._store.get(list(self._labels))}
-        vectors = self._store.vectors(list(there)) if there else ()
+        chunks = {chunk.id: chunk for chunk in self._store.get(list(self._labels))}
+        vectors = self._store.vectors(list(chunks)) if chunks else ()
         return [
             _Candidate(_labelled(chunk, self._labels[id]), ParsedMetadata(), vector)
-            for (id, chunk), vector in zip(there.items(), vectors, strict=True)
+            for (id, chunk), vector in zip(chunks.items(), vectors, strict=True)
         ]
 
     # -- near duplicates ------------------------------------------------------------------------------------
 
     def _nearest(self, new: _Candidate) -> list[tuple[str, float]]:
         """Return the memories nearest to a new one, ties by id, without an earlier version that it replaces."""
-        found = [entry for entry in self._near(new, DUPLICATES, None) if not self._is_replaced(entry[0], new)]
-        return sorted(found, key=lambda entry: (-entry[1], entry[0]))
+        neighbours = [entry for entry in self._near(new, DUPLICATES, None) if not self._is_replaced(entry[0], new)]
+        return sorted(neighbours, key=lambda entry: (-entry[1], entry[0]))
 
     def _novelty(self, new: _Candidate, id: str, cosine: float) -> float:
         if cosine < NEAREST:
@@ -294,13 +296,13 @@ class _Plan:
         if new.vector is None:
             return []
         first, last = new.period(self._now)
-        found = self._store.nearest(new.vector, n, (first, last), filter)
+        neighbours = self._store.nearest(new.vector, n, (first, last), filter)
         for other in self.added:
             begin, end = other.period(self._now)
             is_in = filter is None or filter.matches(other.chunk.metadata)
             if other.vector is not None and is_in and begin <= last and end >= first:
-                found.append((other.chunk.id, float(other.vector @ new.vector)))
-        return found
+                neighbours.append((other.chunk.id, float(other.vector @ new.vector)))
+        return neighbours
 
     def _is_replaced(self, id: str, new: _Candidate) -> bool:
         return id == new.chunk.id and self._chunk(id).text != new.chunk.text
@@ -320,43 +322,45 @@ class _Plan:
             return False  # the cosine does not depend on words that the model does not know
         return may_be_reworded(own, text, synonyms=self._store.has_pretrained_model())
 
-    def _is_there(self, id: str) -> bool:
+    def _exists(self, id: str) -> bool:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
-    def _renamed(self, new: _Candidate) -> _Candidate:
+    def _with_new_id(self, new: _Candidate) -> _Candidate:
         """Return the memory under another id if its own belongs to the same statement that ended or was retracted."""
-        there = self._store.get([new.chunk.id])
-        if not there or there[0].text != new.chunk.text or new.vector is None:
+        stored = self._store.get([new.chunk.id])
+        if not stored or stored[0].text != new.chunk.text or new.vector is None:
             return new
         return new._replace(chunk=replace(new.chunk, id=f"{new.chunk.id}@{iso_time(self._now)}"))
 
-    def _joined(self, new: _Candidate, id: str, cosine: float) -> Admission:
+    def _join(self, new: _Candidate, id: str, cosine: float) -> Admission:
         confidence = None
         if new.source is None or new.source != _source(self._chunk(id)):
             witness = new.confidence * (CONFIDENCE if new.source is None else self._store.credibility(new.source))
             confidence = 1.0 - (1.0 - self._confidence(id)) * (1.0 - witness)
         self._change(id, confidence, uses=1)
         self._label(id, new.chunk)
-        said = self._chunk(id).text
-        reworded = f"in other words, with a cosine of {cosine:.3f}: {said}"
-        reason = "" if same_wording(new.chunk.text, said) else reworded
+        text = self._chunk(id).text
+        reworded = f"in other words, with a cosine of {cosine:.3f}: {text}"
+        reason = "" if same_wording(new.chunk.text, text) else reworded
         return Admission(id, "joined", reason, text=new.chunk.text)
 
     def _label(self, id: str, new: Chunk) -> None:
         """Unite the labels of a memory with those of the memory that joins it."""
-        there = _labels(self._chunk(id))
-        more = [label for label in _labels(new) if label not in there]
+        labels = _labels(self._chunk(id))
+        more = [label for label in _labels(new) if label not in labels]
         if not more:
             return
         for place, other in enumerate(self.added):
             if other.chunk.id == id:
-                self.added[place] = other._replace(chunk=_labelled(other.chunk, [*there, *more]))
+                self.added[place] = other._replace(chunk=_labelled(other.chunk, [*labels, *more]))
                 return
-        self._labels[id] = [*there, *more]
+        self._labels[id] = [*labels, *more]
 
     # -- contradictions ---------------------------------------------------------------------------------------
 
-    def _contradicted(self, new: _Candidate, judge: Contradictions) -> tuple[tuple[str, ...], tuple[Lowered, ...]]:
+    def _find_contradictions(
+        self, new: _Candidate, judge: Contradictions
+    ) -> tuple[tuple[str, ...], tuple[Lowered, ...]]:
         """Return the memories that a new one contradicts, and those of them that lose confidence."""
         labels = new.statement.labels
         if not labels:
@@ -365,17 +369,17 @@ class _Plan:
         ids = [id for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id]
         chunks = [self._chunk(id) for id in dict.fromkeys(ids)]
         old = [_statement(chunk) for chunk in chunks if _may_contradict(new.chunk, chunk)]
-        found, lowered = [], []
+        contradicted, lowered = [], []
         before = {edge.target for edge in self._store.edges([new.chunk.id]) if edge.relation == CONTRADICTS}
         for statement, probability in zip(old, judge.probabilities(new.statement, old), strict=True):
             if probability >= PROBABLE:
-                found.append(statement.id)
+                contradicted.append(statement.id)
                 shared = ", ".join(sorted(labels & statement.labels))
-                said = f"{new.chunk.id} and {statement.id}, both about {shared}, cannot both be true."
-                self.edges.append(Edge(new.chunk.id, statement.id, CONTRADICTS, probability, said))
+                description = f"{new.chunk.id} and {statement.id}, both about {shared}, cannot both be true."
+                self.edges.append(Edge(new.chunk.id, statement.id, CONTRADICTS, probability, description))
                 if statement.id not in before and statement.id not in self._lowered:
                     lowered.append(self._lower(statement.id, probability, new.confidence))
-        return tuple(found), tuple(lowered)
+        return tuple(contradicted), tuple(lowered)
 
     def _lower(self, id: str, probability: float, confidence: float) -> Lowered:
         before = self._confidence(id)
@@ -395,9 +399,9 @@ class _Plan:
         added = [other for other in self.added if other.chunk.id == id]
         if added:
             return added[-1].period(self._now)
-        known = self._store.states([id], Scope()).get(id, MemoryState())
-        begins = [time for time in (known.valid_from, known.created_at) if time is not None]
-        return begins[0] if begins else -inf, inf if known.valid_until is None else known.valid_until
+        state = self._store.states([id], Scope()).get(id, MemoryState())
+        begins = [time for time in (state.valid_from, state.created_at) if time is not None]
+        return begins[0] if begins else -inf, inf if state.valid_until is None else state.valid_until
 
     def _confidence(self, id: str) -> float:
         changed = self.changes.get(id)
@@ -406,13 +410,13 @@ class _Plan:
         added = [other.confidence for other in self.added if other.chunk.id == id]
         if added:
             return added[-1]
-        known = self._store.states([id], Scope()).get(id)
-        return CONFIDENCE if known is None or known.confidence is None else known.confidence
+        state = self._store.states([id], Scope()).get(id)
+        return CONFIDENCE if state is None or state.confidence is None else state.confidence
 
     def _change(self, id: str, confidence: float | None, uses: int = 0) -> None:
         before = self.changes.get(id, Change(id))
-        kept = before.confidence if confidence is None else confidence
-        self.changes[id] = Change(id, kept, before.uses + uses)
+        new_confidence = before.confidence if confidence is None else confidence
+        self.changes[id] = Change(id, new_confidence, before.uses + uses)
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
@@ -420,7 +424,7 @@ def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now
     begin, end = new.period(now)
     if end not in (inf, last):
         return False
-    if old.id == new.chunk.id and new.given.valid_from is None and new.given.created_at is None:
+    if old.id == new.chunk.id and new.metadata.valid_from is None and new.metadata.created_at is None:
         return True
     return begin == first if _are_events(new.chunk, old) else begin >= first
 

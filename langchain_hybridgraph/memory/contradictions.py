@@ -93,26 +93,26 @@ class Contradictions:
         self._model: Model | None = None
         if llm is not None:
             self._model = with_schema(llm, _FORM, "Contradictions", include_raw=True)
-        self._said: dict[tuple[str, str], float] = {}
+        self._judgements: dict[tuple[str, str], float] = {}
         self.failures: dict[str, str] = {}
 
     def probabilities(self, new: Statement, old: Sequence[Statement]) -> list[float]:
         """Return one probability per earlier statement."""
         if self._model is not None:
-            unasked = [statement for statement in old if (new.text, statement.text) not in self._said]
-            if unasked:
-                self._ask(self._model, new, unasked)
-        return [self._said.get((new.text, statement.text), by_labels(new, statement)) for statement in old]
+            unjudged = [statement for statement in old if (new.text, statement.text) not in self._judgements]
+            if unjudged:
+                self._ask(self._model, new, unjudged)
+        return [self._judgements.get((new.text, statement.text), by_labels(new, statement)) for statement in old]
 
     def _ask(self, model: Model, new: Statement, old: Sequence[Statement]) -> None:
-        said: Mapping[int, float] = {}
+        judgements: Mapping[int, float] = {}
         try:
-            said = _probabilities(parse_answer(model.invoke(_messages(new, old), SILENT)))
+            judgements = _probabilities(parse_answer(model.invoke(_messages(new, old), SILENT)))
         except Exception as error:  # noqa: BLE001 - a model may raise anything; the labels decide, and the error is kept
             self.failures[new.text] = f"{type(error).__name__}: {error}"
             logger.warning("contradictions of %r are judged by their labels: %r", new.id, error)
         for number, statement in enumerate(old, start=1):
-            self._said[new.text, statement.text] = said.get(number, by_labels(new, statement))
+            self._judgements[new.text, statement.text] = judgements.get(number, by_labels(new, statement))
 
 
 def _probabilities(answer: Any) -> dict[int, float]:
@@ -120,12 +120,12 @@ def _probabilities(answer: Any) -> dict[int, float]:
     judgements = answer.get("judgements") if isinstance(answer, Mapping) else answer
     if not isinstance(judgements, list):
         raise ValueError(f"the model returned no judgements, but {shorten(repr(answer), 200)}")
-    found = {}
+    probabilities = {}
     for judgement in filter(lambda item: isinstance(item, Mapping), judgements):
         number, probability = parse_number(judgement.get("statement")), parse_number(judgement.get("probability"))
         if number is not None and probability is not None and 0.0 <= probability <= 1.0:
-            found[int(number)] = probability
-    return found
+            probabilities[int(number)] = probability
+    return probabilities
 
 
 def _messages(new: Statement, old: Sequence[Statement]) -> list[tuple[str, str]]:

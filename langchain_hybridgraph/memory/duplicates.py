@@ -29,7 +29,7 @@ def same_wording(one: str, other: str) -> bool:
     >>> same_wording("Ada is allergic to nuts.", "Ada is not allergic to nuts.")
     False
     """
-    return _said(one) == _said(other)
+    return _compared_words(one) == _compared_words(other)
 
 
 def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
@@ -49,17 +49,17 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
     (False, False)
     """
     is_short = max(len(one), len(other)) <= _LONGEST
-    said, told = (_tokens(one), _tokens(other)) if is_short else ([], [])
-    if not said or not told:
+    words, other_words = (_tokens(one), _tokens(other)) if is_short else ([], [])
+    if not words or not other_words:
         return False
-    if _is_moved(_said(one), _said(other)):
+    if _is_moved(_compared_words(one), _compared_words(other)):
         return True
-    if not _is_english([*said, *told]):
+    if not _is_english([*words, *other_words]):
         return False
-    ours, theirs = _sorted_out(said, told), _sorted_out(told, said)
+    ours, theirs = _sort_words(words, other_words), _sort_words(other_words, words)
     if (ours.guarded, ours.shared) != (theirs.guarded, theirs.shared) or len(ours.own) != len(theirs.own):
         return False
-    if ours.own and not (synonyms and max(len(said), len(told)) <= _LONGEST_REWORDED):
+    if ours.own and not (synonyms and max(len(words), len(other_words)) <= _LONGEST_REWORDED):
         return False
     return not any(_are_opposites(*sorted(pair, key=len)) for pair in product(ours.own, theirs.own))
 
@@ -72,48 +72,48 @@ class _Words(NamedTuple):
     own: list[str]
 
 
-def _sorted_out(words: Sequence[str], other_words: Sequence[str]) -> _Words:
-    there = {word.lower() for word in other_words}
-    sorted_out = _Words([], [], [])
+def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> _Words:
+    others = {word.lower() for word in other_words}
+    result = _Words([], [], [])
     for place, word in enumerate(words):
         lower = word.lower()
         is_title = place == 0 and word[1:] == lower[1:]  # the first capital carries no information
         if word in _HARMLESS or (is_title and lower in _HARMLESS):
             continue
-        if _is_guarded(lower if is_title and lower in there | _ENGLISH else word):
-            sorted_out.guarded.append(lower if is_title else word)
-        elif lower in there:
-            sorted_out.shared.append(lower)
+        if _is_guarded(lower if is_title and lower in others | _ENGLISH else word):
+            result.guarded.append(lower if is_title else word)
+        elif lower in others:
+            result.shared.append(lower)
         else:
-            sorted_out.own.append(lower)
-    return sorted_out
+            result.own.append(lower)
+    return result
 
 
 def _is_guarded(word: str) -> bool:
     """Return whether replacing this word changes the statement, as far as the word alone shows."""
-    return not (word.isascii() and word.isalpha() and word.islower()) or word in _TELLING or word in _ENGLISH
+    return not (word.isascii() and word.isalpha() and word.islower()) or word in _SIGNIFICANT or word in _ENGLISH
 
 
 def _are_opposites(word: str, longer: str) -> bool:
     negated = longer.removesuffix(word) if longer.endswith(word) else ""
     bare = {each.removesuffix("less").removesuffix("ful") for each in (word, longer)}
-    return negated in _OPPOSING or (len(bare) == 1 and "less" in word[-4:] + longer[-4:])
+    return negated in _NEGATING_PREFIXES or (len(bare) == 1 and "less" in word[-4:] + longer[-4:])
 
 
 def _is_english(words: Sequence[str]) -> bool:
-    found = function_words(word.lower() for word in words)
-    return "the" in found.articles or not found.words
+    language = function_words(word.lower() for word in words)
+    return "the" in language.articles or not language.words
 
 
 def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:
     """Return whether one text begins with the last words of the other: "in May Ada sings" and "Ada sings in May"."""
     firsts = {words[0].lower() for words in (one, other) if words}
-    said, told = ([word.lower() if word.lower() in firsts else word for word in words] for words in (one, other))
+    one, other = ([word.lower() if word.lower() in firsts else word for word in words] for words in (one, other))
     # Searching a text takes time proportional to its length; no word contains a line break.
-    return len(said) == len(told) and "\n".join(["", *told, ""]) in "\n".join(["", *said, *said, ""])
+    return len(one) == len(other) and "\n".join(["", *other, ""]) in "\n".join(["", *one, *one, ""])
 
 
-def _said(text: str) -> list[str]:
+def _compared_words(text: str) -> list[str]:
     words = _tokens(text)
     words[:1] = [word[:1].lower() + word[1:] for word in words[:1]]
     articles = function_words(word.lower() for word in words).articles
@@ -129,32 +129,32 @@ _LONGEST_REWORDED = 20
 # Characters; longer texts are not compared word by word.
 _LONGEST = 10_000
 # English words without a meaning of their own: with them "is fond of" may replace "likes".
-_WEAK = """
+_FILLER = """
 a an the is are am be being of that to it its there which do does and also just very really quite truly so too
 indeed actually definitely certainly
 """
 # English words whose replacement makes another statement, although the vectors are near to each other.
-_HOW_MUCH = """
+_QUANTITIES = """
 zero four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
 twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen half third quarter double
 twice always usually rarely seldom hardly barely almost nearly daily weekly monthly yearly least less fewer enough
 """
-_WHETHER = """
+_ASSERTION = """
 nothing nobody nowhere neither cannot false untrue former formerly fake alleged supposed retired except lack lacks
 refuse refuses refused reject rejects rejected deny denies denied avoid avoids avoided stop stops stopped quit quits
 start starts started fail fails failed forbid forbids forbidden allow allows allowed dislike dislikes hate hates hated
 detest detests loathe loathes accept accepts accepted agree agrees disagree disagrees
 """
-_WHEN_AND_WHERE = """
+_TIMES_AND_PLACES = """
 morning noon afternoon evening night midnight yesterday tomorrow spring summer autumn fall winter early late earlier
 last next previous past future currently ago left right north south east west top bottom front back inside outside
 upstairs downstairs near far
 """
-_WHO = """
+_PEOPLE = """
 man woman boy girl male female husband wife father mother dad mum mom son daughter brother sister uncle aunt nephew
 niece grandfather grandmother boyfriend girlfriend boss employee teacher student doctor patient friend enemy
 """
-_WHICH = """
+_ATTRIBUTES = """
 red orange yellow green blue purple violet pink brown black white grey gray gold silver hot cold warm cool big small
 large little long short tall high low old new young good bad better worse best worst open closed full empty rich poor
 strong weak fast slow light dark hard soft easy difficult cheap expensive happy sad married single divorced alive dead
@@ -163,7 +163,7 @@ gave take takes took increase increases decrease decreases theoretical experimen
 lower maximum minimum input output positive negative public private local global major minor primary secondary fixed
 variable absolute relative manual automatic
 """
-_HARMLESS = frozenset(_WEAK.split())
-_TELLING = frozenset(f"{_HOW_MUCH} {_WHETHER} {_WHEN_AND_WHERE} {_WHO} {_WHICH}".split())
+_HARMLESS = frozenset(_FILLER.split())
+_SIGNIFICANT = frozenset(f"{_QUANTITIES} {_ASSERTION} {_TIMES_AND_PLACES} {_PEOPLE} {_ATTRIBUTES}".split())
 _ENGLISH = function_words(["the"]).words
-_OPPOSING = frozenset(["un", "dis", "in", "im", "ir", "il", "non", "anti", "mis", "de"])
+_NEGATING_PREFIXES = frozenset(["un", "dis", "in", "im", "ir", "il", "non", "anti", "mis", "de"])

@@ -30,7 +30,7 @@ DECAY: Mapping[str, float] = MappingProxyType(
     {"working": 999.0, "episodic": 0.08, "semantic": 0.02, "procedural": 0.001, "general": 0.05}
 )
 # Statements about a day or month are mostly made then or soon after; after this number of days 1/e of it is left.
-TOLD_AFTER, TOLD_BEFORE = 7.0, 1.0
+DAYS_AFTER, DAYS_BEFORE = 7.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +71,29 @@ class Composite:
     def _total(self) -> float:
         return self.similarity + self.confidence + self.recency + self.utility
 
-    def parts(self, similarity: float, learned: MemoryState, now: float | None) -> dict[str, float]:
+    def parts(self, similarity: float, state: MemoryState, now: float | None) -> dict[str, float]:
         """Return the share of each part in the score of one memory; they sum to it.
 
         ``now`` is in unix seconds. None means no particular time: ages are those of today, and no end is near.
         """
-        columns = self.columns(np.array([similarity]), MemoryColumns.of([learned]), now)
+        columns = self.columns(np.array([similarity]), MemoryColumns.of([state]), now)
         return {name: float(column[0]) for name, column in columns.items()}
 
-    def columns(self, similarity: Weights, known: MemoryColumns, now: float | None) -> dict[str, Weights]:
+    def columns(self, similarity: Weights, memories: MemoryColumns, now: float | None) -> dict[str, Weights]:
         """Return the parts of many memories, each part as a column."""
         total = self._total
         return {
             "similarity": self.similarity / total * _shares(similarity),
-            "confidence": self.confidence / total * trust(known, now),
-            "recency": self.recency / total * self._fresh(known, now),
-            "utility": self.utility / total * _shares(_known(known.utility, 1.0)),
+            "confidence": self.confidence / total * trust(memories, now),
+            "recency": self.recency / total * self._fresh(memories, now),
+            "utility": self.utility / total * _shares(_fill_unknown(memories.utility, 1.0)),
         }
 
-    def _fresh(self, known: MemoryColumns, now: float | None) -> Weights:
-        decays = np.array([*(DECAY.get(kind, self.decay_per_hour) for kind in known.kinds), self.decay_per_hour])
-        age = _known(_ages(known.began, now), 0.0)
-        fresh: Weights = np.exp(-decays[known.kind] * age / HOUR)
-        return fresh
+    def _fresh(self, memories: MemoryColumns, now: float | None) -> Weights:
+        decays = np.array([*(DECAY.get(kind, self.decay_per_hour) for kind in memories.kinds), self.decay_per_hour])
+        age = _fill_unknown(_ages(memories.began, now), 0.0)
+        recency: Weights = np.exp(-decays[memories.kind] * age / HOUR)
+        return recency
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +118,24 @@ class Hotness:
         if not self.half_life_days:
             raise ConfigurationError("half_life_days must be above 0, got 0; try 7")
 
-    def __call__(self, known: MemoryColumns, now: float | None) -> Weights:
+    def __call__(self, memories: MemoryColumns, now: float | None) -> Weights:
         """Return the hotness of each memory, in [0, 1); a memory without any date has the age 0."""
-        touched = np.fmax(known.used_at, known.updated_at)
-        used = np.where(np.isnan(touched), known.began, touched)
-        uses = 1.0 + np.maximum(known.active_count, 0.0)
-        hotness: Weights = uses / (1.0 + uses) * 2.0 ** (-_known(_ages(used, now), 0.0) / DAY / self.half_life_days)
+        touched = np.fmax(memories.used_at, memories.updated_at)
+        used = np.where(np.isnan(touched), memories.began, touched)
+        uses = 1.0 + np.maximum(memories.active_count, 0.0)
+        hotness: Weights = (
+            uses / (1.0 + uses) * 2.0 ** (-_fill_unknown(_ages(used, now), 0.0) / DAY / self.half_life_days)
+        )
         return hotness
 
-    def blended(self, scores: Weights, known: MemoryColumns, now: float | None) -> Weights:
+    def blended(self, scores: Weights, memories: MemoryColumns, now: float | None) -> Weights:
         """Return the scores after blending.
 
         >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
         >>> Hotness().blended(np.array([0.8]), used, now=7 * 24 * 3600).round(6).tolist()
         [0.730909]
         """
-        return (1.0 - self.alpha) * scores + self.alpha * self(known, now)
+        return (1.0 - self.alpha) * scores + self.alpha * self(memories, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ class Novelty:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class TimeEvidence:
     """Evidence from the times that a question names, for memories of these times.
 
     ``strength`` is multiplied by the share of candidates from other times: if all are of this year, the year is no
@@ -193,51 +195,51 @@ _NOTHING: Final = MemoryState()
 class Scoring:
     """Stage that scores hits by their memory state; hits are then best first, ties by id.
 
-    ``learned`` returns the state of chunks by their ids; for unknown chunks ``given`` reads the metadata. ``said``
-    returns the largest cosine of each of these chunks with the session's other turns, ``named`` the times that a query
-    names, None for none. The ``parts`` of a hit are those of :class:`Composite`, and signed ones for other changes of
-    the score: ``time``, ``hotness``, ``novelty``. ``remembered`` returns the same as ``learned`` in columns if nothing
-    is known from metadata. In that case candidates can be scored before they are read, and only the best have to be
-    read.
+    ``states`` returns the state of chunks by their ids; for chunks without one ``read_metadata`` reads the metadata.
+    ``session_similarity`` returns the largest cosine of each of these chunks with the session's other turns;
+    ``time_evidence`` returns the evidence from the times that a query names, or None. The ``parts`` of a hit are those
+    of :class:`Composite`, and signed ones for other changes of the score: ``time``, ``hotness``, ``novelty``.
+    ``state_columns`` returns the same as ``states``, in columns, if no state comes from metadata. In that case
+    candidates can be scored before they are read, and only the best have to be read.
     """
 
     composite: Composite
-    learned: Callable[[Sequence[str], Scope], Mapping[str, MemoryState]]
-    given: Callable[[Mapping[str, Any]], MemoryState] = lambda metadata: _NOTHING
+    states: Callable[[Sequence[str], Scope], Mapping[str, MemoryState]]
+    read_metadata: Callable[[Mapping[str, Any]], MemoryState] = lambda metadata: _NOTHING
     hotness: Hotness | None = None
     novelty: Novelty | None = None
-    said: Callable[[Sequence[str], Query], Sequence[float]] | None = None
-    named: Callable[[Query], Named | None] | None = None
-    remembered: Callable[[Sequence[str], Scope], MemoryColumns] | None = None
+    session_similarity: Callable[[Sequence[str], Query], Sequence[float]] | None = None
+    time_evidence: Callable[[Query], TimeEvidence | None] | None = None
+    state_columns: Callable[[Sequence[str], Scope], MemoryColumns] | None = None
 
     def __call__(self, hits: Sequence[Hit], query: Query) -> list[Hit]:
         """Return all hits with their new scores."""
-        found = [hit.child or hit.chunk for hit in hits]
-        ids = [chunk.id for chunk in found]
-        records = self.learned(ids, query.scope)
-        known = MemoryColumns.of([records.get(chunk.id) or self.given(chunk.metadata) for chunk in found])
-        scores, parts = self._weighing(ids, known, query).scored(np.array([hit.score for hit in hits]))
+        chunks = [hit.child or hit.chunk for hit in hits]
+        ids = [chunk.id for chunk in chunks]
+        records = self.states(ids, query.scope)
+        memories = MemoryColumns.of([records.get(chunk.id) or self.read_metadata(chunk.metadata) for chunk in chunks])
+        scores, parts = self._composite_scores(ids, memories, query).scored(np.array([hit.score for hit in hits]))
         each = zip(hits, scores.tolist(), _rows(parts), strict=True)
         return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
 
     def before_reading(self, ids: Sequence[str], query: Query) -> CompositeScores:
         """Return the scores of candidates as a function of their similarities, before the candidates are read."""
-        assert self.remembered is not None
-        return self._weighing(ids, self.remembered(ids, query.scope), query)
+        assert self.state_columns is not None
+        return self._composite_scores(ids, self.state_columns(ids, query.scope), query)
 
-    def _weighing(self, ids: Sequence[str], known: MemoryColumns, query: Query) -> CompositeScores:
+    def _composite_scores(self, ids: Sequence[str], memories: MemoryColumns, query: Query) -> CompositeScores:
         now = query.scope.as_of
-        parts = self.composite.columns(np.ones(len(ids)), known, now)
-        named = None if self.named is None else self.named(query)
+        parts = self.composite.columns(np.ones(len(ids)), memories, now)
+        evidence = None if self.time_evidence is None else self.time_evidence(query)
         left = None
-        if self.novelty is not None and self.said is not None:
-            left = self.novelty(np.asarray(self.said(ids, query), np.float64))
+        if self.novelty is not None and self.session_similarity is not None:
+            left = self.novelty(np.asarray(self.session_similarity(ids, query), np.float64))
         return CompositeScores(
             {id: place for place, id in enumerate(ids)},
             similarity=float(parts.pop("similarity").max(initial=0.0)),
             others=parts,
-            evidence=None if named is None else named(known.began),
-            hotness=None if self.hotness is None else (self.hotness.alpha, self.hotness(known, now)),
+            evidence=None if evidence is None else evidence(memories.began),
+            hotness=None if self.hotness is None else (self.hotness.alpha, self.hotness(memories, now)),
             left=left,
         )
 
@@ -279,9 +281,9 @@ class CompositeScores:
         places = np.array([self.places[one.id] for one in fused], np.int64)
         scores, parts = self._at(places).scored(np.array([one.score for one in fused]))
         if 0 < n < len(fused):
-            kept = np.flatnonzero(scores >= np.partition(scores, -n)[-n])
-            scores, parts = scores[kept], {name: column[kept] for name, column in parts.items()}
-            fused = [fused[place] for place in kept.tolist()]
+            best = np.flatnonzero(scores >= np.partition(scores, -n)[-n])
+            scores, parts = scores[best], {name: column[best] for name, column in parts.items()}
+            fused = [fused[place] for place in best.tolist()]
         each = zip(fused, scores.tolist(), _rows(parts), strict=True)
         return sorted(
             (FusedCandidate(one.id, score, row) for one, score, row in each), key=lambda one: (-one.score, one.id)
@@ -326,16 +328,16 @@ def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
     )
 
 
-def trust(known: MemoryColumns, now: float | None) -> Weights:
+def trust(memories: MemoryColumns, now: float | None) -> Weights:
     """Return the confidence in each memory: less with each derivation, and less the nearer its end is.
 
     >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
     [0.343095]
     """
-    sure = _shares(_known(known.confidence, UNSURE)) * DERIVED ** np.maximum(known.provenance_depth, 0.0)
-    if now is None or np.isnan(known.valid_until).all():
+    sure = _shares(_fill_unknown(memories.confidence, UNSURE)) * DERIVED ** np.maximum(memories.provenance_depth, 0.0)
+    if now is None or np.isnan(memories.valid_until).all():
         return sure
-    left = np.maximum(_known(known.valid_until, np.inf) - now, 0.0)
+    left = np.maximum(_fill_unknown(memories.valid_until, np.inf) - now, 0.0)
     return sure * -np.expm1(-ENDING * left / HOUR)
 
 
@@ -346,17 +348,17 @@ _UNKNOWN_THEN = 1e15
 def _near(moments: Weights, start: float, end: float) -> Weights:
     """Return 1 within the span, less outside."""
     late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
-    near: Weights = np.exp(-late / TOLD_AFTER - early / TOLD_BEFORE)
+    near: Weights = np.exp(-late / DAYS_AFTER - early / DAYS_BEFORE)
     return np.where(near < 1e-9, 0.0, near)
 
 
 def _ages(since: Weights, now: float | None) -> Weights:
     ages = (time.time() if now is None else now) - since
-    known_then: Weights = np.where(ages < -HOUR, _UNKNOWN_THEN, np.maximum(ages, 0.0))
-    return known_then
+    ages_then: Weights = np.where(ages < -HOUR, _UNKNOWN_THEN, np.maximum(ages, 0.0))
+    return ages_then
 
 
-def _known(values: Weights, unset: float) -> Weights:
+def _fill_unknown(values: Weights, unset: float) -> Weights:
     return np.where(np.isnan(values), unset, values)
 
 

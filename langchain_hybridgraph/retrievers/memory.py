@@ -23,10 +23,10 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory.scoring import (
     DAY,
-    TOLD_AFTER,
-    TOLD_BEFORE,
-    Named,
+    DAYS_AFTER,
+    DAYS_BEFORE,
     Scoring,
+    TimeEvidence,
 )
 from langchain_hybridgraph.options.calls import (
     CallOptions,
@@ -233,15 +233,17 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         store, memory = self._store, self._memory(options)
         return Scoring(
             composite=self._mode(options).composite,
-            learned=partial(_learned_states, store),
-            given=_state_from_metadata,
-            remembered=store.memory.columns
+            states=partial(_learned_states, store),
+            read_metadata=_state_from_metadata,
+            state_columns=store.memory.columns
             if implements(store, HasMemory) and not (session and session.is_foreign)
             else None,
             hotness=memory.hotness,
             novelty=memory.novelty,
-            said=None if session is None else partial(_similarity_to_session, self._store, session, reads=not weight),
-            named=partial(_dates, boost=memory.date_boost) if memory.date_boost else None,
+            session_similarity=None
+            if session is None
+            else partial(_similarity_to_session, self._store, session, reads=not weight),
+            time_evidence=partial(_dates, boost=memory.date_boost) if memory.date_boost else None,
         )
 
     def _mode(self, options: MemoryCallOptions) -> Mode:
@@ -398,9 +400,9 @@ def _timed(source: Source) -> Source:
     return TimedVectorSource(source, _within) if isinstance(source, VectorSource) else source
 
 
-def _dates(query: Query, boost: float) -> Named | None:
+def _dates(query: Query, boost: float) -> TimeEvidence | None:
     spans = _spans(query)
-    return Named(spans, boost) if spans else None
+    return TimeEvidence(spans, boost) if spans else None
 
 
 def _spans(query: Query) -> list[tuple[float, float]]:
@@ -412,7 +414,7 @@ def _within(query: Query) -> Filter | None:
     spans = _spans(query)
     keys = ("valid_from", "created_at")
     parts = [
-        created_after(start - TOLD_BEFORE * DAY, key=key) & created_before(end + TOLD_AFTER * DAY, key=key)
+        created_after(start - DAYS_BEFORE * DAY, key=key) & created_before(end + DAYS_AFTER * DAY, key=key)
         for start, end in spans
         for key in keys
     ]

@@ -206,33 +206,33 @@ def test_the_model_is_downloaded_at_first_use(serve):
 def test_asking_whether_it_can_be_had_downloads_nothing(serve, nothing_cached):
     """The server answers, so the model is available without being on this machine."""
     serve(content=archive())
-    assert OnnxMiniLMEmbeddings.can_be_had()
+    assert OnnxMiniLMEmbeddings.is_available()
     assert not nothing_cached.parent.exists()
 
 
 @pytest.mark.usefixtures("cached")
 def test_a_cached_model_is_available():
     """No server is asked when the model is on the machine."""
-    assert OnnxMiniLMEmbeddings.can_be_had(timeout=0)
+    assert OnnxMiniLMEmbeddings.is_available(timeout=0)
 
 
 def test_a_missing_model_is_unavailable(serve):
     """A server that says 404 does not have it."""
     serve(status=404)
-    assert not OnnxMiniLMEmbeddings.can_be_had()
+    assert not OnnxMiniLMEmbeddings.is_available()
 
 
 @pytest.mark.usefixtures("nothing_cached")
 def test_without_a_server_it_cannot_be_had():
     """Nobody listens: it cannot be had."""
-    assert not OnnxMiniLMEmbeddings.can_be_had()
+    assert not OnnxMiniLMEmbeddings.is_available()
 
 
 def test_a_server_that_never_answers_cannot_be_waited_for(serve):
     """After the timeout the answer is no."""
     released = threading.Event()
     serve(hang=released)
-    assert not OnnxMiniLMEmbeddings.can_be_had(timeout=0.1)
+    assert not OnnxMiniLMEmbeddings.is_available(timeout=0.1)
     released.set()
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.scoring import Composite, Hotness, Named, Novelty, Scoring, trust
+from langchain_hybridgraph.memory.scoring import Composite, Hotness, Novelty, Scoring, TimeEvidence, trust
 from langchain_hybridgraph.options.memory_modes import MODES
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, MemoryState, Query, Scope
 from langchain_hybridgraph.stores.protocols import MemoryColumns
@@ -217,7 +217,7 @@ def test_hotness_is_blended_before_the_cut():
 def test_novelty(similarity, left):
     """Above .8 each .1 costs a quarter, down to a half."""
     assert Novelty()(np.array([similarity])) == pytest.approx([left], abs=1e-6)
-    (found,) = scored([hit("a", 0.8)], novelty=Novelty(), said=lambda ids, scope: [similarity])
+    (found,) = scored([hit("a", 0.8)], novelty=Novelty(), session_similarity=lambda ids, scope: [similarity])
     (other,) = scored([hit("a", 0.8)])
     assert found.score == pytest.approx(other.score * left, abs=1e-6)
     assert found.parts.get("novelty", 0.0) == pytest.approx(other.score * (left - 1), abs=1e-6)
@@ -226,8 +226,8 @@ def test_novelty(similarity, left):
 def test_a_named_time_speaks_for_its_memories():
     """Half of the candidates are of other times: evidence .15, so a similarity of .5 becomes .575."""
     learned = {"that day": MemoryState(created_at=NOW - 100 * DAY), "another": MemoryState(created_at=NOW - 300 * DAY)}
-    named = Named([(NOW - 100.5 * DAY, NOW - 99.5 * DAY)])
-    found = scored([hit("another", 0.5), hit("that day", 0.5)], learned, named=lambda query: named)
+    named = TimeEvidence([(NOW - 100.5 * DAY, NOW - 99.5 * DAY)])
+    found = scored([hit("another", 0.5), hit("that day", 0.5)], learned, time_evidence=lambda query: named)
     assert [one.id for one in found] == ["that day", "another"]
     assert found[0].parts["time"] == pytest.approx(0.4 * 0.075)
     assert "time" not in found[1].parts
@@ -235,7 +235,7 @@ def test_a_named_time_speaks_for_its_memories():
 
 def test_a_time_that_all_are_of_says_nothing():
     """Evidence that holds for all candidates changes no score."""
-    assert Named([(0.0, 10.0)])(np.array([1.0, 2.0, 3.0])).tolist() == [0.0, 0.0, 0.0]
+    assert TimeEvidence([(0.0, 10.0)])(np.array([1.0, 2.0, 3.0])).tolist() == [0.0, 0.0, 0.0]
 
 
 SHARES = st.floats(0, 1)
@@ -264,8 +264,8 @@ def test_the_breakdown_sums_to_the_score(items, mode):
         composite=MODES[mode].composite,
         hotness=Hotness(),
         novelty=Novelty(),
-        said=lambda ids, scope: [said for _, _, said in items],
-        named=lambda query: Named([(NOW - DAY, NOW)]),
+        session_similarity=lambda ids, scope: [said for _, _, said in items],
+        time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)]),
     )
     assert sorted(found, key=lambda one: (-one.score, one.id)) == found
     for one in found:
@@ -281,9 +281,9 @@ def test_the_best_n_are_the_first_of_all(items, n):
         lambda ids, scope: {},
         hotness=Hotness(),
         novelty=Novelty(),
-        said=lambda ids, scope: [said for _, said, _ in items],
-        named=lambda query: Named([(NOW - DAY, NOW)]),
-        remembered=lambda ids, scope: MemoryColumns.of([known for _, _, known in items]),
+        session_similarity=lambda ids, scope: [said for _, said, _ in items],
+        time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)]),
+        state_columns=lambda ids, scope: MemoryColumns.of([known for _, _, known in items]),
     )
     fused = [FusedCandidate(str(place), similarity, {}) for place, (similarity, _, _) in enumerate(items)]
     scores = scoring.before_reading([one.id for one in fused], Query("what?", n, Scope(as_of=NOW)))

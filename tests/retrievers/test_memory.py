@@ -155,7 +155,7 @@ class ReadsFirst(MemoryRetriever):
     """Scores what has been read, as it must where a reranker or parents stand between."""
 
     def _scoring(self, *args):
-        return replace(super()._scoring(*args), remembered=None)
+        return replace(super()._scoring(*args), state_columns=None)
 
 
 @pytest.mark.parametrize("weights", [{"vector": 0.45, "graph": 0.4}, {"vector": 0.45}])

@@ -34,5 +34,5 @@ def scores_unread(pipeline: Pipeline) -> bool:
     The store must hold what the score needs in columns, and no stage before ``score`` may look at the texts.
     """
     scoring = pipeline.scoring
-    has_columns = scoring is not None and scoring.remembered is not None
+    has_columns = scoring is not None and scoring.state_columns is not None
     return has_columns and pipeline.reranker is None and not pipeline.resolves_parents
