@@ -172,7 +172,7 @@ class TimeEvidence:
     evidence. A memory outside the time gets less, by e^(−days / 7) after the time and e^(−days) before it. The evidence
     is combined with the similarity as an independent one: 1 − (1 − similarity) · (1 − evidence).
 
-    >>> may = Named([(0.0, 31 * 86400.0)], strength=0.4)
+    >>> may = TimeEvidence([(0.0, 31 * 86400.0)], strength=0.4)
     >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()
     [0.3, 0.11, 0.0, 0.0]
     """
