@@ -127,6 +127,19 @@ def _outline(text: str, headings: bool) -> Outline:
     return _Reader(text, {}).outline(headings=headings)
 
 
+def with_anchors(found: Outline, anchors: Sequence[Anchor]) -> Outline:
+    """Return an outline with more anchors that are given, in the text's order; these go before those of headings.
+
+    >>> with_anchors(outline("# Use\\n\\n# Run"), [Anchor(7, "use")]).anchors
+    (Anchor(start=7, name='use', explicit=False), Anchor(start=7, name='run', explicit=False))
+    """
+    if not anchors:
+        return found
+    named = [*anchors, *(anchor for anchor in found.anchors if anchor.explicit)]
+    made = [anchor for anchor in found.anchors if not anchor.explicit]
+    return found._replace(anchors=tuple(_unique(named, made)))
+
+
 def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:
     """The Markdown, HTML, wiki and reStructuredText links of a text; images and code have none.
 
@@ -329,7 +342,7 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
         start = end
 
 
-def _unique(named: Iterable[Anchor], slugs: Iterable[Anchor]) -> Iterator[Anchor]:
+def _unique(named: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterator[Anchor]:
     """The anchors that occur once, by place; a name that is given goes before one that is made of a heading."""
     explicit = Counter(anchor.name for anchor in named)
     made = Counter(anchor.name for anchor in slugs)

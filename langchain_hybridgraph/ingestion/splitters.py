@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.markdown import Outline, Section, outline
+from langchain_hybridgraph.ingestion.markdown import Outline, Section, outline, with_anchors
 from langchain_hybridgraph.text import split_points
 from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
 
@@ -393,9 +393,13 @@ def _sentences(text: str, found: Outline, section: Section) -> Iterator[tuple[in
 
 
 def outline_of(document: Document) -> Outline:
-    """The structure of a document's text; ``#`` makes no headings in sources whose comments begin with it."""
+    """The structure of a document's text, with the anchors of a ConvertedDocument.
+
+    ``#`` makes no headings in sources whose comments begin with it.
+    """
     suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
-    return outline(document.page_content, headings=_COMMENTED.fullmatch(suffix) is None)
+    found = outline(document.page_content, headings=_COMMENTED.fullmatch(suffix) is None)
+    return with_anchors(found, getattr(document, "anchors", ()))
 
 
 def _document(text: str, metadata: Mapping[str, Any]) -> Document:

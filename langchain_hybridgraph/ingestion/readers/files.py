@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.errors import HybridGraphError
 from langchain_hybridgraph.ingestion.front_matter import front_matter, front_matter_end
-from langchain_hybridgraph.ingestion.markdown import outline
+from langchain_hybridgraph.ingestion.markdown import Anchor, outline
 from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 from langchain_hybridgraph.ingestion.readers.html import from_html
 from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError
@@ -48,6 +48,7 @@ class _Read(NamedTuple):
     text: str
     title: str
     metadata: Mapping[str, Any]
+    anchors: tuple[Anchor, ...] = ()
 
 
 class File(NamedTuple):
@@ -222,10 +223,13 @@ def _documents(file: Path, source: str) -> Iterator[Document]:
         yield from _rows(file, source)
         return
     found = _READERS.get(suffix, _read_text)(_decoded(file, file.read_bytes()))
-    title = found.title or _stem(source)
-    yield Document(
-        page_content=found.text, metadata={**found.metadata, "title": title, "source": source, "uri": source}
-    )
+    metadata = {**found.metadata, "title": found.title or _stem(source), "source": source, "uri": source}
+    if found.anchors:
+        from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
+
+        yield ConvertedDocument(found.text, found.anchors, metadata)
+    else:
+        yield Document(page_content=found.text, metadata=metadata)
 
 
 def _stem(source: str) -> str:
@@ -273,7 +277,7 @@ def _read_html(text: str) -> _Read:
 
 def _read_rst(text: str) -> _Read:
     found = from_rst(text)
-    return _Read(found.text, found.title, {})
+    return _Read(found.text, found.title, {}, found.anchors)
 
 
 def _rows(file: Path, source: str) -> Iterator[Document]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from langchain_hybridgraph.ingestion.anchors import is_object, is_reference, object_anchors, object_name, term_anchor
+from langchain_hybridgraph.ingestion.markdown import Anchor
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*$")
 _DIRECTIVE = re.compile(r"(?P<indent>\s*)\.\. +(?:\|[^|]+\| +)?(?P<name>[\w:.+-]+)::(?:\s+(?P<argument>.*))?$")
@@ -41,10 +42,17 @@ _DROPPED = _directives(
 
 
 class Text(NamedTuple):
-    """A document's text and its title, empty when it has none."""
+    """A document's text, its title (empty when it has none), and its anchors, which are not in the text."""
 
     text: str
     title: str
+    anchors: tuple[Anchor, ...] = ()
+
+
+class _Anchors(tuple[str, ...]):
+    """Names of what follows."""
+
+    __slots__ = ()
 
 
 class _Block(NamedTuple):
@@ -69,20 +77,34 @@ def from_rst(source: str) -> Text:
 
     Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links, roles that refer to
     labels and objects those of MyST, other roles their text. What describes an object (``.. confval::``,
-    ``.. py:function::``) and the terms of a glossary become headings with the anchors that roles lead to, targets those
-    of MyST, included files snippets; of other directives argument and content stay. Comments, images and options are
-    left out. The title is the first heading.
+    ``.. py:function::``) and the terms of a glossary become headings, included files snippets; of other directives
+    argument and content stay. Comments, images and options are left out. The title is the first heading.
 
-    >>> from_rst("Guide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   # now\\n   make\\n")
-    Text(text='# Guide\\n\\nSee [install](install.rst) or run:\\n\\n```\\n# now\\nmake\\n```', title='Guide')
+    The anchors are targets and what roles call objects and terms. They are not in the text, which is indexed and shown.
+
+    >>> from_rst(".. _guide:\\n\\nGuide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   make\\n")
+    ... # doctest: +NORMALIZE_WHITESPACE
+    Text(text='# Guide\\n\\nSee [install](install.rst) or run:\\n\\n```\\nmake\\n```', title='Guide',
+         anchors=(Anchor(start=0, name='guide', explicit=True),))
     """
-    lines = list(_converted(source.expandtabs().splitlines(), _Context(), ()))
-    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-    first = next((line for line in lines if line.startswith("# ")), "")
-    return Text(text, first[2:])
+    title = ""
+    lines: list[str] = []
+    anchors: list[Anchor] = []
+    names: list[str] = []
+    end = 0
+    for line in _converted(source.expandtabs().splitlines(), _Context(), ()):
+        if isinstance(line, _Anchors):
+            names += line
+        elif line or (lines and lines[-1]):
+            anchors += [Anchor(end, name, explicit=True) for name in names if line]
+            names = [] if line else names
+            title = title or (line[2:] if line.startswith("# ") else "")
+            lines.append(line if lines else line.lstrip())
+            end += len(lines[-1]) + 1
+    return Text("\n".join(lines).rstrip(), title, tuple(anchors))
 
 
-def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...]) -> Iterator[str]:
+def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
     """The lines as Markdown; ``inside`` are the names of the objects that they are described below."""
     levels = context.levels
     at, level = 0, max(levels.values(), default=0)
@@ -97,7 +119,7 @@ def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...])
             continue
         target = _TARGET.match(line)
         if target:
-            yield from ("", f"({target['name'].strip('`')})=", "")
+            yield _Anchors([target["name"].strip("`")])
             at += 1
             continue
         directive = _DIRECTIVE.match(line)
@@ -150,7 +172,7 @@ def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], in
     return [line[depth:].rstrip() for line in block], at
 
 
-def _directive(block: _Block, context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str]:
+def _directive(block: _Block, context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
     domain, _, name = block.name.removesuffix(":option").rpartition(":")
     body = list(block.body)
     signatures = [block.argument]
@@ -177,12 +199,11 @@ def _directive(block: _Block, context: _Context, level: int, inside: tuple[str, 
         around = inside[-1] if inside else ""
         given = (
             object_anchors(block.name, signature, inside=around, module=context.module, program=context.program)
-            for signature in signatures
+            for signature in (signatures if indexed else ())
         )
-        anchors = list(dict.fromkeys(anchor for found in given for anchor in found)) if indexed else []
+        yield _Anchors(dict.fromkeys(anchor for found in given for anchor in found))
         text = ", ".join(f"`{signature.replace('`', '')}`" for signature in signatures)
-        yield _described(text, anchors, level + len(inside))
-        yield ""
+        yield from (_described(text, level + len(inside)), "")
         yield from _converted(body, context, (*inside, object_name(block.name, block.argument, around)))
     elif name != "currentmodule" and (domain or name not in _DROPPED):
         if block.argument:
@@ -193,12 +214,11 @@ def _directive(block: _Block, context: _Context, level: int, inside: tuple[str, 
     yield ""
 
 
-def _described(text: str, anchors: Sequence[str], above: int) -> str:
-    attributes = f" {{{' '.join(f'#{anchor}' for anchor in anchors)}}}" if anchors else ""
-    return f"{'#' * min(above + 1, 6)} {text}{attributes}"
+def _described(text: str, above: int) -> str:
+    return f"{'#' * min(above + 1, 6)} {text}"
 
 
-def _glossary(lines: Sequence[str], context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str]:
+def _glossary(lines: Sequence[str], context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
     """Each term, or several with one definition, as a heading."""
     terms: list[str] = []
     at = 0
@@ -209,8 +229,8 @@ def _glossary(lines: Sequence[str], context: _Context, level: int, inside: tuple
             continue
         body, at = _indented(lines, at + 1 if _EXPLICIT.match(lines[at]) else at, 0)
         if terms:
-            anchors = map(term_anchor, terms)
-            yield from ("", _described(_inline(", ".join(terms)), list(anchors), level + len(inside)), "")
+            yield _Anchors(map(term_anchor, terms))
+            yield from ("", _described(_inline(", ".join(terms)), level + len(inside)), "")
             terms = []
         yield from _converted(body, context, inside)
 

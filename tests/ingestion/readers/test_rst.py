@@ -23,40 +23,20 @@ def text(source):
         ("Run::\n\n   # make\n   make\n\nDone.", "Run:\n\n```\n# make\nmake\n```\n\nDone."),
         (".. code-block:: python\n   :linenos:\n\n   x = 1\n\nend", "```\nx = 1\n```\n\nend"),
         (".. note:: Mind this.\n\n   And that.\n", "Mind this.\n\nAnd that."),
-        (".. py:function:: run(x)\n   :async:\n\n   Runs ``x``.\n", "# `run(x)` {#run}\n\nRuns `x`."),
+        (".. py:function:: run(x)\n   :async:\n\n   Runs ``x``.\n", "# `run(x)`\n\nRuns `x`."),
         (
             "Settings\n========\n\n.. confval:: theme\n   :type: str\n\n   The theme.",
-            "# Settings\n\n## `theme` {#confval-theme}\n\nThe theme.",
-        ),
-        (".. py:class:: A\n\n   .. py:method:: b()\n\n      Does.", "# `A` {#A}\n\n## `b()` {#A.b}\n\nDoes."),
-        (".. rst:role:: ref\n\n   Links to a label.", "# `ref` {#role-ref}\n\nLinks to a label."),
-        (".. rst:directive:: .. code-block:: [language]", "# `.. code-block:: [language]` {#directive-code-block}"),
-        (
-            ".. program:: build\n\n.. option:: -b name, --builder=name",
-            "# `-b name, --builder=name` {#option-build-b #option-build-builder}",
-        ),
-        (
-            ".. currentmodule:: app\n\n.. autofunction:: run\n\n.. confval:: a\n   b\n",
-            "# `run` {#app.run}\n\n# `a`, `b` {#confval-a #confval-b}",
-        ),
-        (".. confval:: theme\n   :no-index:\n\n   Again.", "# `theme`\n\nAgain."),
-        (
-            ".. rst:directive:: toctree\n\n   .. rst:directive:option:: depth: number\n\n      How deep.",
-            "# `toctree` {#directive-toctree}\n\n## `depth: number` {#directive-toctree-depth}\n\nHow deep.",
-        ),
-        (
-            ".. cpp:function:: template<typename T> int Shape::area(T x)",
-            "# `template<typename T> int Shape::area(T x)` {#cpp-Shape-area}",
+            "# Settings\n\n## `theme`\n\nThe theme.",
         ),
         (
             "Words\n=====\n\n.. glossary::\n   :sorted:\n\n   Root page\n   start page\n      Where it begins.\n",
-            "# Words\n\n## Root page, start page {#term-root-page #term-start-page}\n\nWhere it begins.",
+            "# Words\n\n## Root page, start page\n\nWhere it begins.",
         ),
         ("Write ``:ref:`a``` and ``x``.", "Write `` :ref:`a` `` and `x`."),
         (".. role:: python(code)\n\ntext", "text"),
         (".. versionadded:: 1.2\n   The option.\n", "Added in version 1.2\n\nThe option."),
         (".. literalinclude:: a.py\n   :lines: 1-3\n", '--8<-- "a.py"'),
-        (".. _target:\n\nPart\n----\n\ntext", "(target)=\n\n# Part\n\ntext"),
+        (".. _target:\n\nPart\n----\n\ntext", "# Part\n\ntext"),
         (".. a comment\n   of two lines\n\n.. image:: a.png\n   :alt: b\n\ntext", "text"),
         (
             ":func:`asyncio.run`, :py:class:`~a.B`, :py:mod:`!c`, :ref:`the part <part>`, :file:`a.py`",
@@ -75,6 +55,56 @@ def test_the_visible_text(source, expected):
     assert text(source) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (".. py:function:: run(x)\n   :async:\n\n   Runs ``x``.\n", [("# `run(x)`", "run")]),
+        ("Words\n=====\n\n.. confval:: theme\n   :type: str\n\n   A theme.", [("## `theme`", "confval-theme")]),
+        (".. py:class:: A\n\n   .. py:method:: b()\n\n      Does.", [("# `A`", "A"), ("## `b()`", "A.b")]),
+        (".. rst:role:: ref\n\n   Links to a label.", [("# `ref`", "role-ref")]),
+        (
+            ".. rst:directive:: .. code-block:: [language]",
+            [("# `.. code-block:: [language]`", "directive-code-block")],
+        ),
+        (
+            ".. program:: build\n\n.. option:: -b name, --builder=name",
+            [
+                ("# `-b name, --builder=name`", "option-build-b"),
+                ("# `-b name, --builder=name`", "option-build-builder"),
+            ],
+        ),
+        (
+            ".. currentmodule:: app\n\n.. autofunction:: run\n\n.. confval:: a\n   b\n",
+            [("# `run`", "app.run"), ("# `a`, `b`", "confval-a"), ("# `a`, `b`", "confval-b")],
+        ),
+        (".. confval:: theme\n   :no-index:\n\n   Again.", []),
+        (
+            ".. rst:directive:: toctree\n\n   .. rst:directive:option:: depth: number\n\n      How deep.",
+            [("# `toctree`", "directive-toctree"), ("## `depth: number`", "directive-toctree-depth")],
+        ),
+        (
+            ".. cpp:function:: template<typename T> int Shape::area(T x)",
+            [("# `template<typename T> int Shape::area(T x)`", "cpp-Shape-area")],
+        ),
+        (
+            "\n.. glossary::\n\n   Root page\n   start page\n      Where it begins.\n",
+            [("# Root page, start page", "term-root-page"), ("# Root page, start page", "term-start-page")],
+        ),
+        (
+            "   Indented.\n\n\n\n.. _far part:\n.. _part:\n\nPart\n----\n\n.. _here:\n\ntext",
+            [("# Part", "far part"), ("# Part", "part"), ("text", "here")],
+        ),
+        ("text\n\n.. _end:\n", []),
+    ],
+)
+def test_anchors_are_beside_the_text(source, expected):
+    """What roles lead to is known by its place; no name of an anchor is written into the text."""
+    found = from_rst(source)
+    places = [(found.text[anchor.start :].partition("\n")[0], anchor.name) for anchor in found.anchors]
+    assert places == expected
+    assert not any(f"#{name}" in found.text or f"({name})=" in found.text for _, name in expected)
+
+
 def test_the_title_is_the_first_heading():
     """A text without headings has no title."""
     assert from_rst("Guide\n=====\n\nx\n\nOther\n=====\n").title == "Guide"
@@ -89,5 +119,8 @@ def test_code_holds_no_headings():
 
 @given(st.text(alphabet="=-~ab.:`<>_\n |", max_size=150))
 def test_any_text_is_read(source):
-    """Broken reStructuredText never raises."""
-    from_rst(source)
+    """Broken reStructuredText never raises, and its anchors are at lines of the text, in order."""
+    found = from_rst(source)
+    starts = [anchor.start for anchor in found.anchors]
+    assert starts == sorted(starts)
+    assert all(start < len(found.text) and f"\n{found.text}"[start] == "\n" for start in starts)

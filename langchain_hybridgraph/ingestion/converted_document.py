@@ -1,0 +1,40 @@
+"""Documents converted from another format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from langchain_core.documents import Document
+from pydantic import PrivateAttr
+
+from langchain_hybridgraph.ingestion.markdown import Anchor
+
+
+class ConvertedDocument(Document):
+    """Document whose source has anchors that are not in its text.
+
+    Documents made from it by a text splitter, and what LangChain loads after ``dumps``, are plain Documents.
+
+    >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})
+    >>> document.anchors
+    (Anchor(start=0, name='confval-theme', explicit=True),)
+    """
+
+    _anchors: tuple[Anchor, ...] = PrivateAttr()
+    _text: str = PrivateAttr()
+
+    def __init__(self, page_content: str, anchors: Iterable[Anchor], metadata: Mapping[str, Any]) -> None:
+        super().__init__(page_content=page_content, metadata=dict(metadata))
+        self._anchors = tuple(anchors)
+        self._text = page_content
+
+    @property
+    def anchors(self) -> tuple[Anchor, ...]:
+        """Return the anchors by place in the text; none if the text was replaced, because the places are unknown."""
+        return self._anchors if self.page_content == self._text else ()
+
+    @classmethod
+    def lc_id(cls) -> list[str]:
+        """Return the id of Document, which needs no import of this class to be loaded."""
+        return Document.lc_id()
