@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from langchain_hybridgraph.adapters.named_stages import RERANKERS, made
+from langchain_hybridgraph.adapters.named_stages import RERANKERS, create_stage
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.query.rerank import Reranker, TextReranker
@@ -94,7 +94,7 @@ def as_reranker(value: Any) -> Reranker:
     if callable(value) and not isinstance(value, type):
         return TextReranker(value)
     if isinstance(value, str | Mapping):
-        return as_reranker(made("reranker", value, RERANKERS))
+        return as_reranker(create_stage("reranker", value, RERANKERS))
     raise ConfigurationError(
         f"{value!r} cannot rerank; give a reranker such as ScoreReranker(min_score=0.3), a LangChain "
         "BaseDocumentCompressor, or a function (query, texts) -> scores"
@@ -115,7 +115,7 @@ def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | Non
     returned = _by_id(hits, answer)
     own = [document.metadata.get(_SCORE) for document in answer]
     if all(isinstance(score, Real) and not isinstance(score, bool) for score in own):
-        scores = {id: max(document.metadata[_SCORE] for document in found) for id, found in returned.items()}
+        scores = {id: max(document.metadata[_SCORE] for document in copies) for id, copies in returned.items()}
     else:
         scores = {id: 1 - i / len(returned) for i, id in enumerate(returned)}
     return [scores.get(hit.id) for hit in hits]
@@ -123,13 +123,13 @@ def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | Non
 
 def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Document]]:
     """Return the Documents that the compressor returned for each hit, in its order."""
-    known = {hit.id for hit in hits}
+    hit_ids = {hit.id for hit in hits}
     by_text: dict[str, list[str]] = {}
     for hit in hits:
         by_text.setdefault(hit.chunk.text, []).append(hit.id)
     returned: dict[str, list[Document]] = {}
     for document in answer:
-        candidates = [id for id in (document.metadata.get(_ID), document.id) if id in known]
+        candidates = [id for id in (document.metadata.get(_ID), document.id) if id in hit_ids]
         same_text = by_text.get(document.page_content, [])
         candidates += [id for id in same_text if id not in returned] or same_text
         if not candidates:

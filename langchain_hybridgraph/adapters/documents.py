@@ -81,7 +81,7 @@ def score_notes(score: float) -> dict[str, Any]:
 
 
 def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> dict[str, Any]:
-    found = hit.child or hit.chunk
+    matched_chunk = hit.child or hit.chunk
     labels = hit.chunk.metadata.get("labels")
     notes: dict[str, Any] = {
         "retrieval_rank": rank,
@@ -95,8 +95,8 @@ def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> d
         "hops": hit.hops,
         "source_path": list(hit.path),
         "graph_context": [dict(edge) for edge in hit.graph_context],
-        "chunk_id": found.id,
-        "parent_id": found.parent,
+        "chunk_id": matched_chunk.id,
+        "parent_id": matched_chunk.parent,
     }
     if isinstance(labels, list) and labels:
         notes["label"] = labels[0]

@@ -62,7 +62,7 @@ class SearchesIds(Protocol):
         """Return the n nearest ids with their distances, best first; ``among`` restricts them to existing ids."""
         ...
 
-    def cosines(self, vector: Vector, found: Sequence[tuple[str, float]]) -> dict[str, float]:
+    def cosines(self, vector: Vector, nearest: Sequence[tuple[str, float]]) -> dict[str, float]:
         """Return the cosines of the distances that :meth:`nearest` returned."""
         ...
 
@@ -104,7 +104,7 @@ class StoredRows:
         """Return the ids of rows."""
         return [self._ids[row] for row in np.flatnonzero(mask).tolist()]
 
-    def known(self, ids: Iterable[str]) -> list[str]:
+    def stored_ids(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that are in the store."""
         return [id for id in ids if id in self._row_of]
 
@@ -121,12 +121,12 @@ class StoredRows:
         with self._changing:
             if not always and self._adapter.count() == len(self._row_of):
                 return False
-            there = set(self._adapter.ids())
-            gone, new = self._row_of.keys() - there, there - self._row_of.keys()
-            self._drop(gone)
+            stored_ids = set(self._adapter.ids())
+            deleted, new = self._row_of.keys() - stored_ids, stored_ids - self._row_of.keys()
+            self._drop(deleted)
             for page in in_pages(sorted(new)):
                 self._add(self._adapter.get(page))
-            return bool(gone or new)
+            return bool(deleted or new)
 
     def note(self, documents: Iterable[Document]) -> bool:
         """Update the metadata from Documents that were just read; return whether any had changed."""
@@ -173,8 +173,8 @@ class FilteredSearch:
         """Return the n of these ids that are nearest, best first; those that are not in the store are left out."""
 
         def nearest() -> list[str]:
-            known = self.rows.known(ids)
-            return [id for id, _ in self._adapter.nearest(vector, n, known)] if known else []
+            stored_ids = self.rows.stored_ids(ids)
+            return [id for id, _ in self._adapter.nearest(vector, n, stored_ids)] if stored_ids else []
 
         return self._caught_up(nearest)
 
@@ -208,10 +208,10 @@ class FilteredSearch:
             return dict(sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:n])
         requested = math.ceil(1.5 * n * len(self.rows) / matches) + _SPARE
         if requested <= MOST_REQUESTED:
-            found = self._adapter.nearest(vector, requested)
-            kept = [each for each in found if self.rows.matches(each[0], mask)]
-            if len(kept) >= n:
-                return self._adapter.cosines(vector, kept[:n])
+            candidates = self._adapter.nearest(vector, requested)
+            matching = [each for each in candidates if self.rows.matches(each[0], mask)]
+            if len(matching) >= n:
+                return self._adapter.cosines(vector, matching[:n])
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
@@ -234,5 +234,5 @@ def _conditions(scope: Scope) -> list[Comparison]:
     """Yield the comparisons that everything in the scope satisfies, on keys that are never derived."""
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
-    named = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]
-    return [*tenant, *named]
+    comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]
+    return [*tenant, *comparisons]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.identity import Identity
-from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, completed
+from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.forking import ForkSafeLock
@@ -53,8 +53,8 @@ def read_store(adapter: StoreAdapter, version: Any = None) -> Stored | None:
 
 def state_of(adapter: StoreAdapter, version: Any) -> State:
     """Return the current state of a store; its texts are counted only if no version is given."""
-    given = version() if callable(version) else version
-    return State(adapter.count() if given is None else None, given)
+    current = version() if callable(version) else version
+    return State(adapter.count() if current is None else None, current)
 
 
 class Freshness:
@@ -166,30 +166,30 @@ class Freshness:
         """Apply the differences between the current and the previous contents of the store; the first time, nothing is
         added.
         """
-        known = self._contents
-        if known is None:
+        contents = self._contents
+        if contents is None:
             for document in stored.documents:
                 self._texts.identity.of_stored(document)
             done = Refreshed()
         else:
-            new = [document for document in stored.documents if document.id not in known]
-            changed = [d for d in stored.documents if d.id in known and known[d.id] != _content(d)]
-            done = self._take_in(new, changed, known.keys() - {document.id for document in stored.documents})
+            new = [document for document in stored.documents if document.id not in contents]
+            changed = [d for d in stored.documents if d.id in contents and contents[d.id] != _content(d)]
+            done = self._take_in(new, changed, contents.keys() - {document.id for document in stored.documents})
         self._remember(stored)
         self._behind = None
         return done
 
-    def _take_in(self, new: Sequence[Document], changed: Sequence[Document], gone: Collection[str]) -> Refreshed:
-        texts, identity, known = self._texts, self._texts.identity, self._contents
-        assert known is not None, "the store was read before"
-        removed = [id for id in identity.forget(gone) if id in texts.chunks]
+    def _take_in(self, new: Sequence[Document], changed: Sequence[Document], deleted: Collection[str]) -> Refreshed:
+        texts, identity, contents = self._texts, self._texts.identity, self._contents
+        assert contents is not None, "the store was read before"
+        removed = [id for id in identity.forget(deleted) if id in texts.chunks]
         added = [chunk_of(d, id) for d in new if (id := identity.of_stored(d)) not in texts.chunks or id in removed]
         known_ids = ((d, identity.of_stored(d)) for d in changed)
-        other = [completed(chunk_of(d, id), texts.given(id)) for d, id in known_ids if id in texts.chunks]
+        other = [with_user_metadata(chunk_of(d, id), texts.user_chunk(id)) for d, id in known_ids if id in texts.chunks]
         texts.change([*added, *other], removed)
-        for id in gone:
-            known.pop(id, None)
-        known |= {str(document.id): _content(document) for document in (*new, *changed)}
+        for id in deleted:
+            contents.pop(id, None)
+        contents |= {str(document.id): _content(document) for document in (*new, *changed)}
         return Refreshed(len(added), len(other), len(removed))
 
     def _replace(self, documents: Sequence[Document], stored: Stored | None, version: Any) -> Refreshed:

@@ -44,37 +44,37 @@ class Identity:
     """
 
     def __init__(
-        self, given: Sequence[Document], stored: Sequence[Document] | None = None, id_key: str | None = None
+        self, documents: Sequence[Document], stored: Sequence[Document] | None = None, id_key: str | None = None
     ) -> None:
         self._id_key = id_key
         self._id_of: dict[str, str] = {}  # our ids by the store's
         self._stored_id_of: dict[str, str] = {}  # the store's ids by ours
         self._by_text: dict[str, list[tuple[Document, str]]] = defaultdict(list)
-        paired = _pairs(given, stored or (), id_key)
-        unique = _unique_metadata_ids(given)
-        both = [(document, partner) for document, partner in zip(given, paired, strict=True) if partner is not None]
-        self.given_keys = frozenset(
+        paired = _pairs(documents, stored or (), id_key)
+        unique = _unique_metadata_ids(documents)
+        both = [(document, partner) for document, partner in zip(documents, paired, strict=True) if partner is not None]
+        self.extra_keys = frozenset(
             key for ours, theirs in both for key in ours.metadata.keys() - theirs.metadata.keys()
         )
         """Metadata keys that given Documents have, but not the stored ones: the store cannot filter by them."""
         self.ids: list[str] = []
-        for document, partner in zip(given, paired, strict=True):
+        for document, partner in zip(documents, paired, strict=True):
             theirs = None if partner is None else partner.id
-            id = self._given_id(document, theirs, unique)
+            id = self._assign_id(document, theirs, unique)
             self.ids.append(id)
             if theirs is not None:
                 self._pair(id, theirs)
-        for document, id in zip(given, self.ids, strict=True):
+        for document, id in zip(documents, self.ids, strict=True):
             if id not in self._stored_id_of:
                 self._by_text[replace_surrogates(document.page_content)].append((document, id))
-        self._given = frozenset(self.ids)
+        self._passed_ids = frozenset(self.ids)
 
     def of_stored(self, document: Document) -> str:
         """Return the id of a Document that the vector store returned, and record the store's own id for it."""
         theirs = document.id
         if theirs is not None and theirs in self._id_of:
             return self._id_of[theirs]
-        id = self._recognised(document)
+        id = self._match_id(document)
         if theirs is not None:
             self._pair(id, theirs)
         return id
@@ -85,55 +85,55 @@ class Identity:
 
     def forget(self, stored_ids: Iterable[str]) -> list[str]:
         """Forget texts that were deleted from the store; return their ids."""
-        gone = [self._id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self._id_of]
-        for id in gone:
+        ids = [self._id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self._id_of]
+        for id in ids:
             self._stored_id_of.pop(id, None)
-        return gone
+        return ids
 
     def _pair(self, id: str, theirs: str) -> None:
         self._id_of[theirs] = id
         self._stored_id_of.setdefault(id, theirs)
 
-    def _given_id(self, document: Document, theirs: str | None, unique: frozenset[str]) -> str:
+    def _assign_id(self, document: Document, theirs: str | None, unique: frozenset[str]) -> str:
         if self._id_key is not None or document.id is not None:
             return chunk_id(document, self._id_key)
         if theirs is not None:
             return theirs
-        named = metadata_id(document.metadata)
-        return named if named is not None and named in unique else chunk_id(document)
+        id_in_metadata = metadata_id(document.metadata)
+        return id_in_metadata if id_in_metadata is not None and id_in_metadata in unique else chunk_id(document)
 
-    def _recognised(self, document: Document) -> str:
+    def _match_id(self, document: Document) -> str:
         """Return the id of a stored Document that was not seen before."""
         if self._id_key is not None and document.metadata.get(self._id_key) is not None:
             return str(document.metadata[self._id_key])
-        if document.id in self._given:
+        if document.id in self._passed_ids:
             return document.id
-        alike = [
-            (given, id)
-            for given, id in self._by_text.get(replace_surrogates(document.page_content), ())
-            if _same_source(given, document) and (id not in self._stored_id_of or document.id is None)
+        candidates = [
+            (user_document, id)
+            for user_document, id in self._by_text.get(replace_surrogates(document.page_content), ())
+            if _same_source(user_document, document) and (id not in self._stored_id_of or document.id is None)
         ]
-        if alike:
-            return max(alike, key=lambda each: _agreement(each[0], document))[1]
+        if candidates:
+            return max(candidates, key=lambda each: _agreement(each[0], document))[1]
         return chunk_id(document)
 
 
-def _pairs(given: Sequence[Document], stored: Sequence[Document], id_key: str | None) -> list[Document | None]:
+def _pairs(documents: Sequence[Document], stored: Sequence[Document], id_key: str | None) -> list[Document | None]:
     """Return for each given Document the stored one with its id, else one with its text; each stored one once."""
     by_id = {document.id: document for document in stored}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored if d.metadata.get(id_key) is not None}
-    pairs = [by_id.get(_name(document, id_key)) for document in given]
-    taken = {partner.id for partner in pairs if partner is not None}
+    pairs = [by_id.get(_name(document, id_key)) for document in documents]
+    paired_ids = {partner.id for partner in pairs if partner is not None}
     free: dict[str, list[Document]] = defaultdict(list)
     for document in stored:
-        if document.id not in taken:
+        if document.id not in paired_ids:
             free[replace_surrogates(document.page_content)].append(document)
-    for place, document in enumerate(given):
-        alike = free.get(replace_surrogates(document.page_content), []) if pairs[place] is None else []
-        if candidates := [each for each in alike if _same_source(document, each)]:
+    for place, document in enumerate(documents):
+        same_text = free.get(replace_surrogates(document.page_content), []) if pairs[place] is None else []
+        if candidates := [each for each in same_text if _same_source(document, each)]:
             best = max(candidates, key=lambda each: _agreement(document, each))
-            alike.remove(best)
+            same_text.remove(best)
             pairs[place] = best
     return pairs
 
@@ -148,9 +148,9 @@ def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
     """Return the ids in metadata that identify one text each: all pieces of a document may have the document's id."""
     texts: dict[str, set[str]] = defaultdict(set)
     for document in documents:
-        if document.id is None and (named := metadata_id(document.metadata)) is not None:
-            texts[named].add(document.page_content)
-    return frozenset(named for named, different in texts.items() if len(different) == 1)
+        if document.id is None and (id := metadata_id(document.metadata)) is not None:
+            texts[id].add(document.page_content)
+    return frozenset(id for id, different in texts.items() if len(different) == 1)
 
 
 def _same_source(one: Document, other: Document) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # LangChain skips Documents whose key the record manager knows. With ids as keys a changed text would be
 # skipped forever, so everything is passed on; the store itself skips what is unchanged.
-_KEPT = {"force_update": True}
+_CONSTANT_OPTIONS = {"force_update": True}
 
 
 def index(
@@ -42,7 +42,7 @@ def index(
     1
     """
     return langchain_index(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_KEPT | options
+        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_CONSTANT_OPTIONS | options
     )
 
 
@@ -56,7 +56,7 @@ async def aindex(
 ) -> IndexingResult:
     """Run :func:`index` asynchronously, through ``langchain_core.indexing.aindex``."""
     return await langchain_aindex(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_KEPT | options
+        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_CONSTANT_OPTIONS | options
     )
 
 

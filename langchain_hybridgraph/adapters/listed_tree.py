@@ -73,5 +73,5 @@ class _State:
 
 
 def _place(row: int, chunk: Chunk) -> Place:
-    named = map(chunk.metadata.get, ("uri", "url", "source", "context_type"))
-    return Place(row, chunk.id, chunk.document, *named)
+    values = map(chunk.metadata.get, ("uri", "url", "source", "context_type"))
+    return Place(row, chunk.id, chunk.document, *values)

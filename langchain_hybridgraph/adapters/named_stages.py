@@ -26,12 +26,12 @@ def chat_model(name: Any) -> Any:
     if not isinstance(name, str) or not all(name.partition(":")):
         raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {quote_value(name)}")
     if _is_factory(name):
-        return _called("model", name, {})
+        return _call_factory("model", name, {})
     try:
         from langchain.chat_models import init_chat_model
     except ImportError as missing:
         raise MissingExtraError(f"model {quote_value(name)} needs init_chat_model: pip install langchain") from missing
-    return _called("model", name, {}, lambda: init_chat_model(name))
+    return _call_factory("model", name, {}, lambda: init_chat_model(name))
 
 
 def _is_factory(name: str) -> bool:
@@ -68,20 +68,22 @@ PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlan
 """Planners that a file can name, in addition to those of a factory."""
 
 
-def made(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
+def create_stage(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
     """Return the stage of a form: one of the ``kinds``, or what ``"package.module:factory"`` makes.
 
-    >>> made("planner", "rules", PLANNERS).__class__.__name__
+    >>> create_stage("planner", "rules", PLANNERS).__class__.__name__
     'RulePlanner'
     """
     name = form if isinstance(form, str) else form.get("type")
     if isinstance(name, str) and name not in kinds and all(name.partition(":")):
         parameters = {} if isinstance(form, str) else {key: value for key, value in form.items() if key != "type"}
-        return _called(what, name, parameters)
+        return _call_factory(what, name, parameters)
     return from_config(what, form, kinds, callable)
 
 
-def _called(what: str, name: str, parameters: Mapping[str, Any], factory: Callable[..., Any] | None = None) -> Any:
+def _call_factory(
+    what: str, name: str, parameters: Mapping[str, Any], factory: Callable[..., Any] | None = None
+) -> Any:
     factory = imported_factory(name, what) if factory is None else factory
     try:
         return factory(**parameters)

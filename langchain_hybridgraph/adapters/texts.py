@@ -43,11 +43,11 @@ class DocumentIndex:
         stored: Sequence[Document] | None = None,
         is_given: bool = True,
     ) -> None:
-        given = list(documents)
+        user_documents = list(documents)
         self.is_given = is_given
         self.engine = engine
         self.id_key = id_key
-        self.identity = Identity(given, stored, id_key)
+        self.identity = Identity(user_documents, stored, id_key)
         self.chunks: dict[str, Chunk] = {}
         self.ids: list[str] = []  # by row
         self.row_of: dict[str, int] = {}
@@ -55,17 +55,17 @@ class DocumentIndex:
         self.has_parents = False
         self._changing = ForkSafeLock()
         self.index, self.reason = _engine(engine, language)
-        chunks = {id: chunk_of(document, id) for document, id in zip(given, self.identity.ids, strict=True)}
+        chunks = {id: chunk_of(document, id) for document, id in zip(user_documents, self.identity.ids, strict=True)}
         self.change(list(chunks.values()))
 
-    def given(self, id: str) -> Chunk | None:
+    def user_chunk(self, id: str) -> Chunk | None:
         """Return the Document that the user passed under this id."""
         return self.chunks.get(id) if self.is_given else None
 
     def change(self, add: Sequence[Chunk], remove: Collection[str] = ()) -> None:
         """Remove texts, then add texts; one with an existing id replaces the other."""
         with self._changing:
-            gone = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
+            replaced_rows = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
             rows = range(len(self.ids), len(self.ids) + len(add))
             self.ids += [chunk.id for chunk in add]
             self._scoped.extend(add)
@@ -73,7 +73,9 @@ class DocumentIndex:
             self.row_of |= {chunk.id: row for row, chunk in zip(rows, add, strict=True)}
             self.has_parents |= any(chunk.parent is not None for chunk in add)
             self.index.apply(
-                self.index.applied_version + 1, ((row, chunk.text) for row, chunk in zip(rows, add, strict=True)), gone
+                self.index.applied_version + 1,
+                ((row, chunk.text) for row, chunk in zip(rows, add, strict=True)),
+                replaced_rows,
             )
             for id in set(remove).difference(chunk.id for chunk in add):
                 self.chunks.pop(id, None)
@@ -94,11 +96,11 @@ def chunk_of(document: Document, id: str) -> Chunk:
     return Chunk(id, replace_surrogates(document.page_content), document.metadata)
 
 
-def completed(chunk: Chunk, given: Chunk | None) -> Chunk:
+def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
     """Return a stored text with the metadata that only the given Document has; some stores do not keep all metadata."""
-    if given is None or given.metadata.keys() <= chunk.metadata.keys():
+    if user_chunk is None or user_chunk.metadata.keys() <= chunk.metadata.keys():
         return chunk
-    return replace(chunk, metadata={**given.metadata, **chunk.metadata})
+    return replace(chunk, metadata={**user_chunk.metadata, **chunk.metadata})
 
 
 def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:

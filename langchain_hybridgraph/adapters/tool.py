@@ -49,14 +49,14 @@ class SearchArguments(QueryArguments):
         return json.loads(value) if isinstance(value, str) else value
 
 
-def chosen_arguments(given: type[BaseModel] | None, types: object, own: type[BaseModel]) -> type[BaseModel]:
+def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type[BaseModel]) -> type[BaseModel]:
     """Return the schema of a tool's arguments: the caller's, else the retriever's own; raise an error for ``types``."""
     if types:
         raise ConfigurationError(
             f"arg_types={types!r}: the arguments already have types; to replace them, pass args_schema=, a subclass "
             f"of {own.__name__}"
         )
-    return given or own
+    return arguments or own
 
 
 def search_tool(
@@ -79,16 +79,16 @@ def search_tool(
     def search(query: str, config: RunnableConfig, callbacks: Any = None, **options: Any) -> tuple[str, list[Document]]:
         with _report_invalid_arguments():
             arguments_of_call = {"annotate": "all", **_set_options(options)}
-            found = retriever.invoke(query, patch_config(config, callbacks=callbacks), **arguments_of_call)
-        return format_documents(found, prefix), found
+            documents = retriever.invoke(query, patch_config(config, callbacks=callbacks), **arguments_of_call)
+        return format_documents(documents, prefix), documents
 
     async def asearch(
         query: str, config: RunnableConfig, callbacks: Any = None, **options: Any
     ) -> tuple[str, list[Document]]:
         with _report_invalid_arguments():
             arguments_of_call = {"annotate": "all", **_set_options(options)}
-            found = await retriever.ainvoke(query, patch_config(config, callbacks=callbacks), **arguments_of_call)
-        return format_documents(found, prefix), found
+            documents = await retriever.ainvoke(query, patch_config(config, callbacks=callbacks), **arguments_of_call)
+        return format_documents(documents, prefix), documents
 
     return StructuredTool(
         name=name or retriever.get_name(),
@@ -123,9 +123,9 @@ def format_documents(documents: Sequence[Document], prefix: str = "") -> str:
         "\n".join([_line(place, one, prefix), one.page_content, *_related(one, places, prefix)])
         for place, one in enumerate(documents, start=1)
     ]
-    said = documents[0].metadata.get(prefix + "degraded") or ()
-    reasons = [reason for reason in said if degradation(reason).may_miss_hits]
-    if "nothing-similar" in said:
+    degraded = documents[0].metadata.get(prefix + "degraded") or ()
+    reasons = [reason for reason in degraded if degradation(reason).may_miss_hits]
+    if "nothing-similar" in degraded:
         parts = ["Nothing similar to the query was found. These are the most recent memories:", *parts]
     return "\n\n".join([*parts, f"The search was not complete: {', '.join(reasons)}."] if reasons else parts)
 
@@ -144,13 +144,13 @@ def _report_invalid_arguments() -> Iterator[None]:
 
 
 def _line(place: int, document: Document, prefix: str) -> str:
-    found = document.metadata
-    score = found.get(prefix + "score")
+    metadata = document.metadata
+    score = metadata.get(prefix + "score")
     noted = {
         "id": _id(document, prefix),
         "score": f"{score:.2f}" if isinstance(score, (int, float)) else None,
-        "title": found.get("title"),
-        "source": found.get("source") or found.get("uri"),
+        "title": metadata.get("title"),
+        "source": metadata.get("source") or metadata.get("uri"),
     }
     return f"[{place}] " + ", ".join(f"{name}: {value}" for name, value in noted.items() if value not in (None, ""))
 
@@ -162,9 +162,9 @@ def _id(document: Document, prefix: str) -> str | None:
 def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
     """Yield a line with the edges on the path to a text, in the order of the path; nothing without edges."""
     path = document.metadata.get(prefix + "source_path") or ()
-    known = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
+    edges = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
     steps = [
-        _edge(known[one], places.get(one, one), places.get(two, two)) for one, two in pairwise(path) if one in known
+        _edge(edges[one], places.get(one, one), places.get(two, two)) for one, two in pairwise(path) if one in edges
     ]
     if steps:
         yield f"↳ related: {'; '.join(steps)}"
@@ -175,14 +175,16 @@ def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
     if entity := str(step.get("entity", "")):
         return f"{one} and {two} both mention {entity.partition(':')[2] or entity}"
     source, target = (two, one) if is_backward(step) else (one, two)
-    said = " ".join(str(step["description"]).split())
-    return f"{source} –{step['relation']}→ {target}" + (f" ({shorten(said, LONGEST_DESCRIPTION)})" if said else "")
+    description = " ".join(str(step["description"]).split())
+    return f"{source} –{step['relation']}→ {target}" + (
+        f" ({shorten(description, LONGEST_DESCRIPTION)})" if description else ""
+    )
 
 
 def _set_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that the model has set, filters given as models converted to mappings."""
-    said = {name: value for name, value in options.items() if value is not None}
+    set_options = {name: value for name, value in options.items() if value is not None}
     return {
         name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
-        for name, value in said.items()
+        for name, value in set_options.items()
     }

@@ -19,7 +19,7 @@ from langchain_hybridgraph.adapters.freshness import Freshness, Refresh
 from langchain_hybridgraph.adapters.identity import Identity
 from langchain_hybridgraph.adapters.listed_tree import ListedTree
 from langchain_hybridgraph.adapters.scopes import in_scope
-from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, completed
+from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores import Nearest, adapter_of
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.workers import lane_of
@@ -48,8 +48,8 @@ class VectorStoreAdapter:
     A filter is evaluated on the metadata of all texts if the store finds ids without reading texts (Chroma). Otherwise
     it becomes a function or filter of the store if the store takes one; if not, more results are requested until enough
     pass. Every hit is finally checked against its own metadata: its tenant is the metadata value ``tenant``. The
-    pipeline knows the ids that ``identity`` assigns; the vector store's own ids are used only here. ``given`` are texts
-    in addition to those of the index, by these ids.
+    pipeline knows the ids that ``identity`` assigns; the vector store's own ids are used only here. ``extra_chunks``
+    are texts in addition to those of the index, by these ids.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class VectorStoreAdapter:
         *,
         id_key: str | None = None,
         identity: Identity | None = None,
-        given: Mapping[str, Chunk] = MappingProxyType({}),
+        extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
         freshness: Freshness | None = None,
         stored: Sequence[Document] = (),
     ) -> None:
@@ -67,9 +67,9 @@ class VectorStoreAdapter:
         self.texts = texts
         self.id_key = id_key
         self.freshness = freshness
-        self._named = identity
-        self._given = given
-        self._given_ids: dict[tuple[str, str], str] | None = None
+        self._identity = identity
+        self._extra_chunks = extra_chunks
+        self._ids_by_origin: dict[tuple[str, str], str] | None = None
         self._adapter = adapter_of(vector_store)
         self._brings_parents = False
         self._tree: ListedTree | None = None
@@ -85,9 +85,9 @@ class VectorStoreAdapter:
         """The ids of texts; they change when the texts of the index are replaced."""
         if self.texts is not None:
             return self.texts.identity
-        if self._named is None:
-            self._named = Identity([], id_key=self.id_key)
-        return self._named
+        if self._identity is None:
+            self._identity = Identity([], id_key=self.id_key)
+        return self._identity
 
     @property
     def has_fast_keyword_search(self) -> bool:
@@ -95,13 +95,13 @@ class VectorStoreAdapter:
         texts = self.texts
         return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
 
-    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that the scope admits.
 
         They come from the search's own results, from the texts in memory, or from a store that can be read by id.
         """
-        found = self._read(ids, known)
-        return {id: found[id] for id in ids if id in found and in_scope(found[id], scope)}
+        chunks = self._read(ids, result_chunks)
+        return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope)}
 
     @property
     def has_parents(self) -> bool:
@@ -110,14 +110,14 @@ class VectorStoreAdapter:
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Return the parents among ``ids`` that are in the tenant and valid, from the texts or the vector store."""
-        found = self._read(ids, {})
-        return {id: found[id] for id in ids if id in found and in_scope(found[id], scope, filtered=False)}
+        chunks = self._read(ids, {})
+        return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope, filtered=False)}
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the given texts with these texts and sources."""
-        if self._given_ids is None:
-            self._given_ids = {content_key(to_document(chunk)): id for id, chunk in self._given.items()}
-        return {content: id for content in contents if (id := self._given_ids.get(content)) is not None}
+        if self._ids_by_origin is None:
+            self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
+        return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
         """Return the current chunks for those of the ids that were found in the vector store; None for deleted ones."""
@@ -130,22 +130,22 @@ class VectorStoreAdapter:
             return {}
         return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
 
-    def _read(self, ids: Sequence[str], known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        texts = self.texts.chunks if self.texts else self._given
-        found = {id: chunk for id in ids if (chunk := known.get(id) or texts.get(id)) is not None}
-        if missing := [id for id in ids if id not in found]:
+    def _read(self, ids: Sequence[str], result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        texts = self.texts.chunks if self.texts else self._extra_chunks
+        chunks = {id: chunk for id in ids if (chunk := result_chunks.get(id) or texts.get(id)) is not None}
+        if missing := [id for id in ids if id not in chunks]:
             try:
                 documents = self._adapter.get([self._stored_id(id) for id in missing])
             except NotImplementedError:
-                return found
-            found |= {entry.id: cast(Chunk, entry.chunk) for entry in self._entries((d, 0.0) for d in documents)}
-        return found
+                return chunks
+            chunks |= {entry.id: cast(Chunk, entry.chunk) for entry in self._entries((d, 0.0) for d in documents)}
+        return chunks
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the n nearest Documents in the query's scope, best first, ties by id."""
         vector = self._adapter.embedded(query)
         if self._filtered is not None and vector is not None and not _is_free(query.scope) and self._filtered.is_ready:
-            return self._found(Nearest(self._filtered.search(vector, n, query.scope)), query, n, vector)
+            return self._best_in_scope(Nearest(self._filtered.search(vector, n, query.scope)), query, n, vector)
         search = self._until_enough(query, n, vector)
         fetched, where = next(search)
         while True:
@@ -160,13 +160,13 @@ class VectorStoreAdapter:
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
             nearest = yield fetched, where
-            found = self._found(nearest, query, n, vector)
-            if len(found.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
+            result = self._best_in_scope(nearest, query, n, vector)
+            if len(result.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
                 short = None if _is_free(query.scope) or where is not None else "filter-post-applied"
-                return found._replace(reason=short)
+                return result._replace(reason=short)
             fetched *= 4
 
-    def _found(self, nearest: Nearest, query: Query, n: int, vector: Vector | None) -> SourceResult:
+    def _best_in_scope(self, nearest: Nearest, query: Query, n: int, vector: Vector | None) -> SourceResult:
         """Return the best n of the Documents that are in scope by their own metadata."""
         every = self._entries(nearest.documents)
         entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
@@ -203,8 +203,8 @@ class VectorStoreAdapter:
                 [], reason="no-keyword-index", remark="documents= was empty, so keyword search finds nothing"
             )
         index, ids, allowed = self.texts.index, self.texts.ids, self.texts.allowed(query.scope)
-        found = index.search(query.text, n, allowed)
-        entries = sorted((ScoredId(ids[row], score) for row, score in found), key=_best_first)
+        scores = index.search(query.text, n, allowed)
+        entries = sorted((ScoredId(ids[row], score) for row, score in scores), key=_best_first)
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
         exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed).items()}
         bound, words = index.bound(query.text), index.query_words(query.text)
@@ -246,7 +246,7 @@ class VectorStoreAdapter:
             return None
         # The store has only its own metadata, without those of the passed Documents and derived ones.
         keys = frozenset() if scope.filter is None else {path[0] for path in scope.filter.keys()}  # noqa: SIM118 - a Filter is not a dict
-        is_derived, given_keys = "document_id" in keys, self.identity.given_keys
+        is_derived, extra_keys = "document_id" in keys, self.identity.extra_keys
 
         def admits(document: Document) -> bool:
             if document.id is not None:
@@ -257,9 +257,9 @@ class VectorStoreAdapter:
             return in_scope(Chunk("", "", metadata), scope)
 
         function = self._adapter.as_filter(admits)
-        if function is not None and not (self._adapter.filters_metadata_only and given_keys):
+        if function is not None and not (self._adapter.filters_metadata_only and extra_keys):
             return function
-        is_known = scope.filter is not None and not is_derived and given_keys.isdisjoint(keys)
+        is_known = scope.filter is not None and not is_derived and extra_keys.isdisjoint(keys)
         return self._adapter.translate(scope.filter) if is_known else None
 
     def _stored_id(self, id: str) -> str:
@@ -267,11 +267,11 @@ class VectorStoreAdapter:
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
         """Yield the Documents under the ids of their texts, each id once."""
-        seen: set[str] = set()
+        ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
-            if chunk.id not in seen:
-                seen.add(chunk.id)
+            if chunk.id not in ids:
+                ids.add(chunk.id)
                 self._brings_parents = self._brings_parents or chunk.parent is not None
                 yield ScoredId(chunk.id, score, chunk)
 
@@ -280,8 +280,8 @@ class VectorStoreAdapter:
         return self._completed(document, self.identity.of_stored(document))
 
     def _completed(self, document: Document, id: str) -> Chunk:
-        given = self._given.get(id) if self.texts is None else self.texts.given(id)
-        return completed(chunk_of(document, id), given)
+        user_chunk = self._extra_chunks.get(id) if self.texts is None else self.texts.user_chunk(id)
+        return with_user_metadata(chunk_of(document, id), user_chunk)
 
 
 class StoreWithVectors(VectorStoreAdapter):
@@ -290,9 +290,9 @@ class StoreWithVectors(VectorStoreAdapter):
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
         stored = [self._stored_id(id) for id in ids]
-        known = self._adapter.vectors(stored)
-        width = len(next(iter(known.values()), ()))
-        return np.stack([known.get(id, np.zeros(width, np.float32)) for id in stored])
+        by_id = self._adapter.vectors(stored)
+        width = len(next(iter(by_id.values()), ()))
+        return np.stack([by_id.get(id, np.zeros(width, np.float32)) for id in stored])
 
 
 class AwaitedStore(VectorStoreAdapter):
@@ -314,8 +314,8 @@ class AwaitedStore(VectorStoreAdapter):
         options = {} if where is None else {"filter": where}
         if vector is None:
             return self._adapter.scored(await store.asimilarity_search_with_score(text or "", k=n, **options))
-        given = list(map(float, vector))
-        return self._adapter.scored(await store.asimilarity_search_with_score_by_vector(given, k=n, **options))
+        numbers = list(map(float, vector))
+        return self._adapter.scored(await store.asimilarity_search_with_score_by_vector(numbers, k=n, **options))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -339,19 +339,19 @@ class FreshKeywordSource:
             return None
         store, freshness = self.store, self.store.freshness
 
-        asked = (self.refresh, self.version, self.began)
+        arguments = (self.refresh, self.version, self.began)
 
         def run() -> SourceResult:
             if freshness is None:
                 return store.keyword_search(query, n)
-            reason, remark = freshness.bring_up_to_date(*asked)
-            found = store.keyword_search(query, n)
-            return found if reason is None else found._replace(reason=reason, remark=remark)
+            reason, remark = freshness.bring_up_to_date(*arguments)
+            result = store.keyword_search(query, n)
+            return result if reason is None else result._replace(reason=reason, remark=remark)
 
-        quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*asked))
+        quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*arguments))
         return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the BM25 scores of candidates that are not among the first n."""
         text = query.text
         return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
@@ -363,7 +363,7 @@ def plain_store(
     *,
     id_key: str | None = None,
     identity: Identity | None = None,
-    given: Mapping[str, Chunk] = MappingProxyType({}),
+    extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
     freshness: Freshness | None = None,
     stored: Sequence[Document] = (),
 ) -> VectorStoreAdapter:
@@ -371,7 +371,15 @@ def plain_store(
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
     if getattr(vector_store, "awaits_search", False):
         kind = AwaitedStore
-    return kind(vector_store, texts, id_key=id_key, identity=identity, given=given, freshness=freshness, stored=stored)
+    return kind(
+        vector_store,
+        texts,
+        id_key=id_key,
+        identity=identity,
+        extra_chunks=extra_chunks,
+        freshness=freshness,
+        stored=stored,
+    )
 
 
 def _is_free(scope: Scope) -> bool:

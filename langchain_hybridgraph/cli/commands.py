@@ -44,8 +44,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"hybridgraph {version('langchain-hybridgraph')}")
         raise typer.Exit
 
@@ -216,16 +216,16 @@ def search(
     from langchain_hybridgraph.retrievers.graph import GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
-    wanted = _parsed(where)
-    said = conversation(history).messages
+    filter = _parsed(where)
+    messages = conversation(history).messages
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         settings = configured(config)
         retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, k=k)
-        if said:
+        if messages:
             advanced = AdvancedRetriever(retriever, **settings.arguments("advanced"))
-            result = advanced.retrieve_with_context(replace_surrogates(query), said, filter=wanted)
+            result = advanced.retrieve_with_context(replace_surrogates(query), messages, filter=filter)
         else:
-            result = retriever.retrieve(replace_surrogates(query), filter=wanted)
+            result = retriever.retrieve(replace_surrogates(query), filter=filter)
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json, search_answer
 
@@ -261,15 +261,15 @@ def find(
     """
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 
-    wanted = _parsed(where)
+    filter = _parsed(where)
     session = conversation(history).session()
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         targets = None if under is None else [replace_surrogates(uri) for uri in under]
         retriever = HierarchicalRetriever.from_settings(configured(config), store=store, k=k)
         if session is None:
-            result = retriever.find(replace_surrogates(query), targets, filter=wanted)
+            result = retriever.find(replace_surrogates(query), targets, filter=filter)
         else:
-            result = retriever.search(replace_surrogates(query), session, targets, filter=wanted)
+            result = retriever.search(replace_surrogates(query), session, targets, filter=filter)
     if as_json:
         from langchain_hybridgraph.cli.json_output import find_answer, print_json
 
@@ -308,16 +308,16 @@ def tree(
                 say(str(build_layers(store, progress=True)))
             except (ReadOnlyError, StoreLockedError) as error:
                 say(f"not summarised: {error}")
-        shown = branches(store, None if under is None else replace_surrogates(under), depth)
+        listing = branches(store, None if under is None else replace_surrogates(under), depth)
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 
-        print_json({"tree": [branch._asdict() for branch in shown]})
+        print_json({"tree": [branch._asdict() for branch in listing]})
     else:
         from langchain_hybridgraph.cli.terminal_output import show_branches, terminal
 
-        show_branches(terminal(), shown)
-        if not shown:
+        show_branches(terminal(), listing)
+        if not listing:
             typer.echo("nothing is in this index")
 
 
@@ -339,13 +339,13 @@ def delete(
 
     Deletes everything that matches any of them, with its edges and with parents that have no other child.
     """
-    wanted = _parsed(where)
-    if not id and not document and wanted is None:
+    filter = _parsed(where)
+    if not id and not document and filter is None:
         raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
     with existing_store(index, embedding=embedding, tenant=tenant, config=config) as store:
         before = len(store)
         unknown = _unknown(document or [], store.document_ids()) if document else []
-        store.delete(id or [], document=document or [], filter=wanted)
+        store.delete(id or [], document=document or [], filter=filter)
         left = len(store)
     for hint in unknown:
         say(hint)
@@ -430,20 +430,20 @@ def demo(
     run(index, embedding)
 
 
-def _unknown(documents: list[str], known: Iterable[str]) -> list[str]:
+def _unknown(documents: list[str], existing: Iterable[str]) -> list[str]:
     """Explain ids that no document has: list documents below such a path, else similar ids."""
-    known = list(known)
+    existing = list(existing)
     hints = []
     for id in documents:
-        if id in known:
+        if id in existing:
             continue
-        below = [one for one in known if one.startswith(f"{id.rstrip('/')}/")]
+        below = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")]
         if below:
             hints.append(
                 f"{id} is not a document; {len(below)} are below it: {_listed(below[:3])}{', …' * (len(below) > 3)}"
             )
         else:
-            near = get_close_matches(id, known, 3)
+            near = get_close_matches(id, existing, 3)
             hints.append(f"no document is named {id}" + (f"; did you mean {_listed(near)}?" if near else ""))
     return hints
 
@@ -463,7 +463,7 @@ def _print_report(report: IngestReport, deleted: list[str] | None, layers: Layer
     if deleted is not None:
         count = len(deleted)
         subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
-        typer.echo(f"deleted {subject}{_named(deleted)}")
+        typer.echo(f"deleted {subject}{_first_ids(deleted)}")
     if layers is not None:
         typer.echo(f"summaries: {layers}")
 
@@ -492,15 +492,15 @@ def _judge(report: CheckReport, as_json: bool) -> None:
         raise typer.Exit(PROBLEM)
 
 
-def _edges(said: str) -> Any:
+def _edges(value: str) -> Any:
     """Parse ``--edges``: comma-separated names, or JSON; an empty list for none."""
-    if not said.lstrip().startswith(("[", "{")):
-        return [] if said == "none" else [name.strip() for name in said.split(",")]
+    if not value.lstrip().startswith(("[", "{")):
+        return [] if value == "none" else [name.strip() for name in value.split(",")]
     try:
-        return json.loads(said)
+        return json.loads(value)
     except json.JSONDecodeError as error:
-        wanted = '\'["auto", {"type": "metadata", "keys": ["author"]}]\''
-        raise ConfigurationError(f"--edges is not JSON ({error}); pass names, or something like {wanted}") from error
+        example = '\'["auto", {"type": "metadata", "keys": ["author"]}]\''
+        raise ConfigurationError(f"--edges is not JSON ({error}); pass names, or something like {example}") from error
 
 
 def _parsed(where: str | None) -> Filter | None:
@@ -515,7 +515,7 @@ def _parsed(where: str | None) -> Filter | None:
         raise FilterError(f"--filter is not JSON ({error}); pass something like '{{\"year\": 2020}}'") from error
 
 
-def _named(documents: list[str]) -> str:
+def _first_ids(documents: list[str]) -> str:
     """Return a colon and the first few ids, or an empty text."""
     return f": {_listed(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 

@@ -70,7 +70,7 @@ def init(
 def show(
     file: File = None,
     *,
-    given: Annotated[
+    assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Value as an argument of from_config; may be repeated."),
     ] = None,
@@ -83,11 +83,11 @@ def show(
     from langchain_hybridgraph.config.discovery import settings_path
     from langchain_hybridgraph.config.settings import HybridGraphSettings
 
-    settings = HybridGraphSettings.effective(file, **_arguments(given or []))
+    settings = HybridGraphSettings.effective(file, **_arguments(assignments or []))
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 
-        shown = [
+        rows_as_json = [
             {
                 "key": each.key,
                 "value": _plain(each.value, each.key),
@@ -96,7 +96,7 @@ def show(
             }
             for each in settings
         ]
-        print_json({"file": _said(settings_path(file)), "settings": shown})
+        print_json({"file": _path_text(settings_path(file)), "settings": rows_as_json})
         return
     rows = [
         (each.key, json.dumps(_plain(each.value, each.key), ensure_ascii=False), str(each.origin)) for each in settings
@@ -116,9 +116,9 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     from langchain_hybridgraph.config.settings import HybridGraphSettings
 
     problems: tuple[Problem, ...] = ()
-    given = 0
+    count = 0
     try:
-        given = len(HybridGraphSettings.from_file(file).model_fields_set)
+        count = len(HybridGraphSettings.from_file(file).model_fields_set)
         problems = _embedding_problems(HybridGraphSettings.effective(file))
     except UnusableSettingsError as error:
         problems = error.problems
@@ -126,11 +126,11 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 
-        print_json({"file": _said(read), "ok": not problems, "problems": [_problem(each) for each in problems]})
+        print_json({"file": _path_text(read), "ok": not problems, "problems": [_problem(each) for each in problems]})
     elif problems:
         typer.echo("\n".join(problem.message for problem in problems))
     else:
-        typer.echo(f"no problems in {given} settings of {'the environment' if read is None else read}")
+        typer.echo(f"no problems in {count} settings of {'the environment' if read is None else read}")
     if read is None:
         say("there is no hybridgraph.yaml in this folder; only the environment was checked")
     if problems:
@@ -146,10 +146,10 @@ def print_schema() -> None:
     print_json(schema())
 
 
-def _arguments(given: Iterable[str]) -> dict[str, Any]:
+def _arguments(assignments: Iterable[str]) -> dict[str, Any]:
     from langchain_hybridgraph.config.file import parse_value
 
-    pairs = [(each, *each.partition("=")) for each in given]
+    pairs = [(each, *each.partition("=")) for each in assignments]
     if wrong := [text for text, key, equals, _ in pairs if not (key and equals)]:
         raise ConfigurationError(f"--set {wrong[0]} is not a setting; pass KEY=VALUE, such as retriever_k=3")
     return {key: parse_value(value) for _, key, _, value in pairs}
@@ -168,7 +168,7 @@ def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, 
     try:
         imported_factory(name)
     except ConfigurationError as error:
-        return (Problem(key, origin, f"{origin.said(key)}: {error}", value, allowed(key)),)
+        return (Problem(key, origin, f"{origin.written_key(key)}: {error}", value, allowed(key)),)
     return ()
 
 
@@ -183,8 +183,8 @@ def _is_ours(file: Path) -> bool:
 
 def _problem(problem: Problem) -> dict[str, Any]:
     value = _plain(problem.value)
-    told = {"key": problem.key or None, "value": value, "allowed": problem.allowed, "message": problem.message}
-    return _origin(problem.origin) | told
+    fields = {"key": problem.key or None, "value": value, "allowed": problem.allowed, "message": problem.message}
+    return _origin(problem.origin) | fields
 
 
 def _origin(origin: Origin) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _origin(origin: Origin) -> dict[str, Any]:
     }
 
 
-def _said(path: Path | None) -> str | None:
+def _path_text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 

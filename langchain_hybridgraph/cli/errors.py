@@ -33,9 +33,9 @@ class OneLineErrors(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
         """Run the command named by the arguments; without any, show help."""
-        given = list(sys.argv[1:] if args is None else args) or ["--help"]
+        arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
-            code = super().main(given, *others, **{**settings, "standalone_mode": False})
+            code = super().main(arguments, *others, **{**settings, "standalone_mode": False})
         except Exception as error:
             # typer's exceptions have no public base class that all its versions share
             if not hasattr(error, "format_message"):

@@ -54,9 +54,9 @@ def _parsed(text: str, lines: Sequence[str]) -> Any:
     return [json.loads(line) for line in lines]
 
 
-def _of_json(found: Any) -> Conversation:
-    if isinstance(found, dict) and "messages" in found:
-        if not isinstance(found["messages"], list):
-            raise ValueError(f"messages is a {type(found['messages']).__name__}, expected a list")
-        return Conversation(found["messages"], str(found.get("summary") or ""))
-    return Conversation(found if isinstance(found, list) else [found])
+def _of_json(value: Any) -> Conversation:
+    if isinstance(value, dict) and "messages" in value:
+        if not isinstance(value["messages"], list):
+            raise ValueError(f"messages is a {type(value['messages']).__name__}, expected a list")
+        return Conversation(value["messages"], str(value.get("summary") or ""))
+    return Conversation(value if isinstance(value, list) else [value])

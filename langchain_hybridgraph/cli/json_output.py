@@ -53,7 +53,7 @@ def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
     return {name: plan.get(name) for name in names} if "expanded_query" in plan else None
 
 
-def find_answer(found: FindResult) -> dict[str, Any]:
+def find_answer(result: FindResult) -> dict[str, Any]:
     """Return the output of ``find --json``: ``queries``, ``degraded``, ``took_ms``, and ``hits``, best first.
 
     A query has ``query``, ``context_type`` and ``priority`` as planned, ``roots`` (the URIs below which it searched),
@@ -62,9 +62,9 @@ def find_answer(found: FindResult) -> dict[str, Any]:
     weight, description) and ``text``: that of its best chunk, or its overview.
     """
     return {
-        "queries": [each.plan() for each in found.query_results],
-        "degraded": list(found.degraded),
-        "took_ms": round(found.took_ms, 3),
+        "queries": [each.plan() for each in result.query_results],
+        "degraded": list(result.degraded),
+        "took_ms": round(result.took_ms, 3),
         "hits": [
             {
                 "rank": rank,
@@ -76,7 +76,7 @@ def find_answer(found: FindResult) -> dict[str, Any]:
                 "relations": [asdict(relation) for relation in each.relations],
                 "text": "" if each.hit is None else each.hit.chunk.text,
             }
-            for rank, each in enumerate(found, start=1)
+            for rank, each in enumerate(result, start=1)
         ],
     }
 

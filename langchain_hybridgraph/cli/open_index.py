@@ -71,9 +71,9 @@ def existing_or_new(
     """
     from langchain_hybridgraph.text.analyzer import language_name
 
-    named = None if embedding == "auto" else embedding
+    name = None if embedding == "auto" else embedding
     if uri := milvus_uri(index):
-        return open_milvus(uri, named, tenant=tenant, config=config, language=language, is_new_allowed=True)
+        return open_milvus(uri, name, tenant=tenant, config=config, language=language, is_new_allowed=True)
     facts, options = _facts(index), _options(config)
     if not facts:
         from langchain_hybridgraph.embeddings import choose_embedding
@@ -81,10 +81,10 @@ def existing_or_new(
         model, why = choose_embedding(embedding)
         say(f"embedding {why}")
         return _opened(index, model, language_name(language or "english"), tenant, options)
-    _check(index, facts, named, tenant)
+    _check(index, facts, name, tenant)
     if language is not None and language_name(language) != facts["language"]:
         raise ConfigurationError(f"{index} is in {facts['language']}: leave --language out, or name a new folder")
-    store = _opened(index, named or facts.get("embedding", "lsa"), facts["language"], tenant, options)
+    store = _opened(index, name or facts.get("embedding", "lsa"), facts["language"], tenant, options)
     say(f"embedding {store.name}: the index was made with it")
     return store
 

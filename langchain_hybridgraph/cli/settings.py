@@ -37,14 +37,14 @@ def _defaults(settings: HybridGraphSettings, verb: str) -> dict[str, Any]:
     if verb != "ingest" and ":" not in (embedding or ""):
         embedding = None  # an index records which built-in model it was made with
     language = settings.store_language if "store_language" in settings.model_fields_set else None
-    given = {
+    values = {
         "index": settings.store_path or settings.store_uri,
         "tenant": settings.store_tenant,
         "embedding": embedding,
         "language": language,
         "k": settings.retriever_k,
     }
-    return {name: str(value) for name, value in given.items() if value is not None}
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 Config = Annotated[

@@ -51,10 +51,10 @@ def show_result(
     console: Console, result: RetrievalResult[Document], *, language: str = "english", explain: bool = False
 ) -> None:
     """Print ranked hits with score, title, place and the best passage; ``explain`` adds the reasons."""
-    wanted = Wanted(result.plan["query"] or "", language)
+    query_words = QueryWords(result.plan["query"] or "", language)
     for rank, hit in enumerate(result.hits, start=1):
         _show(console, _heading(rank, hit), hanging=True)
-        _show(console, passage(_body(hit), wanted))
+        _show(console, passage(_body(hit), query_words))
         if explain:
             _show(console, Text(hit.explain(), "dim"))
     if not result.hits:
@@ -64,9 +64,9 @@ def show_result(
         _show(console, Text(_how(result), "dim"), hanging=True)
 
 
-def show_contexts(console: Console, found: FindResult, *, explain: bool = False) -> None:
+def show_contexts(console: Console, answer: FindResult, *, explain: bool = False) -> None:
     """Print the results of a search of the tree: score, type, URI, abstract and relations, best first."""
-    for rank, each in enumerate(found, start=1):
+    for rank, each in enumerate(answer, start=1):
         kind = each.context_type if each.is_leaf else f"{each.context_type}, directory"
         score = (f"{each.score:.3f}", "bold green")
         place = (printable(each.uri), "bold")
@@ -76,13 +76,13 @@ def show_contexts(console: Console, found: FindResult, *, explain: bool = False)
             _show(console, Text(f"{printable(relation.relation)}: {printable(relation.uri)}", "dim"))
         if explain and each.hit is not None:
             _show(console, Text(each.hit.explain(), "dim"))
-    if not found:
+    if not answer:
         console.print("nothing found")
-    _show_reasons(console, found.degraded)
+    _show_reasons(console, answer.degraded)
     if explain:
-        for result in found.query_results:
-            _show(console, Text(_looked(result), "dim"), hanging=True)
-        _show(console, Text(f"{found.took_ms:.1f} ms", "dim"), hanging=True)
+        for result in answer.query_results:
+            _show(console, Text(_scope_of_search(result), "dim"), hanging=True)
+        _show(console, Text(f"{answer.took_ms:.1f} ms", "dim"), hanging=True)
 
 
 def show_branches(console: Console, branches: Sequence[Branch]) -> None:
@@ -100,8 +100,8 @@ def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
     """Print names and values in two columns."""
     width = max(map(len, facts))
     for name, value in facts.items():
-        said = "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-        console.print(Text.assemble((f"{name:<{width}}  ", "dim"), printable(said)), soft_wrap=True)
+        text = "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+        console.print(Text.assemble((f"{name:<{width}}  ", "dim"), printable(text)), soft_wrap=True)
 
 
 def show_migration(console: Console, report: MigrationReport) -> None:
@@ -127,7 +127,7 @@ class Place(NamedTuple):
     words: frozenset[str]
 
 
-class Wanted:
+class QueryWords:
     """Words of a question, compared as in the keyword index.
 
     >>> [place.words for place in Wanted("Do cats sleep?", "english").places("A cat, sleeping.")]
@@ -140,29 +140,29 @@ class Wanted:
 
     def places(self, text: str) -> list[Place]:
         """Yield every occurrence of one of the words, in order."""
-        found = (
+        places = (
             Place(*match.span(), self._words.intersection(self._analyzer.all_words(match[0])))
             for match in _WORD.finditer(text)
         )
-        return [place for place in found if place.words]
+        return [place for place in places if place.words]
 
 
-def passage(text: str, wanted: Wanted, size: int = PASSAGE) -> Text:
+def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
     """Return the sentences with the most words of the question, on one line, with these words in bold.
 
     >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", Wanted("Do cats sleep?", "english"), 30).plain
     '… Cats sleep. They purr.'
     """
     line = " ".join(_RULE.sub("", printable(text)).split())
-    places = wanted.places(line)
+    places = query_words.places(line)
     starts = [0, *(match.end() for match in _SENTENCE.finditer(line))]
-    start = max(starts, key=lambda start: (len(_said(places, start, start + size)), start == 0, start))
+    start = max(starts, key=lambda start: (len(_words_between(places, start, start + size)), start == 0, start))
     end = _end_of_word(line, start + size)
-    shown = Text("… " if start else "") + Text(line[start:end]) + Text(" …" if end < len(line) else "")
+    marked = Text("… " if start else "") + Text(line[start:end]) + Text(" …" if end < len(line) else "")
     for place in places:
         if start <= place.start and place.end <= end:
-            shown.stylize("bold", *(at - start + 2 * (start > 0) for at in place[:2]))
-    return shown
+            marked.stylize("bold", *(at - start + 2 * (start > 0) for at in place[:2]))
+    return marked
 
 
 def printable(text: str) -> str:
@@ -174,7 +174,7 @@ def printable(text: str) -> str:
     return _CONTROLS.sub("\ufffd", replace_surrogates(text))
 
 
-def _said(places: Iterable[Place], start: int, end: int) -> set[str]:
+def _words_between(places: Iterable[Place], start: int, end: int) -> set[str]:
     return {word for place in places if start <= place.start and place.end <= end for word in place.words}
 
 
@@ -209,8 +209,8 @@ def _heading(rank: int, hit: Hit) -> Text:
 
 
 def _title(hit: Hit) -> str:
-    said = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
-    return " › ".join(dict.fromkeys(str(part) for part in said if part)) or hit.id
+    titles = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
+    return " › ".join(dict.fromkeys(str(part) for part in titles if part)) or hit.id
 
 
 def _place(hit: Hit) -> str:
@@ -235,10 +235,10 @@ def _show_reasons(console: Console, reasons: Sequence[str]) -> None:
         _show(console, Text(f"{reason}: {entry.plain_meaning}", colour), hanging=True)
 
 
-def _looked(result: QueryResult) -> str:
-    asked = result.query
-    what = f"{printable(asked.query)!r}" + (
-        f" ({asked.context_type}, priority {asked.priority})" * bool(asked.context_type)
+def _scope_of_search(result: QueryResult) -> str:
+    query = result.query
+    what = f"{printable(query.query)!r}" + (
+        f" ({query.context_type}, priority {query.priority})" * bool(query.context_type)
     )
     return f"{what}: {result.opened} directories opened, {result.scored:,} of {result.nodes:,} nodes scored"
 
@@ -248,14 +248,14 @@ def _how(result: RetrievalResult[Document]) -> str:
     weights = ", ".join(f"{name} {weight:g}" for name, weight in plan["weights"].items())
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in plan["stages_ms"].items())
     how = f"{plan['method']} by {plan['fusion']} · weights {weights} · {result.took_ms:.1f} ms ({stages})"
-    return f"{how} · {_whole(plan)}" if "expanded_query" in plan else how
+    return f"{how} · {_changed_question(plan)}" if "expanded_query" in plan else how
 
 
-def _whole(plan: Mapping[str, Any]) -> str:
+def _changed_question(plan: Mapping[str, Any]) -> str:
     """Describe how the conversation changed the question."""
     if plan.get("searched") == "raw":
         return "the question was not changed: it does not depend on the conversation"
-    said = f"the question with its context: {printable(str(plan['expanded_query']))!r}"
+    description = f"the question with its context: {printable(str(plan['expanded_query']))!r}"
     if context := plan.get("context"):
-        said += f", moved towards {printable(str(context))!r} by {plan.get('weight', 0):g}"
-    return said
+        description += f", moved towards {printable(str(context))!r} by {plan.get('weight', 0):g}"
+    return description

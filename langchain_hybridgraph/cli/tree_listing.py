@@ -35,9 +35,9 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
     tops = tree.top() if under is None else target_nodes(tree, [under])[0]
     lines = [line for top in tops for line in _below(tree, top, 0, depth)]
     summaries = store.summaries.current()
-    wanted = [tree.uri(node) for node, _, contains in lines if contains]
-    found = {} if summaries is None else summaries.get(wanted)
-    abstracts = {uri: str(chunk.metadata["abstract"]) for uri, chunk in found.items()}
+    directories = [tree.uri(node) for node, _, contains in lines if contains]
+    summary_of = {} if summaries is None else summaries.get(directories)
+    abstracts = {uri: str(chunk.metadata["abstract"]) for uri, chunk in summary_of.items()}
     return [
         Branch(tree.uri(node), name_of(tree.uri(node)) if below else tree.uri(node), below, contains, "")._replace(
             abstract=_without_name(abstracts.get(tree.uri(node), ""))

@@ -433,7 +433,7 @@ def _is_group(annotation: Any) -> bool:
 def _key(name: str, field: FieldInfo) -> tuple[Any, Any]:
     """Return the type of a key and its pydantic field: default, description, bounds and allowed values."""
     form = FORMS.get(name)
-    default = _written(field.get_default(call_default_factory=True), form)
+    default = _in_file(field.get_default(call_default_factory=True), form)
     bounds = _bounds(field)
     kind, allowed = _derived(field.annotation, bounds) if form is None else (form.type, _allowed(form))
     extra: JsonDict = {"allowed": allowed}
@@ -443,7 +443,7 @@ def _key(name: str, field: FieldInfo) -> tuple[Any, Any]:
     return (kind | None if default is None else kind), key
 
 
-def _written(default: Any, form: Form | None) -> Any:
+def _in_file(default: Any, form: Form | None) -> Any:
     """Return a default as a file writes it."""
     if form is not None and form.names is not None and default is not None:
         return next(name for name, kind in named_objects(form.names).items() if type(default) is kind)

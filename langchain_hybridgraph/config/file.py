@@ -106,7 +106,7 @@ def _invalid_sections(content: Mapping[Any, Any], file: SettingsFile) -> Iterato
     for name, value in content.items():
         if name in SECTIONS and not isinstance(value, Mapping | None):
             origin = file.origin(name)
-            message = f"{origin.said(name)} is {value!r}; expected a section of settings below it"
+            message = f"{origin.written_key(name)} is {value!r}; expected a section of settings below it"
             yield Problem(name, origin, message, value, "a section of settings")
 
 

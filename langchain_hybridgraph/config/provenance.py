@@ -23,7 +23,7 @@ class Origin(NamedTuple):
     name: str = ""
     line: int | None = None
 
-    def said(self, key: str) -> str:
+    def written_key(self, key: str) -> str:
         """Return the key as it is written at this origin."""
         if self.kind == "file":
             return f"{self}: {key}"

@@ -118,7 +118,7 @@ class HybridGraphSettings(SettingsTable):
         | `retriever_k` | 10 | a whole number of at least 0 | Number of results. |
         """
         rows = [
-            f"| `{key}` | {_shown(field.default)} | {allowed(key)} | {field.description} |"
+            f"| `{key}` | {_default_text(field.default)} | {allowed(key)} | {field.description} |"
             for key, field in cls.model_fields.items()
         ]
         return "\n".join(["| Key | Default | Allowed | Meaning |", "|---|---|---|---|", *rows])
@@ -131,7 +131,7 @@ def allowed(key: str) -> str:
     return str(extra["allowed"])
 
 
-def _shown(default: Any) -> str:
+def _default_text(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return "" if default in (None, ()) else str(default)
@@ -187,7 +187,9 @@ class _Sources(NamedTuple):
         for key in dict.fromkeys([*self.explicit, *self.variables, *self._from_file]):
             if key not in keys.model_fields:
                 origin = self.origin(key)
-                yield Problem(key, origin, f"{origin.said(key)} is not a setting; {_nearest(key)}", self.value(key))
+                yield Problem(
+                    key, origin, f"{origin.written_key(key)} is not a setting; {_nearest(key)}", self.value(key)
+                )
 
 
 def _variables() -> dict[str, str]:
@@ -206,7 +208,7 @@ def _is_ours(key: str) -> bool:
 
 
 def _without_section(key: str) -> list[str]:
-    return [known for known in SettingsTable.model_fields if known.split("_", 1)[1] == key]
+    return [setting for setting in SettingsTable.model_fields if setting.split("_", 1)[1] == key]
 
 
 def _nearest(key: str) -> str:
@@ -214,7 +216,7 @@ def _nearest(key: str) -> str:
     if near:
         return f"did you mean {' or '.join(near)}?"
     section, _, _ = key.partition("_")
-    siblings = [known for known in SettingsTable.model_fields if known.startswith(f"{section}_")]
+    siblings = [setting for setting in SettingsTable.model_fields if setting.startswith(f"{section}_")]
     return f"the settings are {', '.join(siblings)}" if siblings else f"the sections are {', '.join(SECTIONS)}"
 
 
@@ -240,7 +242,7 @@ def _hint(error: Any) -> str:
 
 def _problem(key: str, sources: _Sources, hint: str = "") -> Problem:
     origin, value = sources.origin(key), sources.value(key)
-    message = f"{origin.said(key)} is {value!r}; expected {allowed(key)}{hint}"
+    message = f"{origin.written_key(key)} is {value!r}; expected {allowed(key)}{hint}"
     return Problem(key, origin, message, value, allowed(key))
 
 
@@ -252,7 +254,7 @@ def _conflicts(sources: _Sources) -> Iterator[Problem]:
     )
     if short is not None and long is not None:
         yield _conflict(
-            short, sources, f"cannot be combined with {sources.origin(long).said(long)}", "only one of them"
+            short, sources, f"cannot be combined with {sources.origin(long).written_key(long)}", "only one of them"
         )
 
 
@@ -270,4 +272,6 @@ def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterat
 
 def _conflict(key: str, sources: _Sources, conflict: str, expected: str) -> Problem:
     origin = sources.origin(key)
-    return Problem(key, origin, f"{origin.said(key)} {conflict}; expected {expected}", sources.value(key), expected)
+    return Problem(
+        key, origin, f"{origin.written_key(key)} {conflict}; expected {expected}", sources.value(key), expected
+    )

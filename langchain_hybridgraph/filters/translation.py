@@ -57,30 +57,30 @@ class Dialect(ABC, Generic[Condition]):
         return self.some(expressible) if len(expressible) > 1 else expressible[0]
 
 
-def superset(filter: Filter, dialect: Dialect[Condition], wanted: bool = True) -> Condition | None:
-    """Return a condition that is true wherever ``filter.matches`` returns ``wanted``; it may be true elsewhere, too.
+def superset(filter: Filter, dialect: Dialect[Condition], outcome: bool = True) -> Condition | None:
+    """Return a condition that is true wherever ``filter.matches`` returns ``outcome``; it may be true elsewhere, too.
 
     None means that the dialect cannot express any such condition.
     """
     if isinstance(filter, Comparison):
-        return _comparison(filter, dialect, wanted)
+        return _comparison(filter, dialect, outcome)
     if isinstance(filter, Not):
-        return superset(filter.part, dialect, not wanted)
-    parts = [superset(part, dialect, wanted) for part in parts_of(filter)]
-    return dialect.all_of(parts) if isinstance(filter, And) is wanted else dialect.any_of(parts)
+        return superset(filter.part, dialect, not outcome)
+    parts = [superset(part, dialect, outcome) for part in parts_of(filter)]
+    return dialect.all_of(parts) if isinstance(filter, And) is outcome else dialect.any_of(parts)
 
 
-def _comparison(comparison: Comparison, dialect: Dialect[Condition], wanted: bool) -> Condition | None:
+def _comparison(comparison: Comparison, dialect: Dialect[Condition], outcome: bool) -> Condition | None:
     key = dialect.key(comparison.path)
     if key is None:
         return None
     operator, operand = comparison.operator, comparison.operand
     if operator in NEGATIONS or operand is False:  # only $exists has a Python bool for an operand
-        wanted = not wanted
+        outcome = not outcome
     operator = NEGATIONS.get(operator, operator)
     if operator == "$eq":
         operator, operand = "$in", (operand,)
-    return dialect.holds(key, operator, operand) if wanted else dialect.fails(key, operator, operand)
+    return dialect.holds(key, operator, operand) if outcome else dialect.fails(key, operator, operand)
 
 
 def parts_of(filter: Filter) -> Sequence[Filter]:

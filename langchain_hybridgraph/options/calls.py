@@ -94,31 +94,31 @@ class FindOptions(FindSettings, total=False):
 _LONGEST_PART = 500
 
 
-def unknown_options(kind: type, unknown: Mapping[str, Any], known: Iterable[str]) -> TypeError:
+def unknown_options(kind: type, values: Mapping[str, Any], all_names: Iterable[str]) -> TypeError:
     """Return the error for options that a call does not take, with similar names and a list of its options.
 
-    ``unknown`` maps their names to the values that were passed.
+    ``values`` maps their names to the values that were passed.
     """
-    known = sorted(known)
-    advice = shorten("".join(f"; {advice}" for advice in _advice(kind, unknown, known)), _LONGEST_PART)
-    all_options = f"; the options are {', '.join(known)}" if known else ""
-    names = shorten(", ".join(unknown), _LONGEST_PART)
+    all_names = sorted(all_names)
+    advice = shorten("".join(f"; {advice}" for advice in _advice(kind, values, all_names)), _LONGEST_PART)
+    all_options = f"; the options are {', '.join(all_names)}" if all_names else ""
+    names = shorten(", ".join(values), _LONGEST_PART)
     return TypeError(f"{kind.__name__} does not take {names} per call{advice}{all_options}")
 
 
-def _advice(kind: type, unknown: Mapping[str, Any], known: Sequence[str]) -> Iterator[str]:
+def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> Iterator[str]:
     others = {}
-    for name, value in unknown.items():
+    for name, value in values.items():
         group = group_with(kind, name)
-        if group in known:
+        if group in all_names:
             yield f"{name} is an option of {group}=: per call give {group}={ {name: value}!r}"
         else:
             others[name] = value
     from langchain_hybridgraph.options.places import place_of  # only errors need the options of all retrievers
 
-    if "graph" in known and (form := stage_forms(others)):
+    if "graph" in all_names and (form := stage_forms(others)):
         yield f"per call give graph={form!r}"
     elif places := [f"{name} is an option of {place}" for name in others if (place := place_of(name))]:
         yield from places
-    elif near := [match for name in others for match in get_close_matches(name, known, 1)]:
+    elif near := [match for name in others for match in get_close_matches(name, all_names, 1)]:
         yield f"did you mean {' and '.join(near)}?"

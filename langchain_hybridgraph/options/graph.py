@@ -147,8 +147,8 @@ class GraphFields(BaseModel):
 
 def shorthand_of(max_hops: int | None, options: GraphOptions) -> dict[str, Any]:
     """Return the shorthand options that were set, by name."""
-    named = {"max_hops": max_hops} | {name: getattr(options, name) for name in SHORTHAND}
-    return {name: value for name, value in named.items() if value is not None}
+    values = {"max_hops": max_hops} | {name: getattr(options, name) for name in SHORTHAND}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def check_shorthand(preset: str | None, max_hops: int | None, options: GraphOptions) -> None:

@@ -43,18 +43,18 @@ class OptionGroup(BaseModel):
             return self
         kind = type(self)
         if isinstance(changes, kind):
-            named = {name: getattr(changes, name) for name in changes.model_fields_set}
+            values = {name: getattr(changes, name) for name in changes.model_fields_set}
         elif isinstance(changes, Mapping):
-            named = {str(name): value for name, value in changes.items()}
+            values = {str(name): value for name, value in changes.items()}
         else:
             raise ConfigurationError(
                 f"expected {kind.__name__} or a mapping of its options, got {changes!r:.80}; "
                 f"the options are {', '.join(kind.model_fields)}"
             )
-        if not named:
+        if not values:
             return self
         try:
-            return kind(**{name: getattr(self, name) for name in self.model_fields_set} | named)
+            return kind(**{name: getattr(self, name) for name in self.model_fields_set} | values)
         except ValidationError as error:
             raise ConfigurationError(error.errors(include_url=False)[0]["msg"]) from None
 
@@ -151,13 +151,13 @@ def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> Init
 def _advice(kind: type[BaseModel], name: str, value: object, place_of: Callable[[str], str | None]) -> str:
     if (group := group_with(kind, name)) is not None:
         return f"{name} is an option of {group}=: {kind.__name__}(…, {group}={ {name: value}!r:.80})"
-    known = sorted(kind.model_fields)
-    if {"graph", "traversal"} & {*known} and (form := stage_forms({name: value})):
+    names = sorted(kind.model_fields)
+    if {"graph", "traversal"} & {*names} and (form := stage_forms({name: value})):
         return f"Give graph={form!r:.200}"
     if (place := place_of(name)) is not None:
         return f"{name} is an option of {place}"
     grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
-    if near := get_close_matches(name, [*known, *grouped], n=1):
+    if near := get_close_matches(name, [*names, *grouped], n=1):
         place = f" It is an option of {grouped[near[0]]}=" if near[0] in grouped else ""
         return f"Did you mean {near[0]!r}?{place}"
-    return f"The options are {', '.join(known)}"
+    return f"The options are {', '.join(names)}"

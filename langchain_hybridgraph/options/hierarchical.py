@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
-from langchain_hybridgraph.adapters.named_stages import PLANNERS, made
+from langchain_hybridgraph.adapters.named_stages import PLANNERS, create_stage
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.retriever import Form, HybridArguments
@@ -71,7 +71,7 @@ class HierarchicalFields(BaseModel):
     @field_validator("planner")
     @classmethod
     def _callable_planner(cls, value: Any) -> Any:
-        value = made("planner", value, PLANNERS) if isinstance(value, str | Mapping) else value
+        value = create_stage("planner", value, PLANNERS) if isinstance(value, str | Mapping) else value
         if value is not None and not callable(value):
             raise ConfigurationError(f"planner must be QueryPlanner(llm) or a function like it, got {value!r}")
         return value

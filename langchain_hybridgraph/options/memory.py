@@ -59,12 +59,12 @@ class MemoryOptions(OptionGroup):
     def _named_hotness(cls, value: Any) -> Hotness | None:
         if isinstance(value, float | int) and not isinstance(value, bool):
             return Hotness(value)
-        return _made(Hotness, value)
+        return _from_mapping(Hotness, value)
 
     @field_validator("novelty")
     @classmethod
     def _named_novelty(cls, value: Any) -> Novelty | None:
-        return _made(Novelty, value)
+        return _from_mapping(Novelty, value)
 
 
 class MemoryFields(BaseModel):
@@ -109,7 +109,7 @@ def check_labels(labels: Any) -> Sequence[str]:
     return list(several)
 
 
-def _made(kind: type[T], value: Any) -> T | None:
+def _from_mapping(kind: type[T], value: Any) -> T | None:
     """Return a Hotness or Novelty from itself, from a mapping of its parameters, or None."""
     if value is None or isinstance(value, kind):
         return value

@@ -78,17 +78,17 @@ def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -
     >>> preset_of(None, None, GraphOptions(traversal="beam")).score == PRESETS["beam"].score
     True
     """
-    chosen = PRESETS.get(preset or "evidence")
-    if chosen is None:  # model_copy(update=…) does not validate
+    base = PRESETS.get(preset or "evidence")
+    if base is None:  # model_copy(update=…) does not validate
         raise ConfigurationError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
     check_shorthand(preset, max_hops, options)
     if short := shorthand_of(max_hops, options):
         walked = {theirs: short[ours] for ours, theirs in _OF_BFS.items() if ours in short}
         scored = {name: short[name] for name in _OF_HOP_DECAY if name in short}
         return GraphPreset(BFS(direction="both" if options.bidirectional else "out", **walked), HopDecay(**scored))
-    traversal = options.traversal or chosen.traversal
-    score = options.score or (chosen.score if preset is not None else own_score(traversal))
-    return chosen._replace(traversal=traversal, score=score)
+    traversal = options.traversal or base.traversal
+    score = options.score or (base.score if preset is not None else own_score(traversal))
+    return base._replace(traversal=traversal, score=score)
 
 
 def own_score(traversal: Traversal) -> GraphScore:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def stage_forms(given: Mapping[str, object]) -> dict[str, dict[str, object]]:
+def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
     """Return the traversal and the score that have these parameters, or the parameters that they abbreviate.
 
     Names that are parameters of neither are left out.
@@ -34,17 +34,19 @@ def stage_forms(given: Mapping[str, object]) -> dict[str, dict[str, object]]:
     >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["score"]
     {'type': 'distance_decay', 'tau': 0.5}
     """
-    named = dict(_in_full(name, value) for name, value in given.items())
+    parameters = dict(_expand_shorthand(name, value) for name, value in options.items())
     forms: dict[str, dict[str, object]] = {}
     for what, kinds in (("traversal", TRAVERSALS), ("score", GRAPH_SCORES)):
-        theirs = {kind: [name for name in named if name in parameters_of(made)] for kind, made in kinds.items()}
-        kind = max(theirs, key=lambda each: len(theirs[each]))
-        if theirs[kind]:
-            forms[what] = {"type": kind} | {name: named.pop(name) for name in theirs[kind]}
+        matching = {
+            kind: [name for name in parameters if name in parameters_of(stage)] for kind, stage in kinds.items()
+        }
+        kind = max(matching, key=lambda each: len(matching[each]))
+        if matching[kind]:
+            forms[what] = {"type": kind} | {name: parameters.pop(name) for name in matching[kind]}
     return forms
 
 
-def _in_full(name: str, value: object) -> tuple[str, object]:
+def _expand_shorthand(name: str, value: object) -> tuple[str, object]:
     """Return the name and value of the parameter that a shorthand stands for."""
     if name == "bidirectional":
         return "direction", "both" if value else "out"
@@ -53,7 +55,7 @@ def _in_full(name: str, value: object) -> tuple[str, object]:
     return name, value
 
 
-def check_texts(name: str, what: str, given: object) -> tuple[str, ...]:
+def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
     """Return the texts of an option that takes a list of them; ``what`` names them in errors.
 
     Raises ConfigurationError for one text in place of a list, and for anything else.
@@ -61,15 +63,15 @@ def check_texts(name: str, what: str, given: object) -> tuple[str, ...]:
     >>> check_texts("seed_labels", "labels", ["Claim"])
     ('Claim',)
     """
-    if isinstance(given, str):
+    if isinstance(value, str):
         raise ConfigurationError(
-            f"{name} must be a list of {what}, got the text {given!r:.80}; write {name}=[{given!r:.80}]"
+            f"{name} must be a list of {what}, got the text {value!r:.80}; write {name}=[{value!r:.80}]"
         )
-    if not isinstance(given, Iterable):
+    if not isinstance(value, Iterable):
         raise ConfigurationError(
-            f"{name} must be a list of {what}, got {given!r:.80}; write {name}=[{str(given)!r:.80}]"
+            f"{name} must be a list of {what}, got {value!r:.80}; write {name}=[{str(value)!r:.80}]"
         )
-    texts = tuple(given)
+    texts = tuple(value)
     if any(not isinstance(text, str) for text in texts):
         raise ConfigurationError(
             f"{name} must be a list of {what}, which are texts, got {list(texts)!r:.200}; "
@@ -78,13 +80,13 @@ def check_texts(name: str, what: str, given: object) -> tuple[str, ...]:
     return texts
 
 
-def check_vector(given: object) -> NDArray[np.float32]:
+def check_vector(value: object) -> NDArray[np.float32]:
     """Return the query's vector; raise ConfigurationError for several vectors and for anything else."""
     try:
-        vector = np.asarray(given, np.float32)
+        vector = np.asarray(value, np.float32)
     except (TypeError, ValueError):
         raise ConfigurationError(
-            f"vector must be a list of numbers, got {given!r:.80}; pass embeddings.embed_query(query)"
+            f"vector must be a list of numbers, got {value!r:.80}; pass embeddings.embed_query(query)"
         ) from None
     if vector.ndim == 2:
         raise ConfigurationError(
@@ -93,21 +95,23 @@ def check_vector(given: object) -> NDArray[np.float32]:
         )
     if vector.ndim != 1 or not len(vector):
         raise ConfigurationError(
-            f"vector must be a list of numbers, got {given!r:.80}; pass embeddings.embed_query(query)"
+            f"vector must be a list of numbers, got {value!r:.80}; pass embeddings.embed_query(query)"
         )
     return vector
 
 
-def check_documents(given: Iterable[object]) -> list[Document]:
+def check_documents(value: Iterable[object]) -> list[Document]:
     """Return the Documents as a list; raise ConfigurationError, with how to create Documents, for anything else."""
-    if isinstance(given, str | Document):
+    if isinstance(value, str | Document):
         raise ConfigurationError(
-            f"documents must be a list of Documents, got one {type(given).__name__}: {_wrap(given)}"
+            f"documents must be a list of Documents, got one {type(value).__name__}: {_how_to_wrap(value)}"
         )
-    documents = list(given)
+    documents = list(value)
     for document in documents:
         if not isinstance(document, Document):
-            raise ConfigurationError(f"documents must be LangChain Documents, got {document!r:.60}: {_wrap(document)}")
+            raise ConfigurationError(
+                f"documents must be LangChain Documents, got {document!r:.60}: {_how_to_wrap(document)}"
+            )
         if document.id == "":
             raise ConfigurationError(
                 f'a document has the id "", which is empty: {document.page_content!r:.60}; leave id out to have '
@@ -116,68 +120,68 @@ def check_documents(given: Iterable[object]) -> list[Document]:
     return documents  # type: ignore[return-value]  # all of them are
 
 
-def _wrap(given: object) -> str:
-    if isinstance(given, Document):
+def _how_to_wrap(value: object) -> str:
+    if isinstance(value, Document):
         return "pass [document]"
-    if isinstance(given, str):
+    if isinstance(value, str):
         return "wrap each text, [Document(page_content=text) for text in texts]"
     return "create them with Document(page_content=…, metadata=…)"
 
 
-def check_store(kind: type[BaseModel], given: object) -> None:
+def check_store(kind: type[BaseModel], value: object) -> None:
     """Raise pydantic's error for a first argument other than a VectorStore, with the line that creates one."""
-    if not isinstance(given, VectorStore):
-        raise option_error(f"Expected a LangChain VectorStore. {_line(kind.__name__, given)}")
+    if not isinstance(value, VectorStore):
+        raise option_error(f"Expected a LangChain VectorStore. {_how_to_pass_store(kind.__name__, value)}")
 
 
-def _line(kind: str, given: object) -> str:
+def _how_to_pass_store(kind: str, value: object) -> str:
     """Return the line that creates a store from this argument."""
-    if isinstance(given, VectorStoreRetriever):
-        return f"{_is_a(given)}; pass its store: {kind}(retriever.vectorstore)"
-    if isinstance(given, BaseRetriever):
-        return f"{_is_a(given)}; it can be the keyword search of a store: {kind}(store, keyword_retriever=retriever)"
-    if advice := _made_of(given, kind, over=kind):
+    if isinstance(value, VectorStoreRetriever):
+        return f"{_is_a(value)}; pass its store: {kind}(retriever.vectorstore)"
+    if isinstance(value, BaseRetriever):
+        return f"{_is_a(value)}; it can be the keyword search of a store: {kind}(store, keyword_retriever=retriever)"
+    if advice := _how_to_create(value, kind, over=kind):
         return advice
-    return f"{_is_a(given)}; HybridGraphStore is one, and so are Chroma, PGVector and all others of LangChain"
+    return f"{_is_a(value)}; HybridGraphStore is one, and so are Chroma, PGVector and all others of LangChain"
 
 
-def check_retriever(kind: type[BaseModel], given: object) -> None:
+def check_retriever(kind: type[BaseModel], value: object) -> None:
     """Raise pydantic's error for a first argument other than a retriever, with the line that creates one."""
-    if not isinstance(given, BaseRetriever):
-        raise option_error(f"Expected a LangChain retriever. {_line_to_retriever(kind.__name__, given)}")
+    if not isinstance(value, BaseRetriever):
+        raise option_error(f"Expected a LangChain retriever. {_how_to_pass_retriever(kind.__name__, value)}")
 
 
-def _line_to_retriever(kind: str, given: object) -> str:
+def _how_to_pass_retriever(kind: str, value: object) -> str:
     """Return the line that creates a retriever from this argument."""
-    if isinstance(given, VectorStore):
-        return f"{_is_a(given)}, a store: {kind}(HybridRetriever(store)), or {kind}.from_store(store)"
-    if advice := _made_of(given, kind, over=f"{kind}.from_store"):
+    if isinstance(value, VectorStore):
+        return f"{_is_a(value)}, a store: {kind}(HybridRetriever(store)), or {kind}.from_store(store)"
+    if advice := _how_to_create(value, kind, over=f"{kind}.from_store"):
         return advice
-    return f"{_is_a(given)}; HybridRetriever(store) is one, and so are all others of LangChain"
+    return f"{_is_a(value)}; HybridRetriever(store) is one, and so are all others of LangChain"
 
 
-def _made_of(given: object, kind: str, *, over: str) -> str:
+def _how_to_create(value: object, kind: str, *, over: str) -> str:
     """Return how to create ``kind`` from a class, a chromadb collection, a path or Documents; "" for anything else.
 
     ``over`` is the callable that takes a store.
     """
-    if isinstance(given, type):
-        return f"This is the class {given.__name__}; pass an instance: {kind}({given.__name__}(…))"
-    if type(given).__module__.partition(".")[0] == "chromadb":
-        name = repr(getattr(given, "name", "…"))
+    if isinstance(value, type):
+        return f"This is the class {value.__name__}; pass an instance: {kind}({value.__name__}(…))"
+    if type(value).__module__.partition(".")[0] == "chromadb":
+        name = repr(getattr(value, "name", "…"))
         chroma = f"Chroma(client=client, collection_name={name}, embedding_function=embeddings)"
-        return f"{_is_a(given)} of chromadb; open it with langchain_chroma: {over}({chroma})"
-    if isinstance(given, str | Path):
-        path = repr(shorten(str(given), 200))
+        return f"{_is_a(value)} of chromadb; open it with langchain_chroma: {over}({chroma})"
+    if isinstance(value, str | Path):
+        path = repr(shorten(str(value), 200))
         ours, chroma = f"HybridGraphStore({path})", f"Chroma(persist_directory={path}, …)"
         return f"This is the text {path}; open the index: {over}({ours}), or {over}({chroma})"
-    if isinstance(given, list | tuple) and all(isinstance(each, Document) for each in given):
+    if isinstance(value, list | tuple) and all(isinstance(each, Document) for each in value):
         return f"These are Documents; create a store from them with {kind}.from_documents(documents)"
     return ""
 
 
-def _is_a(given: object) -> str:
-    name = type(given).__name__
+def _is_a(value: object) -> str:
+    name = type(value).__name__
     return f"This is {'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 

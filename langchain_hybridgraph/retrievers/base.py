@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, resolve_as_of
-from langchain_hybridgraph.adapters.tool import SearchArguments, chosen_arguments, search_tool
+from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.trace import Trace
@@ -127,7 +127,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         >>> print(tool.invoke({"query": "coal", "k": 1}).splitlines()[1])
         Trains carry coal.
         """
-        return search_tool(self, chosen_arguments(args_schema, arg_types, self._tool_arguments), name, description)
+        return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
@@ -313,14 +313,16 @@ class PreparedSearch:
             "method": self.trace.method,
             "weights": {source.name: source.weight for source in self.pipeline.sources},
             "fusion": fusion_name(self.pipeline.fusion),
-            "walk": None if walk is None else {"traversal": _named(walk.traversal), "score": _named(walk.score)},
+            "walk": None
+            if walk is None
+            else {"traversal": _stage_name(walk.traversal), "score": _stage_name(walk.score)},
             "stages_ms": {name: round(ms, 3) for name, ms in self.trace.stages.items()},
             "errors": dict(self.trace.errors),
             "remarks": dict(self.trace.remarks),
         }
 
 
-def _named(stage: Any) -> str:
+def _stage_name(stage: Any) -> str:
     """Return the name of a stage, which may be the caller's function."""
     return str(getattr(stage, "__name__", type(stage).__name__))
 

@@ -105,10 +105,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         """Read the vector store, and index the Documents or, without any, the texts that were read."""
         adapter, options = adapter_of(self.vector_store), self.index
         if self.keyword_retriever is not None:
-            held = _held_by(self.keyword_retriever, options.id_key, named_only=not adapter.can_list)
-            identity = Identity(held, _stored_of(held, adapter), options.id_key)
-            chunks = {id: chunk_of(document, id) for document, id in zip(held, identity.ids, strict=True)}
-            return plain_store(self.vector_store, None, id_key=options.id_key, identity=identity, given=chunks)
+            own_documents = _documents_of(self.keyword_retriever, options.id_key, only_with_ids=not adapter.can_list)
+            identity = Identity(own_documents, _stored_of(own_documents, adapter), options.id_key)
+            chunks = {id: chunk_of(document, id) for document, id in zip(own_documents, identity.ids, strict=True)}
+            return plain_store(self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks)
         stored = _read(adapter, options.version, documents)
         indexed = documents if documents is not None or stored is None else stored.documents
         if indexed is None:
@@ -124,7 +124,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             engine=options.engine,
             language=options.language,
             id_key=options.id_key,
-            stored=_read_given(adapter, indexed) if stored is None else stored.documents,
+            stored=_read_by_id(adapter, indexed) if stored is None else stored.documents,
             is_given=documents is not None,
         )
         return plain_store(
@@ -225,12 +225,12 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 f"from_config and from_settings take the store as store=, got vector_store=: "
                 f"{cls.__name__}.from_config(path, store=vector_store)"
             )
-        named = store_from_settings(configured) if store is None else store
+        vector_store = store_from_settings(configured) if store is None else store
         options = {name: value for section in cls._sections for name, value in configured.arguments(section).items()}
         for name, group in groups_of(cls).items():
             if name in options and name in settings:
                 settings[name] = group(**options[name]).changed(settings[name])
-        return cls(named, **(options | settings))
+        return cls(vector_store, **(options | settings))
 
     # -- keeping up -----------------------------------------------------------------------------------------
 
@@ -309,7 +309,7 @@ def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | N
         return None
 
 
-def _read_given(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
+def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
     """Look up these Documents by id in a store that cannot be listed; [] if it has no lookup by id."""
     ids = [document.id for document in documents if document.id is not None]
     try:
@@ -318,17 +318,17 @@ def _read_given(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Do
         return []
 
 
-def _held_by(retriever: BaseRetriever, id_key: str | None, *, named_only: bool) -> list[Document]:
-    """Return the Documents that a keyword retriever such as BM25Retriever holds; with ``named_only`` those with ids."""
-    held = getattr(retriever, "docs", None)
-    documents = held if isinstance(held, list) and all(isinstance(each, Document) for each in held) else []
-    named = [d for d in documents if (d.id if id_key is None else d.metadata.get(id_key)) is not None]
-    return named if named_only or id_key is not None else documents
+def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids: bool) -> list[Document]:
+    """Return the Documents of a keyword retriever such as BM25Retriever; ``only_with_ids`` omits those without one."""
+    docs = getattr(retriever, "docs", None)
+    documents = docs if isinstance(docs, list) and all(isinstance(each, Document) for each in docs) else []
+    with_ids = [d for d in documents if (d.id if id_key is None else d.metadata.get(id_key)) is not None]
+    return with_ids if only_with_ids or id_key is not None else documents
 
 
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
     """Return the stored versions of these Documents by id or, if some are missing, all Documents of the store."""
-    stored = _read_given(adapter, documents) if documents else []
+    stored = _read_by_id(adapter, documents) if documents else []
     if len(stored) < len(documents) and adapter.can_list:
         with suppress(Exception):  # unavailable now: a search recognises the texts
             return list(adapter.documents())

@@ -53,7 +53,7 @@ class RetrieverSource:
 
         return call._replace(run=run, arun=None if search_async is None else asearch)
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None, because a retriever cannot score other chunks than those that it returns."""
         return None
 
@@ -79,7 +79,7 @@ class RetrieverSource:
 
 def _scores(documents: Sequence[Document]) -> list[float]:
     for key in SCORE_KEYS:
-        given = [score for d in documents if isinstance(score := d.metadata.get(key), int | float)]
-        if len(given) == len(documents) and given == sorted(given, reverse=True):
-            return [float(score) for score in given]
+        scores = [score for d in documents if isinstance(score := d.metadata.get(key), int | float)]
+        if len(scores) == len(documents) and scores == sorted(scores, reverse=True):
+            return [float(score) for score in scores]
     return [1.0 - place / len(documents) for place in range(len(documents))]

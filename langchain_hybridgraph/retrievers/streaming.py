@@ -69,11 +69,11 @@ class StreamingRetriever(BaseRetriever):
         loop = asyncio.get_running_loop()
         parts: asyncio.Queue[Document | None] = asyncio.Queue()
 
-        def put(document: Document) -> None:
+        def hand_out(document: Document) -> None:
             with suppress(RuntimeError):  # the loop is closed: there is no reader any more
                 loop.call_soon_threadsafe(parts.put_nowait, document)
 
-        search = asyncio.create_task(self.ainvoke(input, config, **kwargs, **{EARLY: put}))
+        search = asyncio.create_task(self.ainvoke(input, config, **kwargs, **{EARLY: hand_out}))
         search.add_done_callback(lambda _: parts.put_nowait(None))
         early = []
         try:
@@ -109,8 +109,8 @@ class StreamingRetriever(BaseRetriever):
 class EarlyDocuments:
     """Documents of one call that were handed out before its answer was complete."""
 
-    def __init__(self, put: Callable[[Document], None]) -> None:
-        self._put = put
+    def __init__(self, hand_out: Callable[[Document], None]) -> None:
+        self._hand_out = hand_out
         self._documents: dict[str | None, Document] = {}
 
     def hand_out(self, documents: Sequence[Document]) -> None:
@@ -118,7 +118,7 @@ class EarlyDocuments:
         for document in documents:
             if document.id not in self._documents:
                 self._documents[document.id] = document
-                self._put(document)
+                self._hand_out(document)
 
     def completed(self, documents: Sequence[Document]) -> list[Document]:
         """Return the answer; the Documents in it that were handed out early now have all metadata."""
@@ -145,5 +145,5 @@ def _sum(parts: Sequence[Any]) -> Any:
 
 def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> list[list[Document]]:
     """Return the Documents that were not handed out before, in lists of one; an empty list for an empty answer."""
-    sent = {id(document) for document in early}
-    return [[document] for document in documents if id(document) not in sent] or ([] if early else [[]])
+    early_ids = {id(document) for document in early}
+    return [[document] for document in documents if id(document) not in early_ids] or ([] if early else [[]])

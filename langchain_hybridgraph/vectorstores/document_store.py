@@ -144,7 +144,7 @@ class DocumentStore(VectorStore):
         chunks, doomed = self._chunks, list(ids or [])
         if document is not None:
             documents = [document] if isinstance(document, str) else list(document)
-            doomed += [id for found in chunks.document_chunks(documents).values() for id in sorted(found)]
+            doomed += [id for ids_of_one in chunks.document_chunks(documents).values() for id in sorted(ids_of_one)]
         if filter is not None:
             parsed = parse_filter(filter)
             if parsed is None:
@@ -216,8 +216,8 @@ class DocumentStore(VectorStore):
         as_of: float | str | datetime | TimeRange | None = None,
         known_at: float | str | datetime | None = None,
     ) -> Query:
-        known = None if known_at is None else parse_time(known_at)
-        scope = Scope(parse_filter(filter), self._chunks.tenant, resolve_as_of(as_of), known)
+        transaction_time = None if known_at is None else parse_time(known_at)
+        scope = Scope(parse_filter(filter), self._chunks.tenant, resolve_as_of(as_of), transaction_time)
         return Query(text, k, scope, None if vector is None else check_vector(vector))
 
     def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
     from langchain_hybridgraph.vectorstores.document_store import ChunkStore
 
-NAMED = ("lsa", "minilm")
+BUILT_IN = ("lsa", "minilm")
 
 
 class HybridGraphStore(EmbeddedStore, DocumentStore):
@@ -81,9 +81,9 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         folder = None if path is None else Path(path)
         facts = read_facts(folder, read_only=read_only)
         language = _language(language, facts.get("language"), folder)
-        chosen = _chosen(embedding, facts.get("embedding"), folder)
-        model = resolve_embedding(chosen, language=language)
-        self._named_embedding = (chosen, language) if isinstance(chosen, str) else None
+        choice = _embedding_choice(embedding, facts.get("embedding"), folder)
+        model = resolve_embedding(choice, language=language)
+        self._named_embedding = (choice, language) if isinstance(choice, str) else None
         super().__init__(
             IndexSettings(
                 path=folder,
@@ -162,12 +162,12 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         return cls(**arguments)
 
 
-def _chosen(given: Embeddings | str | None, made_with: str | None, path: Path | None) -> Embeddings | str:
-    if given is not None:
-        return given
+def _embedding_choice(embedding: Embeddings | str | None, made_with: str | None, path: Path | None) -> Embeddings | str:
+    if embedding is not None:
+        return embedding
     if made_with is None:
         return "lsa"
-    if made_with not in NAMED:
+    if made_with not in BUILT_IN:
         raise EmbeddingMismatchError(
             f"{path} was made with the embedding {made_with!r}, which cannot be made from its name: "
             "pass it as embedding=…"
@@ -175,13 +175,13 @@ def _chosen(given: Embeddings | str | None, made_with: str | None, path: Path | 
     return made_with
 
 
-def _language(given: str | None, made_with: Any, path: Path | None) -> str:
+def _language(language: str | None, made_with: Any, path: Path | None) -> str:
     if made_with is None:
-        return given or "english"
-    if given is not None and language_name(given) != language_name(made_with):
+        return language or "english"
+    if language is not None and language_name(language) != language_name(made_with):
         raise ConfigurationError(
-            f"{path} was made with language={made_with!r}, got {given!r}: leave language= out, or ingest the documents "
-            "into a new folder"
+            f"{path} was made with language={made_with!r}, got {language!r}: leave language= out, or ingest the "
+            "documents into a new folder"
         )
     return str(made_with)
 

@@ -57,7 +57,7 @@ class DocumentMemory(Feedback):
         if isinstance(documents, str | Document):
             raise ValueError(
                 f"documents must be a list of Documents or texts, got one {type(documents).__name__}; "
-                f"pass [{_shown(documents)}]"
+                f"pass [{_excerpt(documents)}]"
             )
         chunks = [_chunk_of(document) for document in documents]
         if not chunks:
@@ -136,5 +136,5 @@ def _chunk_of(memory: Document | str) -> Chunk:
     return chunk_from(document.page_content, document.metadata, document.id)
 
 
-def _shown(document: Document | str) -> str:
+def _excerpt(document: Document | str) -> str:
     return quote_value(document) if isinstance(document, str) else f"Document({quote_value(document.page_content)}, …)"

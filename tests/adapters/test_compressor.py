@@ -42,11 +42,11 @@ def hits(texts=TEXTS, metadata=None):
     ]
 
 
-def reranked(compressor, found=None, **options):
+def reranked(compressor, candidates=None, **options):
     """Return the ids and scores that the pipeline computes."""
-    found = hits() if found is None else found
+    candidates = hits() if candidates is None else candidates
     reranker = CompressorReranker(compressor, **options)
-    return {h.id: h.score for h in apply_scores(found, reranker.rerank(QUERY, found), reranker)}
+    return {h.id: h.score for h in apply_scores(candidates, reranker.rerank(QUERY, candidates), reranker)}
 
 
 class Compressor(BaseDocumentCompressor):
@@ -82,17 +82,17 @@ def test_cross_encoder_reranker():
 
 def test_embeddings_filter():
     """EmbeddingsFilter returns objects of its own class, which are matched to their hits."""
-    kept = reranked(EmbeddingsFilter(embeddings=WordCounts(), similarity_threshold=0.4))
-    assert kept == {"b": 1.0, "c": 0.5}
+    scores = reranked(EmbeddingsFilter(embeddings=WordCounts(), similarity_threshold=0.4))
+    assert scores == {"b": 1.0, "c": 0.5}
 
 
 def test_llm_chain_extractor_drops_and_shortens():
     """Empty extracts drop their hit; a shortened text is matched to its hit and does not replace the chunk's."""
-    found = hits()
+    candidates = hits()
     extractor = LLMChainExtractor.from_llm(FakeListLLM(responses=["NO_OUTPUT", "red car", "red", "NO_OUTPUT"]))
     reranker = CompressorReranker(extractor)
-    kept = apply_scores(found, reranker.rerank(QUERY, found), reranker)
-    assert [(h.id, h.chunk.text, h.score) for h in kept] == [
+    reranked_hits = apply_scores(candidates, reranker.rerank(QUERY, candidates), reranker)
+    assert [(h.id, h.chunk.text, h.score) for h in reranked_hits] == [
         ("b", "a red car", 1.0),
         ("c", "a red boat", 0.5),
     ]
@@ -106,13 +106,13 @@ def test_llm_chain_filter():
 
 def test_listwise_rerank():
     """The order of a listwise reranker is the order of the hits."""
-    ranking = RunnableLambda(lambda given: [given["documents"][i] for i in (3, 1, 0)])
+    ranking = RunnableLambda(lambda inputs: [inputs["documents"][i] for i in (3, 1, 0)])
     assert list(reranked(LLMListwiseRerank(reranker=ranking, top_n=2))) == ["d", "b"]
 
 
 def test_a_pipeline_that_splits():
     """Pieces of one chunk give it one rank: that of the first returned piece."""
-    found = hits({"a": "a blue boat\n\na red car", "b": "red boat\n\ncars"})
+    candidates = hits({"a": "a blue boat\n\na red car", "b": "red boat\n\ncars"})
     pipeline = DocumentCompressorPipeline(
         transformers=[
             CharacterTextSplitter(chunk_size=12, chunk_overlap=0),
@@ -120,7 +120,7 @@ def test_a_pipeline_that_splits():
             EmbeddingsFilter(embeddings=WordCounts(), k=3),
         ]
     )
-    assert reranked(pipeline, found) == {"a": 1.0, "b": 0.5}
+    assert reranked(pipeline, candidates) == {"a": 1.0, "b": 0.5}
 
 
 def test_a_transformer_that_reorders():
@@ -162,8 +162,8 @@ def test_scores_for_some_only(other):
 def test_the_users_own_relevance_score_is_not_taken():
     """A ``relevance_score`` that was stored in the chunk's metadata is not mistaken for the compressor's."""
     unchanged = Compressor(of=lambda documents: documents)
-    found = hits(metadata={"relevance_score": 0.01})
-    assert reranked(unchanged, found) == {
+    candidates = hits(metadata={"relevance_score": 0.01})
+    assert reranked(unchanged, candidates) == {
         "a": 1,
         "b": 0.75,
         "c": 0.5,
@@ -201,16 +201,16 @@ def test_the_id_identifies_without_metadata():
 
 def test_the_text_identifies_without_metadata_and_id():
     """As a last resort the text identifies the chunk; chunks with equal texts take turns and none is lost."""
-    found = hits({"a": "same", "b": "same", "c": "other"})
+    candidates = hits({"a": "same", "b": "same", "c": "other"})
     bare = Compressor(of=lambda documents: [Document(d.page_content) for d in documents])
-    assert reranked(bare, found) == {"a": 1.0, "b": pytest.approx(2 / 3), "c": pytest.approx(1 / 3)}
+    assert reranked(bare, candidates) == {"a": 1.0, "b": pytest.approx(2 / 3), "c": pytest.approx(1 / 3)}
 
 
 def test_equal_texts_doubled():
     """More Documents with a text than there are chunks with it duplicate none."""
-    found = hits({"a": "same", "b": "same"})
+    candidates = hits({"a": "same", "b": "same"})
     tripled = Compressor(of=lambda documents: [Document("same")] * 3)
-    assert reranked(tripled, found) == {"a": 1.0, "b": 0.5}
+    assert reranked(tripled, candidates) == {"a": 1.0, "b": 0.5}
 
 
 def test_an_invented_document_is_an_error():
@@ -222,7 +222,7 @@ def test_an_invented_document_is_an_error():
 
 def test_stored_metadata_is_never_changed():
     """The compressor gets copies to the last level: what it writes does not reach the chunk."""
-    found = hits(metadata={"tags": ["old"], "nested": {"n": [1]}})
+    candidates = hits(metadata={"tags": ["old"], "nested": {"n": [1]}})
 
     def of(documents):
         for document in documents:
@@ -231,18 +231,18 @@ def test_stored_metadata_is_never_changed():
             document.metadata["more"] = 1
         return documents
 
-    reranked(Compressor(of=of), found)
-    assert [h.chunk.metadata for h in found] == [{"tags": ["old"], "nested": {"n": [1]}}] * 4
+    reranked(Compressor(of=of), candidates)
+    assert [h.chunk.metadata for h in candidates] == [{"tags": ["old"], "nested": {"n": [1]}}] * 4
 
 
 def test_input_of_the_compressor():
     """Text, id, the chunk's metadata and one private key, in the hits' order."""
-    seen = []
-    reranked(Compressor(of=lambda documents: seen.extend(documents) or documents))
-    assert [(d.page_content, d.id, d.metadata["source"]) for d in seen] == [
+    inputs = []
+    reranked(Compressor(of=lambda documents: inputs.extend(documents) or documents))
+    assert [(d.page_content, d.id, d.metadata["source"]) for d in inputs] == [
         (text, id, f"{id}.md") for id, text in TEXTS.items()
     ]
-    assert {key for d in seen for key in d.metadata} == {"source", "_hybridgraph_id"}
+    assert {key for d in inputs for key in d.metadata} == {"source", "_hybridgraph_id"}
 
 
 def test_filters_false_keeps_what_is_left_out():

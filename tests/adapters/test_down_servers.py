@@ -18,9 +18,9 @@ CHROMA = Path(sys.executable).parent / "chroma"
 
 
 def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
 
 
 class Server:
@@ -66,8 +66,8 @@ def chroma(server):
     return store
 
 
-def ids(found):
-    return [document.id for document in found]
+def ids(documents):
+    return [document.id for document in documents]
 
 
 async def test_chroma_is_down_and_comes_back(server, chroma):

@@ -140,9 +140,9 @@ def parsed(condition):
     return parse_filter(condition)
 
 
-def lost(filter, found, stored):
+def missing_matches(filter, ids, stored):
     """Return the stored metadata that the filter matches and the engine did not find."""
-    return [metadata for key, metadata in stored.items() if filter.matches(metadata) and key not in found]
+    return [metadata for key, metadata in stored.items() if filter.matches(metadata) and key not in ids]
 
 
 # -- Chroma ----------------------------------------------------------------------------------------------------
@@ -175,16 +175,16 @@ def in_chroma(client, metadatas, filters):
 @given(metadatas=st.lists(flat, min_size=1, max_size=12), filters=st.lists(filters, min_size=1, max_size=8))
 def test_chroma_loses_nothing(chroma, metadatas, filters):
     """Whatever matches() accepts is returned by the real engine under the translated where."""
-    found, stored = in_chroma(chroma, metadatas, filters)
-    for filter, ids in zip(filters, found, strict=True):
-        assert lost(filter, ids, stored) == []
+    matches, stored = in_chroma(chroma, metadatas, filters)
+    for filter, ids in zip(filters, matches, strict=True):
+        assert missing_matches(filter, ids, stored) == []
 
 
 @pytest.mark.parametrize(("condition", "matching", "other"), TYPICAL, ids=repr)
 def test_typical_filters_are_translated_for_chroma(chroma, condition, matching, other):
     """Typical filters are translated for Chroma: they pass the matching row and exclude the other."""
-    [found], _ = in_chroma(chroma, [matching, other], [parsed(condition)])
-    assert found == {"0"}
+    [ids], _ = in_chroma(chroma, [matching, other], [parsed(condition)])
+    assert ids == {"0"}
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_filters_beyond_chroma_are_not_translated(condition):
 def test_long_lists_never_break_chroma(chroma, size):
     """A list of ids is passed on up to the limit of one SQLite statement, and not beyond."""
     filter = by_document("a", *map(str, range(size)))
-    [found], stored = in_chroma(chroma, [{"document_id": "a"}, {"document_id": "b"}], [filter])
-    assert lost(filter, found, stored) == []
+    [ids], stored = in_chroma(chroma, [{"document_id": "a"}, {"document_id": "b"}], [filter])
+    assert missing_matches(filter, ids, stored) == []
     assert (chroma_where(filter) is None) == (size == 100_000)
 
 
@@ -251,8 +251,8 @@ def test_large_filters_never_break_chroma(chroma, join):
         for part in range(1, size):
             other = parsed({"a": part})
             filter = filter | other if join == "wide" else (filter | other if part % 2 else filter & ~other)
-        [found], stored = in_chroma(chroma, [{"a": 0}, {"a": size - 1}, {"a": -1}], [filter])
-        assert lost(filter, found, stored) == []
+        [ids], stored = in_chroma(chroma, [{"a": 0}, {"a": size - 1}, {"a": -1}], [filter])
+        assert missing_matches(filter, ids, stored) == []
         assert (chroma_where(filter) is None) == (size != 25)
 
 
@@ -278,8 +278,8 @@ def in_qdrant(metadatas, filters):
 @given(metadatas=st.lists(json_metadata, min_size=1, max_size=8), filters=st.lists(filters, min_size=1, max_size=5))
 def test_qdrant_loses_nothing(metadatas, filters):
     """Whatever matches() accepts is found under the translated filter, for any JSON metadata."""
-    for filter, found in zip(filters, in_qdrant(metadatas, filters), strict=True):
-        assert lost(filter, found, dict(enumerate(metadatas))) == []
+    for filter, matches in zip(filters, in_qdrant(metadatas, filters), strict=True):
+        assert missing_matches(filter, matches, dict(enumerate(metadatas))) == []
 
 
 @pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
@@ -403,7 +403,7 @@ def in_postgres(engine, store, metadatas, filters):
     import sqlalchemy
 
     table = store.EmbeddingStore
-    found = []
+    matches = []
     with engine.begin() as connection:
         connection.exec_driver_sql("delete from langchain_pg_embedding")
         for row, metadata in enumerate(metadatas):
@@ -414,24 +414,24 @@ def in_postgres(engine, store, metadatas, filters):
         stored = dict(connection.execute(sqlalchemy.select(table.id, table.cmetadata)).all())
         for filter in filters:
             translated = pgvector_filter(filter)
-            chosen = sqlalchemy.select(table.id)
+            statement = sqlalchemy.select(table.id)
             if translated is not None:
-                chosen = chosen.where(store._create_filter_clause(translated))
-            found.append(set(connection.scalars(chosen)))
-    return found, stored
+                statement = statement.where(store._create_filter_clause(translated))
+            matches.append(set(connection.scalars(statement)))
+    return matches, stored
 
 
 @settings(max_examples=50)
 @given(metadatas=st.lists(json_metadata, min_size=1, max_size=8), filters=st.lists(filters, min_size=1, max_size=6))
 def test_pgvector_loses_nothing(postgres, pgvector, metadatas, filters):
     """Whatever matches() accepts is found by PostgreSQL under the SQL of the translated filter."""
-    found, stored = in_postgres(postgres, pgvector, metadatas, filters)
-    for filter, ids in zip(filters, found, strict=True):
-        assert lost(filter, ids, stored) == []
+    matches, stored = in_postgres(postgres, pgvector, metadatas, filters)
+    for filter, ids in zip(filters, matches, strict=True):
+        assert missing_matches(filter, ids, stored) == []
 
 
 @pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
 def test_typical_filters_are_translated_for_pgvector(postgres, pgvector, condition, matching, other):
     """Typical filters are translated for PostgreSQL: they pass the matching row and exclude the other."""
-    [found], _ = in_postgres(postgres, pgvector, [matching, other], [parsed(condition)])
-    assert found == {"0"}
+    [ids], _ = in_postgres(postgres, pgvector, [matching, other], [parsed(condition)])
+    assert ids == {"0"}

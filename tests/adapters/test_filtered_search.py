@@ -48,19 +48,19 @@ class Numbered(Embeddings):
 
 def metadata(n):
     """Return metadata of every kind; no key is in all texts."""
-    made = BEGIN + timedelta(hours=n)
-    found = {"percent": n % 100, "near": bool(VECTORS[n, 0] > 0)}
+    time = BEGIN + timedelta(hours=n)
+    values = {"percent": n % 100, "near": bool(VECTORS[n, 0] > 0)}
     if n % 2:
-        found |= {"document_id": f"d{n // 10}", "created_at": made.isoformat()}
+        values |= {"document_id": f"d{n // 10}", "created_at": time.isoformat()}
     if n % 3:
-        found |= {"source": f"s{n // 20}", "score": n / 7, "made.at": made.timestamp()}
+        values |= {"source": f"s{n // 20}", "score": n / 7, "made.at": time.timestamp()}
     if n % 5:
-        found |= {"labels": [f"l{n % 7}", f"m{n % 5}"], "label": f"l{n % 7}"}
+        values |= {"labels": [f"l{n % 7}", f"m{n % 5}"], "label": f"l{n % 7}"}
     if n % 400 == 0:
-        found |= {"rare": 1.0, "created_at": made.timestamp()}
+        values |= {"rare": 1.0, "created_at": time.timestamp()}
     if n % 11 == 0:
-        found["tenant"] = "t1"
-    return found
+        values["tenant"] = "t1"
+    return values
 
 
 def documents():
@@ -111,8 +111,8 @@ def exact(filter, question, n):
 
 @cache
 def filterable(n):
-    found = metadata(n)
-    return {"document_id": found.get("source", f"t{n}"), **found}
+    values = metadata(n)
+    return {"document_id": values.get("source", f"t{n}"), **values}
 
 
 @pytest.fixture(scope="module", params=["cosine", "l2", "ip", "FAISS", "InMemoryVectorStore"])
@@ -136,8 +136,8 @@ def retriever(store):
 
 def nearest(retriever, filter, question, n, tenant=None):
     query = Query(f"text {question}", n, Scope(filter, tenant))
-    found = retriever.index.adapter.vector_search(query, n)
-    return [entry.id for entry in found.entries]
+    result = retriever.index.adapter.vector_search(query, n)
+    return [entry.id for entry in result.entries]
 
 
 def is_exact(store):
@@ -150,11 +150,11 @@ def test_results_equal_those_of_checking_every_text(store, retriever, filter):
     """Exactly the matching texts are found, the nearest first, for any share of matches."""
     for question in (0, 1234):
         expected = exact(filter, question, 20)
-        found = nearest(retriever, filter, question, 20)
-        assert len(found) == len(expected)
-        assert all(filter.matches(filterable(int(id[1:]))) for id in found)
+        result = nearest(retriever, filter, question, 20)
+        assert len(result) == len(expected)
+        assert all(filter.matches(filterable(int(id[1:]))) for id in result)
         if is_exact(store):
-            assert found == expected
+            assert result == expected
     total = sum(filter.matches(filterable(n)) for n in range(SIZE))
     if total <= 300 and not isinstance(store, FAISS):  # FAISS orders by its own metric
         assert nearest(retriever, filter, 7, 300) == exact(filter, 7, 300)
@@ -164,15 +164,15 @@ def test_a_filter_that_only_far_texts_pass_is_answered_in_full(store, retriever)
     """Few of the nearest match, so the search is restricted to the matches."""
     question = int(np.argmax(VECTORS[:, 0]))
     filter = parse_filter({"near": False, "percent": {"$lt": 40}})
-    found = nearest(retriever, filter, question, 50)
-    assert len(found) == 50
-    assert len(set(found) & set(exact(filter, question, 60))) >= (50 if is_exact(store) else 35)
+    result = nearest(retriever, filter, question, 50)
+    assert len(result) == 50
+    assert len(set(result) & set(exact(filter, question, 60))) >= (50 if is_exact(store) else 35)
 
 
 def test_a_tenant_is_a_filter(store, retriever):
     """Texts without a tenant are left out."""
-    found = nearest(retriever, None, 5, 500, tenant="t1")
-    assert sorted(found) == sorted(f"t{n}" for n in range(0, SIZE, 11))
+    result = nearest(retriever, None, 5, 500, tenant="t1")
+    assert sorted(result) == sorted(f"t{n}" for n in range(0, SIZE, 11))
 
 
 values = st.sampled_from([0, 3, 99, 1.0, 100.5, "l1", "m3", "d7", "s3", "2024-03-01", True, False])
@@ -203,9 +203,9 @@ any_filter = st.recursive(
 def test_any_filter_finds_as_many_as_match(retriever, filter, question):
     """Every hit matches, and none is missing if there are more."""
     matching = {f"t{n}" for n in range(SIZE) if filter.matches(filterable(n))}
-    found = nearest(retriever, filter, question, 30)
-    assert set(found) <= matching
-    assert len(found) == min(30, len(matching))
+    result = nearest(retriever, filter, question, 30)
+    assert set(result) <= matching
+    assert len(result) == min(30, len(matching))
 
 
 @pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
@@ -224,7 +224,7 @@ def over_chroma(tmp_path_factory):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def requests(monkeypatch):
     """Count texts requested from Chroma, by kind of request."""
     from chromadb.api.models.Collection import Collection
 
@@ -232,14 +232,14 @@ def asked(monkeypatch):
     get, query = Collection.get, Collection.query
 
     def watched_get(self, *args, **options):
-        found = get(self, *args, **options)
-        calls.append(("get", "documents" in options.get("include", ()), len(found["ids"])))
-        return found
+        result = get(self, *args, **options)
+        calls.append(("get", "documents" in options.get("include", ()), len(result["ids"])))
+        return result
 
     def watched_query(self, *args, **options):
-        found = query(self, *args, **options)
-        calls.append(("query", "documents" in options.get("include", ()), len(found["ids"][0])))
-        return found
+        result = query(self, *args, **options)
+        calls.append(("query", "documents" in options.get("include", ()), len(result["ids"][0])))
+        return result
 
     monkeypatch.setattr(Collection, "get", watched_get)
     monkeypatch.setattr(Collection, "query", watched_query)
@@ -247,14 +247,14 @@ def asked(monkeypatch):
 
 
 @pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
-def test_chroma_reads_no_more_texts_than_it_returns(over_chroma, asked, filter):
+def test_chroma_reads_no_more_texts_than_it_returns(over_chroma, requests, filter):
     """At most two searches for ids, and the texts of the hits; the collection is never paged through."""
     nearest(over_chroma, filter, 3, 20)  # the sample of vectors for the background is taken once
-    asked.clear()
+    requests.clear()
     nearest(over_chroma, filter, 3, 20)
-    assert sum(number for _, with_texts, number in asked if with_texts) <= 20
-    assert sum(number for _, _, number in asked) <= 2_000
-    assert sum(kind == "query" for kind, _, _ in asked) <= 2
+    assert sum(number for _, with_texts, number in requests if with_texts) <= 20
+    assert sum(number for _, _, number in requests) <= 2_000
+    assert sum(kind == "query" for kind, _, _ in requests) <= 2
 
 
 # -- changes -------------------------------------------------------------------------------------------------------

@@ -29,9 +29,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(params=LISTED)
 def store(request, folder):
     make, options = STORES[request.param]
-    made = make(list(TEXTS.values()), folder, **options)
-    yield made
-    close(made)
+    vector_store = make(list(TEXTS.values()), folder, **options)
+    yield vector_store
+    close(vector_store)
 
 
 def add(store, text):
@@ -55,8 +55,8 @@ def delete(store, id):
         store.delete([int(id)] if type(store).__name__ == "Milvus" and store.auto_id else [id])
 
 
-def texts(found):
-    return [document.page_content for document in found]
+def texts(documents):
+    return [document.page_content for document in documents]
 
 
 def by_words(retriever, question="quokkas"):
@@ -66,10 +66,10 @@ def by_words(retriever, question="quokkas"):
 # -- over every store --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [None, documents()], ids=["store alone", "documents given"])
-def test_later_texts_are_found_by_their_words(store, given):
+@pytest.mark.parametrize("user_documents", [None, documents()], ids=["store alone", "documents given"])
+def test_later_texts_are_found_by_their_words(store, user_documents):
     """The next search adds a new text; a text deleted after that is gone."""
-    retriever = HybridRetriever(store, given)
+    retriever = HybridRetriever(store, user_documents)
     assert texts(by_words(retriever)) == []
     id = add(store, LATER)
     result = by_words(retriever)
@@ -155,8 +155,8 @@ async def test_async_finds_what_comes_later(store):
     retriever = HybridRetriever(store)
     await retriever.ainvoke("quokkas")
     add(store, LATER)
-    found = await asyncio.gather(*(retriever.ainvoke("quokkas", keyword_weight=1.0) for _ in range(8)))
-    assert [texts(each) for each in found] == [[LATER]] * 8
+    result = await asyncio.gather(*(retriever.ainvoke("quokkas", keyword_weight=1.0) for _ in range(8)))
+    assert [texts(each) for each in result] == [[LATER]] * 8
 
 
 async def test_refresh_can_be_awaited(plain):

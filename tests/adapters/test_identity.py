@@ -71,7 +71,7 @@ def test_deleted_texts_are_forgotten():
 
 def test_keys_that_only_the_documents_have():
     """The store cannot filter by them."""
-    assert Identity([doc("t", "a", kind=1, n=2)], [doc("t", "s", n=2)]).given_keys == {"kind"}
+    assert Identity([doc("t", "a", kind=1, n=2)], [doc("t", "s", n=2)]).extra_keys == {"kind"}
 
 
 texts = st.sampled_from(["x", "y", "z"])
@@ -82,7 +82,7 @@ sources = st.none() | st.sampled_from(["one", "two"])
 def test_as_many_ids_as_texts(contents, order):
     """Equal texts on both sides, under different ids and in any order, are as many as on one side."""
 
-    def made(side, places):
+    def create(side, places):
         return [
             Document(
                 id=f"{side}{n}",
@@ -92,7 +92,7 @@ def test_as_many_ids_as_texts(contents, order):
             for n in places
         ]
 
-    given = list(made("given", range(len(contents))))
-    stored = list(made("stored", [n for n in order if n < len(contents)]))
-    identity = Identity(given, stored)
+    user_documents = list(create("given", range(len(contents))))
+    stored = list(create("stored", [n for n in order if n < len(contents)]))
+    identity = Identity(user_documents, stored)
     assert {identity.of_stored(each) for each in stored} == set(identity.ids)

@@ -77,8 +77,8 @@ def own():
         yield HierarchicalRetriever(store, k=6, fusion=ConvexCombination("bound"), semantic_weight=0.5)
 
 
-def told(found):
-    return [(context.uri, context.context_type, context.is_leaf, context.abstract) for context in found]
+def contents(result):
+    return [(context.uri, context.context_type, context.is_leaf, context.abstract) for context in result]
 
 
 QUESTIONS = ["Which pets purr?", "thing3x1", "bread in the oven", "a fast engine", "salt"]
@@ -90,11 +90,11 @@ QUESTIONS = ["Which pets purr?", "thing3x1", "bread in the oven", "a fast engine
 )  # beyond, cosines differ by rounding only
 def test_results_equal_those_of_the_embedded_store(listed, own, question, options):
     """Every store with these texts and this embedding gives equal documents in the same order."""
-    found, expected = listed.find(question, **options), own.find(question, **options)
-    assert told(found) == told(expected)
-    assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-5)
-    assert found.degraded == expected.degraded
-    assert "no-layers" in found.degraded
+    result, expected = listed.find(question, **options), own.find(question, **options)
+    assert contents(result) == contents(expected)
+    assert [each.score for each in result] == pytest.approx([each.score for each in expected], abs=1e-5)
+    assert result.degraded == expected.degraded
+    assert "no-layers" in result.degraded
 
 
 def test_documents_and_the_async_twin_give_the_same(listed, own):
@@ -112,9 +112,12 @@ def test_texts_are_read_by_their_uri(listed, own):
 
 def test_a_search_limits_each_type(listed, own):
     """There are at most k results of each type."""
-    found, expected = listed.search("install the oven", k=2), own.search("install the oven", k=2)
-    assert (told(found.resources), told(found.skills)) == (told(expected.resources), told(expected.skills))
-    assert len(found.skills) == 2
+    result, expected = listed.search("install the oven", k=2), own.search("install the oven", k=2)
+    assert (contents(result.resources), contents(result.skills)) == (
+        contents(expected.resources),
+        contents(expected.skills),
+    )
+    assert len(result.skills) == 2
 
 
 @pytest.fixture
@@ -154,9 +157,9 @@ def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
     read, get = [], Collection.get
 
     def watched(self, *args, **options):
-        found = get(self, *args, **options)
-        read.append(len(found["ids"]))
-        return found
+        result = get(self, *args, **options)
+        read.append(len(result["ids"]))
+        return result
 
     monkeypatch.setattr(Collection, "get", watched)
     assert retriever.find("thing123").contexts[0].uri == "d123"
@@ -191,9 +194,9 @@ def test_a_tree_that_cannot_be_read():
 def test_given_documents_are_the_tree():
     """Over a store that lists nothing and gives no vectors; what the words find is found in its directory."""
     retriever = HierarchicalRetriever(BareStore(documents(), embedding(), by_id=True), documents(), k=4)
-    found = retriever.find("thing3x1 soup", target_uri="food")
-    assert found.contexts[0].uri == "food/soup/3.md"
-    assert all(context.uri.startswith("food/") for context in found)
+    result = retriever.find("thing3x1 soup", target_uri="food")
+    assert result.contexts[0].uri == "food/soup/3.md"
+    assert all(context.uri.startswith("food/") for context in result)
     assert retriever.read("food/soup/3.md").startswith("the soup needs salt")
 
 

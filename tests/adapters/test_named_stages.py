@@ -26,8 +26,8 @@ def application(monkeypatch):
 
 @pytest.fixture(scope="module")
 def store():
-    with HybridGraphStore.from_texts(["A cat.", "A cat and a dog."], "lsa", ids=["cat", "both"]) as made:
-        yield made
+    with HybridGraphStore.from_texts(["A cat.", "A cat and a dog."], "lsa", ids=["cat", "both"]) as vector_store:
+        yield vector_store
 
 
 def configured(tmp_path, text):
@@ -47,9 +47,9 @@ def test_a_reranker_from_a_factory(tmp_path, store):
     """A factory function is called with the other keys and may return any reranker."""
     for form in ("'my_application:by_length'", "{type: 'my_application:by_length', factor: 2}"):
         settings = configured(tmp_path, f"retriever: {{reranker: {form}}}")
-        found = HybridRetriever.from_settings(settings, store=store).retrieve("cat dog")
-        assert [document.id for document in found] == ["cat", "both"]
-        assert found.warnings == ()
+        result = HybridRetriever.from_settings(settings, store=store).retrieve("cat dog")
+        assert [document.id for document in result] == ["cat", "both"]
+        assert result.warnings == ()
 
 
 @pytest.mark.parametrize(

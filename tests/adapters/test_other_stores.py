@@ -30,17 +30,17 @@ def kind(request):
 @pytest.fixture(scope="module")
 def store(kind, folder):
     make, options = STORES[kind]
-    made = make(list(TEXTS.values()), folder, **options)
-    yield made
-    close(made)
+    vector_store = make(list(TEXTS.values()), folder, **options)
+    yield vector_store
+    close(vector_store)
 
 
-def ids(found):
-    return [document.id for document in found]
+def ids(documents):
+    return [document.id for document in documents]
 
 
-def bm25(given):
-    return pytest.importorskip("langchain_community.retrievers").BM25Retriever.from_documents(given, k=3)
+def bm25(documents):
+    return pytest.importorskip("langchain_community.retrievers").BM25Retriever.from_documents(documents, k=3)
 
 
 def check_both_sides(result):
@@ -81,8 +81,8 @@ def test_documents_without_ids_take_the_stores(store, kind):
 
 def test_documents_whose_metadata_hold_the_store_id(store, kind):
     """Documents from a search of the store itself have its ids in their metadata."""
-    found = store.similarity_search("any", k=3)
-    result = HybridRetriever(store, found).retrieve(QUESTION)
+    results = store.similarity_search("any", k=3)
+    result = HybridRetriever(store, results).retrieve(QUESTION)
     check_both_sides(result)
 
 
@@ -98,16 +98,16 @@ def test_the_store_alone(store, kind):
 
 def test_ids_in_the_metadata(store):
     """``id_key`` names them in the Documents; the store's texts are recognised."""
-    given = [Document(page_content=text, metadata={"name": id}) for id, text in TEXTS.items()]
-    result = HybridRetriever(store, given, index={"id_key": "name"}).retrieve(QUESTION)
+    user_documents = [Document(page_content=text, metadata={"name": id}) for id, text in TEXTS.items()]
+    result = HybridRetriever(store, user_documents, index={"id_key": "name"}).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
     check_both_sides(result)
 
 
 def test_pieces_that_share_an_id_in_their_metadata_stay_apart(store):
     """``id`` in the metadata may be the document's; it names a text only where no other text has it."""
-    given = [Document(page_content=text, metadata={"id": "book"}) for text in TEXTS.values()]
-    check_both_sides(HybridRetriever(store, given).retrieve(QUESTION))
+    user_documents = [Document(page_content=text, metadata={"id": "book"}) for text in TEXTS.values()]
+    check_both_sides(HybridRetriever(store, user_documents).retrieve(QUESTION))
 
 
 def test_a_keyword_retriever_of_documents_with_ids(store):
@@ -134,19 +134,19 @@ def test_vector_scores_are_cosines(store, kind):
 
 def test_keyword_hits_have_their_cosine(store, kind):
     """Cosines of keyword hits are computed from the vectors of stores that return them."""
-    found = HybridRetriever(store, documents(), keyword_weight=0.99, k=1).retrieve(QUESTION)
-    assert ids(found) == ["ada"]
+    result = HybridRetriever(store, documents(), keyword_weight=0.99, k=1).retrieve(QUESTION)
+    assert ids(result) == ["ada"]
     if kind not in CLOSED:
-        assert found[0].metadata["vector_score"] == pytest.approx(1.0, abs=1e-4)
+        assert result[0].metadata["vector_score"] == pytest.approx(1.0, abs=1e-4)
 
 
 # -- graph -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", ["documents", "keyword_retriever"])
-def test_edges_between_the_applications_ids_are_walked(store, given):
+@pytest.mark.parametrize("user_documents", ["documents", "keyword_retriever"])
+def test_edges_between_the_applications_ids_are_walked(store, user_documents):
     """Edges lead from the best hit to a text without any word of the question."""
-    side = {"documents": documents()} if given == "documents" else {"keyword_retriever": bm25(documents())}
+    side = {"documents": documents()} if user_documents == "documents" else {"keyword_retriever": bm25(documents())}
     retriever = GraphRetriever(
         store, edges=[Edge("ada", "zebra", "references")], max_hops=1, graph={"seed_k": 1}, **side
     )
@@ -159,11 +159,11 @@ async def test_edges_between_the_stores_ids_are_walked(store, kind):
     """The ids are the store's if there are no Documents."""
     if kind in CLOSED:
         pytest.skip("this store does not tell its ids")
-    named = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
-    source, target = named[TEXTS["ada"]], named[TEXTS["zebra"]]
+    id_of_text = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
+    source, target = id_of_text[TEXTS["ada"]], id_of_text[TEXTS["zebra"]]
     retriever = GraphRetriever(store, edges=[Edge(source, target, "references")], max_hops=1, graph={"seed_k": 1})
-    found = await retriever.aretrieve(QUESTION)
-    paths = {document.id: document.metadata["source_path"] for document in found}
+    result = await retriever.aretrieve(QUESTION)
+    paths = {document.id: document.metadata["source_path"] for document in result}
     assert paths[target] == [source, target]
 
 
@@ -188,8 +188,8 @@ def test_a_keyword_retriever_of_a_server(store):
 
 def test_a_keyword_retriever_of_documents_without_ids(store, kind):
     """They have the ids of the store."""
-    given = [Document(page_content=text) for text in TEXTS.values()]
-    result = HybridRetriever(store, keyword_retriever=bm25(given)).retrieve(QUESTION)
+    user_documents = [Document(page_content=text) for text in TEXTS.values()]
+    result = HybridRetriever(store, keyword_retriever=bm25(user_documents)).retrieve(QUESTION)
     check_both_sides(result)
     if kind not in CLOSED:
         assert sorted(ids(result)) == sorted(ids(HybridRetriever(store).invoke(QUESTION)))
@@ -207,15 +207,15 @@ def test_equal_texts_of_different_sources_stay_two():
     """A given Document is the stored one only if their sources do not differ."""
     sources = [{"source": "a.md"}, {"source": "b.md"}]
     store = InMemoryVectorStore.from_texts([TEXTS["ada"]] * 2, Fixed(), sources)
-    given = [Document(id=d["source"], page_content=TEXTS["ada"], metadata=d) for d in sources]
+    user_documents = [Document(id=d["source"], page_content=TEXTS["ada"], metadata=d) for d in sources]
     for side in (
-        {"documents": given},
-        {"keyword_retriever": bm25(given)},
-        {"keyword_retriever": Hidden(inner=bm25(given))},
+        {"documents": user_documents},
+        {"keyword_retriever": bm25(user_documents)},
+        {"keyword_retriever": Hidden(inner=bm25(user_documents))},
     ):
-        found = HybridRetriever(store, **side).retrieve(QUESTION)
-        assert {document.id: document.metadata["source"] for document in found} == {"a.md": "a.md", "b.md": "b.md"}
-        assert [document.metadata["retrieval_source"] for document in found] == ["fused", "fused"]
+        result = HybridRetriever(store, **side).retrieve(QUESTION)
+        assert {document.id: document.metadata["source"] for document in result} == {"a.md": "a.md", "b.md": "b.md"}
+        assert [document.metadata["retrieval_source"] for document in result] == ["fused", "fused"]
 
 
 # -- parents -----------------------------------------------------------------------------------------------------
@@ -229,22 +229,22 @@ def test_a_child_is_replaced_by_its_parent(kind, folder, where):
     make, options = STORES[kind]
     children = ["ada", "engine"]
     there = list(TEXTS) if where == "in the store" else children
-    given = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "zebra"}) for id in children]
+    user_documents = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "zebra"}) for id in children]
     parent = Document(id="zebra", page_content=TEXTS["zebra"])
     store = make([TEXTS[id] for id in there], folder, **options)
-    found = HybridRetriever(store, [*given, parent]).retrieve(QUESTION)
-    assert (ids(found), found.degraded) == (["zebra"], ("no-cosine",) if kind in CLOSED else ())
-    assert found[0].metadata["chunk_id"] == "ada"
-    assert len(HybridRetriever(store, [*given, parent], return_parents=False).invoke(QUESTION)) == len(there)
+    result = HybridRetriever(store, [*user_documents, parent]).retrieve(QUESTION)
+    assert (ids(result), result.degraded) == (["zebra"], ("no-cosine",) if kind in CLOSED else ())
+    assert result[0].metadata["chunk_id"] == "ada"
+    assert len(HybridRetriever(store, [*user_documents, parent], return_parents=False).invoke(QUESTION)) == len(there)
     close(store)
 
 
 def test_metadata_that_only_the_documents_have(store):
     """The store was made of texts alone; filters see what the Documents say, whichever side finds them."""
-    given = [Document(id=d.id, page_content=d.page_content, metadata={"kind": d.id}) for d in documents()]
+    user_documents = [Document(id=d.id, page_content=d.page_content, metadata={"kind": d.id}) for d in documents()]
     for options in ({"semantic_weight": 1.0}, {"keyword_weight": 1.0}, {}):
-        found = HybridRetriever(store, given).invoke(QUESTION, filter={"kind": "ada"}, **options)
-        assert [(document.id, document.metadata["kind"]) for document in found] == [("ada", "ada")]
+        result = HybridRetriever(store, user_documents).invoke(QUESTION, filter={"kind": "ada"}, **options)
+        assert [(document.id, document.metadata["kind"]) for document in result] == [("ada", "ada")]
 
 
 def test_a_parent_that_only_the_store_has():

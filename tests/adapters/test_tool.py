@@ -27,10 +27,10 @@ KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever]
 
 @pytest.fixture(scope="module")
 def store():
-    with HybridGraphStore(None) as made:
+    with HybridGraphStore(None) as vector_store:
         pages = [Document(text, metadata={"uri": uri, "n": n}, id=uri) for n, (uri, text) in enumerate(PAGES.items())]
-        ingest(pages, made)
-        yield made
+        ingest(pages, vector_store)
+        yield vector_store
 
 
 def called(tool, **arguments):
@@ -66,11 +66,11 @@ def test_the_schema_describes_the_arguments(store):
     assert (tool.name, tool.description) == ("notes", "Searches the notes.")
 
 
-@pytest.mark.parametrize("given", [{"n": {"$gt": 0}}, '{"n": {"$gt": 0}}'])
-def test_a_filter_is_a_json_object(store, given):
+@pytest.mark.parametrize("filter", [{"n": {"$gt": 0}}, '{"n": {"$gt": 0}}'])
+def test_a_filter_is_a_json_object(store, filter):
     """JSON text is accepted, too, because some models write it."""
-    found = called(HybridRetriever(store).as_tool(), query="coal trains", filter=given).artifact
-    assert {document.metadata["n"] for document in found} == {1, 2}
+    documents = called(HybridRetriever(store).as_tool(), query="coal trains", filter=filter).artifact
+    assert {document.metadata["n"] for document in documents} == {1, 2}
 
 
 def test_invalid_filters_are_reported_to_the_model(store):
@@ -81,7 +81,7 @@ def test_invalid_filters_are_reported_to_the_model(store):
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("arguments", "expected"),
     [
         ({"as_of": "last summer"}, "'last summer' is not a time; a time is an ISO 8601 string such as '2024-05-01'"),
         ({"as_of": "2024-06"}, "'2024-06' is not a time"),
@@ -89,10 +89,13 @@ def test_invalid_filters_are_reported_to_the_model(store):
         ({"session_id": "s"}, None),
     ],
 )
-def test_invalid_arguments_are_reported_to_the_model(store, said, wanted):
+def test_invalid_arguments_are_reported_to_the_model(store, arguments, expected):
     """The message names what is expected, and the agent keeps running."""
-    message = called(MemoryRetriever(store).as_tool(), query="coal", **said)
-    assert (message.status, wanted is None or wanted in message.content) == ("error" if wanted else "success", True)
+    message = called(MemoryRetriever(store).as_tool(), query="coal", **arguments)
+    assert (message.status, expected is None or expected in message.content) == (
+        "error" if expected else "success",
+        True,
+    )
 
 
 def test_invalid_arguments_in_a_tool_node(store):
@@ -135,8 +138,8 @@ def test_custom_arguments(store):
         keyword_weight: float = Field(0.3, ge=0, le=1)
 
     retriever = HybridRetriever(store)
-    found = called(retriever.as_tool(Weighted), query="coal", keyword_weight=1.0).artifact
-    assert found == retriever.invoke("coal", keyword_weight=1.0, annotate="all")
+    documents = called(retriever.as_tool(Weighted), query="coal", keyword_weight=1.0).artifact
+    assert documents == retriever.invoke("coal", keyword_weight=1.0, annotate="all")
     with pytest.raises(ConfigurationError, match="no field 'query'"):
         retriever.as_tool(type("Other", (SearchArguments.__base__.__base__,), {}))
     with pytest.raises(ConfigurationError, match="arg_types"):
@@ -154,7 +157,7 @@ def test_a_filter_as_a_model(store):
         filter: Among | None = None
 
     tool = HybridRetriever(store).as_tool(Arguments)
-    assert [found.id for found in called(tool, query="coal", filter={"n": 1}).artifact] == ["ships.md#0"]
+    assert [documents.id for documents in called(tool, query="coal", filter={"n": 1}).artifact] == ["ships.md#0"]
     assert called(tool, query="coal", filter={"n": 1, "uri": "trains.md"}).artifact == []
     assert len(called(tool, query="coal", filter={}).artifact) == len(called(tool, query="coal").artifact)
 
@@ -179,8 +182,8 @@ def test_the_search_is_a_run_below_the_tools(store):
 
 def test_missing_hits_are_reported():
     """The message of an empty or incomplete answer gives the reasons."""
-    found = Document("Coal.", id="a", metadata={"hg_score": 0.5, "hg_degraded": ["keyword-failed"], "title": "Coal"})
-    assert format_documents([found], "hg_") == (
+    document = Document("Coal.", id="a", metadata={"hg_score": 0.5, "hg_degraded": ["keyword-failed"], "title": "Coal"})
+    assert format_documents([document], "hg_") == (
         "[1] id: a, score: 0.50, title: Coal\nCoal.\n\nThe search was not complete: keyword-failed."
     )
     assert format_documents([]) == "Nothing was found."
@@ -200,5 +203,5 @@ def test_an_agent_calls_it(store):
             return super()._generate(messages, **kwargs)
 
     tool = HybridRetriever(store).as_tool(name="notes", description="Searches the notes.")
-    said = create_agent(Agent(answer=None), [tool]).invoke({"messages": [HumanMessage("coal trains")]})
-    assert said["messages"][-1].content == f"Read: {PAGES['trains.md']}"
+    state = create_agent(Agent(answer=None), [tool]).invoke({"messages": [HumanMessage("coal trains")]})
+    assert state["messages"][-1].content == f"Read: {PAGES['trains.md']}"

@@ -9,10 +9,12 @@ from real_stores import ASKED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, d
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.adapters.vector_stores import adapter_of
-from langchain_hybridgraph.adapters.vector_stores.choice import _KNOWN
+from langchain_hybridgraph.adapters.vector_stores.choice import _ADAPTERS
 from langchain_hybridgraph.errors import ConfigurationError
 
-KNOWN = {kind: STORES[kind] for kind in ("chroma l2", "faiss l2", "qdrant dot on disk", "milvus ip", "in memory")}
+WITH_ADAPTERS = {
+    kind: STORES[kind] for kind in ("chroma l2", "faiss l2", "qdrant dot on disk", "milvus ip", "in memory")
+}
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +22,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("adapters")
 
 
-@pytest.fixture(params=KNOWN)
+@pytest.fixture(params=WITH_ADAPTERS)
 def adapter(request, folder):
-    make, options = KNOWN[request.param]
+    make, options = WITH_ADAPTERS[request.param]
     store = make(list(TEXTS.values()), folder, **options)
     yield adapter_of(store)
     close(store)
@@ -30,12 +32,12 @@ def adapter(request, folder):
 
 def test_every_known_store_is_recognised(adapter):
     """Subclasses of known stores are recognised, too."""
-    assert type(adapter) in _KNOWN.values()
+    assert type(adapter) in _ADAPTERS.values()
 
     class Own(InMemoryVectorStore):
         pass
 
-    assert type(adapter_of(Own(Fixed()))) is _KNOWN["InMemoryVectorStore", "load"]
+    assert type(adapter_of(Own(Fixed()))) is _ADAPTERS["InMemoryVectorStore", "load"]
 
 
 def test_it_lists_counts_and_reads(adapter):
@@ -99,8 +101,8 @@ def test_a_faiss_store_may_embed_by_a_function():
     """langchain-community still allows this."""
     store = faiss(list(TEXTS.values()), None)
     store.embedding_function = Fixed().embed_query
-    found = HybridRetriever(store, documents()).retrieve(QUESTION)
-    assert found[0].metadata["vector_score"] == pytest.approx(1.0)
+    result = HybridRetriever(store, documents()).retrieve(QUESTION)
+    assert result[0].metadata["vector_score"] == pytest.approx(1.0)
 
 
 # -- Qdrant and Milvus -------------------------------------------------------------------------------------------
@@ -111,20 +113,23 @@ def test_qdrant_points_with_numbers(folder):
     store = qdrant([], folder)
     store.add_texts(list(TEXTS.values()), ids=[1, 2, 3])
     retriever = HybridRetriever(store)
-    found = retriever.retrieve(QUESTION)
-    assert sorted(document.id for document in found) == ["1", "2", "3"]
-    assert found[0].metadata["vector_score"] == pytest.approx(1.0)
+    documents = retriever.retrieve(QUESTION)
+    assert sorted(document.id for document in documents) == ["1", "2", "3"]
+    assert documents[0].metadata["vector_score"] == pytest.approx(1.0)
     store.delete([1])
     assert sorted(document.id for document in retriever.invoke(QUESTION)) == ["2", "3"]
 
 
 def test_a_milvus_collection_that_is_opened_again(folder):
     """Its metric is that of its index, not of the arguments; its key may have another name."""
-    made = milvus(list(TEXTS.values()), folder, metric="IP")
+    created = milvus(list(TEXTS.values()), folder, metric="IP")
     from langchain_milvus import Milvus
 
     again = Milvus(
-        Fixed(), collection_name=made.collection_name, connection_args={"uri": str(folder / "milvus.db")}, auto_id=True
+        Fixed(),
+        collection_name=created.collection_name,
+        connection_args={"uri": str(folder / "milvus.db")},
+        auto_id=True,
     )
     result = HybridRetriever(again, documents()).retrieve(QUESTION)
     assert {d.id: d.metadata["vector_score"] for d in result} == pytest.approx(COSINES, abs=1e-4)
@@ -148,7 +153,7 @@ class OfDistances(BareStore):
     """Store that declares its scores to be cosine distances."""
 
     def similarity_search_with_score(self, query, k=4, **kwargs):
-        return [(found, 1.0 - score) for found, score in super().similarity_search_with_score(query, k)]
+        return [(documents, 1.0 - score) for documents, score in super().similarity_search_with_score(query, k)]
 
     def _select_relevance_score_fn(self):
         return self._cosine_relevance_score_fn
@@ -173,11 +178,11 @@ def test_a_store_without_embeddings_cannot_embed():
 def test_a_store_with_ids_in_the_metadata():
     """The id is found under a key that vector stores use."""
 
-    class Named(BareStore):
+    class StoreWithOwnIds(BareStore):
         def similarity_search_with_score(self, query, k=4, **kwargs):
-            found = super().similarity_search_with_score(query, k)
-            return [(Document(d.page_content, metadata={"_id": d.id}), score) for d, score in found]
+            result = super().similarity_search_with_score(query, k)
+            return [(Document(d.page_content, metadata={"_id": d.id}), score) for d, score in result]
 
-    found = HybridRetriever(Named(documents(), Fixed())).invoke(QUESTION)
-    assert [document.id for document in found] == ["ada", "engine", "zebra"]
-    assert issubclass(Named, VectorStore)
+    result = HybridRetriever(StoreWithOwnIds(documents(), Fixed())).invoke(QUESTION)
+    assert [document.id for document in result] == ["ada", "engine", "zebra"]
+    assert issubclass(StoreWithOwnIds, VectorStore)

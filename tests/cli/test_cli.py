@@ -75,7 +75,7 @@ def answer(*arguments):
     return json.loads(done.stdout)
 
 
-def found(*arguments):
+def ids_of_hits(*arguments):
     return [hit["id"] for hit in answer("search", *arguments)["hits"]]
 
 
@@ -128,7 +128,7 @@ def test_every_format_is_found(read_index, question, source):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "conversation",
     [
         "User: How often do I descale?\n\nAssistant: Every month.\n",
         '[["user", "How often do I descale?"], ["assistant", "Every month."]]',
@@ -136,26 +136,26 @@ def test_every_format_is_found(read_index, question, source):
     ],
 )
 @pytest.mark.parametrize("more", [(), ("--graph",)])
-def test_a_question_after_a_conversation(read_index, tmp_path, said, more):
+def test_a_question_after_a_conversation(read_index, tmp_path, conversation, more):
     """Lines, a JSON list and JSON Lines: what the question leaves out is taken from them."""
-    (tmp_path / "said").write_text(said, encoding="utf-8")
-    found = answer("search", "And why?", "--index", read_index, "--history", tmp_path / "said", *more)
-    assert found["query"] == "And why?"
-    assert found["hits"][0]["metadata"]["source"] == "docs/guide.md"
+    (tmp_path / "history").write_text(conversation, encoding="utf-8")
+    result = answer("search", "And why?", "--index", read_index, "--history", tmp_path / "history", *more)
+    assert result["query"] == "And why?"
+    assert result["hits"][0]["metadata"]["source"] == "docs/guide.md"
 
 
 def test_a_conversation_on_standard_input(read_index):
     """FILE - is what comes through the pipe."""
-    said = "User: How often do I descale?\nAssistant: Every month.\n"
-    done = hybridgraph("search", "And why?", "--index", read_index, "--history", "-", "--json", input=said)
+    conversation = "User: How often do I descale?\nAssistant: Every month.\n"
+    done = hybridgraph("search", "And why?", "--index", read_index, "--history", "-", "--json", input=conversation)
     assert json.loads(done.stdout)["hits"][0]["metadata"]["source"] == "docs/guide.md"
 
 
-@pytest.mark.parametrize("said", ["[1]", "[{", '{"role": "user"', b"\xff\xfe\x00"])
-def test_a_history_that_cannot_be_read(read_index, tmp_path, said):
+@pytest.mark.parametrize("history", ["[1]", "[{", '{"role": "user"', b"\xff\xfe\x00"])
+def test_a_history_that_cannot_be_read(read_index, tmp_path, history):
     """One line that says so."""
-    (tmp_path / "said").write_bytes(said if isinstance(said, bytes) else said.encode())
-    done = hybridgraph("search", "And why?", "--index", read_index, "--history", tmp_path / "said")
+    (tmp_path / "history").write_bytes(history if isinstance(history, bytes) else history.encode())
+    done = hybridgraph("search", "And why?", "--index", read_index, "--history", tmp_path / "history")
     assert done.exit_code == 2, done.stdout
     assert "history" in done.stderr
 
@@ -194,11 +194,11 @@ def test_skipped_files_are_counted(docs, index):
         (docs / name).write_bytes(b"\0")
     done = hybridgraph("ingest", docs, "--index", index, "--json")
     assert json.loads(done.stdout)["skipped"] == {".bin": 2, ".dat": 1}
-    told = "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read\n"
-    assert told in done.stderr
+    message = "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read\n"
+    assert message in done.stderr
     quiet = hybridgraph("ingest", docs, "--index", index, "--quiet")
     assert quiet.stdout == ""
-    assert told in quiet.stderr
+    assert message in quiet.stderr
 
 
 def test_a_changed_file_is_replaced(docs, index):
@@ -248,8 +248,8 @@ def test_edges_with_parameters(docs, tmp_path):
     answer("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa", "--edges", edges)
     with HybridGraphStore(tmp_path / "index") as store:
         (frother,) = [hit.id for hit in store.similarity_search("milk frother", k=1)]
-        found = [(edge.relation, edge.description) for edge in store.edges([frother])]
-    assert found == [("shares", "Both have labels steel.")]
+        edges_of_frother = [(edge.relation, edge.description) for edge in store.edges([frother])]
+    assert edges_of_frother == [("shares", "Both have labels steel.")]
 
 
 def test_the_embedding_is_named_in_one_line(docs, tmp_path):
@@ -289,14 +289,14 @@ def test_the_same_as_in_python(read_index):
     """The command line gives what HybridRetriever gives."""
     with HybridGraphStore(read_index, read_only=True) as store:
         expected = HybridRetriever(store, k=4).invoke("warranty of the pump")
-    assert found("warranty of the pump", "--index", read_index, "-k", 4) == [document.id for document in expected]
+    assert ids_of_hits("warranty of the pump", "--index", read_index, "-k", 4) == [document.id for document in expected]
 
 
 def test_k_is_how_many(read_index):
     """-k gives so many hits, and fewer are the head of more."""
-    six = found("part of the machine", "--index", read_index, "-k", 6)
+    six = ids_of_hits("part of the machine", "--index", read_index, "-k", 6)
     assert len(six) == 6
-    assert found("part of the machine", "--index", read_index, "-k", 2) == six[:2]
+    assert ids_of_hits("part of the machine", "--index", read_index, "-k", 2) == six[:2]
 
 
 def test_a_filter_holds(read_index):
@@ -308,7 +308,7 @@ def test_a_filter_holds(read_index):
 @pytest.mark.parametrize("empty", ["null", "{}"])
 def test_an_empty_filter_is_none(read_index, empty):
     """null and {} ask for nothing and leave out nothing."""
-    assert found("part", "--index", read_index, "--filter", empty) == found("part", "--index", read_index)
+    assert ids_of_hits("part", "--index", read_index, "--filter", empty) == ids_of_hits("part", "--index", read_index)
 
 
 def test_nothing_found_is_fine(read_index):
@@ -391,11 +391,11 @@ def fits(value, schema):
 
 def test_the_schema_of_search(read_index):
     """search --json: these keys, in this order, of these kinds; each score the sum of its parts."""
-    given = answer("search", "warranty", "--index", read_index, "-k", 2, "--filter", '{"source": {"$exists": true}}')
-    assert fits(given, SCHEMAS["search"])
-    assert [fits(hit, HIT) for hit in given["hits"]] == [True, True]
-    assert [hit["rank"] for hit in given["hits"]] == [1, 2]
-    assert all(abs(sum(hit["parts"].values()) - hit["score"]) < 1e-6 for hit in given["hits"])
+    result = answer("search", "warranty", "--index", read_index, "-k", 2, "--filter", '{"source": {"$exists": true}}')
+    assert fits(result, SCHEMAS["search"])
+    assert [fits(hit, HIT) for hit in result["hits"]] == [True, True]
+    assert [hit["rank"] for hit in result["hits"]] == [1, 2]
+    assert all(abs(sum(hit["parts"].values()) - hit["score"]) < 1e-6 for hit in result["hits"])
 
 
 @pytest.mark.parametrize("verb", ["check", "repair", "stats", "delete", "ingest"])
@@ -467,9 +467,9 @@ def test_colours_on_a_terminal(read_index):
         check=True,
     )
     os.close(slave)
-    shown = os.read(master, 65_536).decode()
+    output = os.read(master, 65_536).decode()
     os.close(master)
-    assert "\x1b[" in shown
+    assert "\x1b[" in output
 
 
 def test_a_text_cannot_command_the_terminal(tmp_path):
@@ -478,9 +478,9 @@ def test_a_text_cannot_command_the_terminal(tmp_path):
         json.dumps({"text": "alarm \x1b]0;owned\x07 [bold]not bold[/bold] :smile:"}), encoding="utf-8"
     )
     assert hybridgraph("ingest", tmp_path / "a.jsonl", "--index", tmp_path / "ix", "--embedding", "lsa").exit_code == 0
-    shown = hybridgraph("search", "alarm", "--index", tmp_path / "ix").stdout
-    assert "\x1b" not in shown
-    assert "[bold]not bold[/bold] :smile:" in shown
+    output = hybridgraph("search", "alarm", "--index", tmp_path / "ix").stdout
+    assert "\x1b" not in output
+    assert "[bold]not bold[/bold] :smile:" in output
 
 
 # -- delete, stats, check, repair -------------------------------------------------------------------------------
@@ -503,9 +503,9 @@ def test_delete_says_how_many(index, arguments, deleted):
 
 def test_delete_by_id(index):
     """Deleted chunks are no longer found, and all others remain."""
-    before = found("part", "--index", index, "-k", 50)
+    before = ids_of_hits("part", "--index", index, "-k", 50)
     assert answer("delete", "--index", index, "--id", before[0]) == {"deleted": 1, "chunks": len(before) - 1}
-    assert found("part", "--index", index, "-k", 50) == before[1:]
+    assert ids_of_hits("part", "--index", index, "-k", 50) == before[1:]
 
 
 def test_stats_count(index):
@@ -555,7 +555,7 @@ def test_a_warning_is_one_line(index):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["search", "x", "--index", "INDEX", "--filter", "{year: 2020}"], 2, "--filter is not JSON"),
         (["search", "x", "--index", "INDEX", "--filter", '{"year": {"$near": 1}}'], 2, "$near"),
@@ -589,7 +589,7 @@ def test_a_warning_is_one_line(index):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_an_error_is_one_line(read_index, docs, arguments, code, said):
+def test_an_error_is_one_line(read_index, docs, arguments, code, message):
     """stderr holds one line that names what is wrong; stdout nothing; the exit code says whose fault it is."""
     (docs / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
     (docs / "bad.jsonl").write_text('{"text": "fine"}\n{"text": broken\n', encoding="utf-8")
@@ -600,7 +600,7 @@ def test_an_error_is_one_line(read_index, docs, arguments, code, said):
     done = hybridgraph(*arguments)
     last = done.stderr.splitlines()[-1]
     assert done.exit_code == code, done.stderr
-    assert said in last
+    assert message in last
     assert last.startswith("hybridgraph: ")
     assert done.stdout == ""
     others = ("hybridgraph: embedding", "hybridgraph: skipped")
@@ -618,9 +618,9 @@ def other_model():
 def test_an_embedding_of_ones_own(docs, tmp_path, monkeypatch):
     """package.module:factory makes the embedding; the index wants the same one again, and says so."""
     monkeypatch.syspath_prepend(str(ROOT))
-    index, named = tmp_path / "own", ("--embedding", "tests.cli.test_cli:other_model")
-    assert answer("ingest", docs, "--index", index, *named)["embedded"] == 7
-    assert answer("search", "warranty", "--index", index, *named)["hits"]
+    index, embedding = tmp_path / "own", ("--embedding", "tests.cli.test_cli:other_model")
+    assert answer("ingest", docs, "--index", index, *embedding)["embedded"] == 7
+    assert answer("search", "warranty", "--index", index, *embedding)["hits"]
     without = hybridgraph("search", "warranty", "--index", index)
     assert without.exit_code == 2
     assert "--embedding" in without.stderr
@@ -636,12 +636,12 @@ def test_a_writer_keeps_others_from_writing_only(docs, index, monkeypatch):
         lock.flush()
         (docs / "notes.txt").write_text("changed", encoding="utf-8")
         refused = process("ingest", docs, "--index", index)
-        answered = process("search", "warranty", "--index", index, "--json")
+        search = process("search", "warranty", "--index", index, "--json")
     assert refused.returncode == 1
     assert "4242" in refused.stderr.splitlines()[-1]
     assert "waited 0.1 s" in refused.stderr
     assert refused.stdout == ""
-    assert json.loads(answered.stdout)["hits"]
+    assert json.loads(search.stdout)["hits"]
 
 
 def test_a_folder_that_cannot_be_written_can_be_searched(index):
@@ -704,12 +704,12 @@ def test_ctrl_c_says_what_is_kept(tmp_path):
         out, err = running.communicate(timeout=120)
     assert (running.returncode, out) == (130, "")
     assert "Traceback" not in err
-    (said,) = [line for line in err.splitlines() if "embedding" not in line]
-    kept = re.fullmatch(
-        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the command again to continue", said
+    (message,) = [line for line in err.splitlines() if "embedding" not in line]
+    match = re.fullmatch(
+        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the command again to continue", message
     )
-    assert kept is not None
-    assert answer("stats", "--index", tmp_path / "ix")["chunks"] == int(kept[1].replace(",", ""))
+    assert match is not None
+    assert answer("stats", "--index", tmp_path / "ix")["chunks"] == int(match[1].replace(",", ""))
 
 
 def test_without_its_extra():
@@ -775,12 +775,12 @@ def test_demo_answers_well(demo, question, title):
 
 def test_demo_filters_and_degrades(demo):
     """With the filter only classes are found, and the unknown word is reported."""
-    shown = demo[0][0].stdout
-    filtered = shown.partition("Only among classes")[2].partition("\n\n")[0]
+    output = demo[0][0].stdout
+    filtered = output.partition("Only among classes")[2].partition("\n\n")[0]
     titles = re.findall(r"^ \d  \d\.\d+  (\S+)", filtered, re.MULTILINE)
     assert len(titles) == 3
     assert all(title.rpartition(".")[2][0].isupper() for title in titles)
-    assert "nothing found\nquery-out-of-vocabulary" in shown
+    assert "nothing found\nquery-out-of-vocabulary" in output
 
 
 def test_demo_again_writes_nothing(demo):

@@ -86,22 +86,22 @@ def test_show_says_what_holds_and_where_it_comes_from(folder, monkeypatch):
     (folder / "hybridgraph.yaml").write_text("selection:\n  overfetch: 4\nretriever:\n  fusion: {type: rrf}\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "0.2")
     rows = [line.split(maxsplit=1) for line in config("show", "--set", "retriever_k=7").stdout.splitlines()]
-    shown = {key: rest.split() for key, rest in rows}
-    assert list(shown) == list(HybridGraphSettings.model_fields)
-    assert shown["retriever_k"] == ["7", "call"]
-    assert shown["retriever_min_score"] == ["0.2", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE"]
-    assert shown["selection_overfetch"] == ["4", "hybridgraph.yaml:2"]
-    assert shown["retriever_fusion"] == ['{"type":', '"rrf"}', "hybridgraph.yaml:4"]
-    assert shown["retriever_return_parents"] == ["true", "default"]
+    settings = {key: rest.split() for key, rest in rows}
+    assert list(settings) == list(HybridGraphSettings.model_fields)
+    assert settings["retriever_k"] == ["7", "call"]
+    assert settings["retriever_min_score"] == ["0.2", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE"]
+    assert settings["selection_overfetch"] == ["4", "hybridgraph.yaml:2"]
+    assert settings["retriever_fusion"] == ['{"type":', '"rrf"}', "hybridgraph.yaml:4"]
+    assert settings["retriever_return_parents"] == ["true", "default"]
 
 
 def test_show_as_json(folder, monkeypatch):
     """The schema that stays."""
     (folder / "h.yaml").write_text("selection: {overfetch: 4}\nretriever: {as_of: 2024-05-01}\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
-    shown = answer("show", "h.yaml")
-    assert (shown["file"], shown["exit"]) == ("h.yaml", 0)
-    by_key = {each["key"]: each for each in shown["settings"]}
+    result = answer("show", "h.yaml")
+    assert (result["file"], result["exit"]) == ("h.yaml", 0)
+    by_key = {each["key"]: each for each in result["settings"]}
     assert by_key["selection_overfetch"] == {
         "key": "selection_overfetch",
         "value": 4,
@@ -132,7 +132,7 @@ def test_show_keeps_secrets(folder):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--set", "retriever_k"], "--set retriever_k is not a setting; pass KEY=VALUE, such as retriever_k=3"),
         (["--set", "retriever_k=many"], "retriever_k is 'many'; expected a whole number of at least 0"),
@@ -140,10 +140,10 @@ def test_show_keeps_secrets(folder):
         (["gone.yaml"], "gone.yaml cannot be read: No such file or directory"),
     ],
 )
-def test_show_of_what_cannot_be_used(arguments, said):
+def test_show_of_what_cannot_be_used(arguments, message):
     """Wrong usage, in one line."""
     done = config("show", *arguments)
-    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"hybridgraph: {said}\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"hybridgraph: {message}\n")
 
 
 # -- check --
@@ -207,7 +207,7 @@ def test_check_as_json(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "message"),
     [
         ("retriever:\n  k: [5", 2, "h.yaml:2: this is not YAML: "),
         ("retriever:\n\tk: 5", 2, "h.yaml:2: this is not YAML: "),
@@ -220,30 +220,30 @@ def test_check_as_json(folder, monkeypatch):
         ),
     ],
 )
-def test_check_of_files_that_are_none(folder, text, line, said):
+def test_check_of_files_that_are_none(folder, text, line, message):
     """An unreadable file is reported in one line, too."""
     (folder / "h.yaml").write_text(text)
-    found = answer("check", "h.yaml")
-    (problem,) = found["problems"]
-    assert (found["exit"], problem["line"]) == (1, line)
-    assert problem["message"].startswith(said)
+    result = answer("check", "h.yaml")
+    (problem,) = result["problems"]
+    assert (result["exit"], problem["line"]) == (1, line)
+    assert problem["message"].startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("embedding", "said"),
+    ("embedding", "message"),
     [
         ("nosuch.module:factory", "cannot be imported (ModuleNotFoundError: No module named 'nosuch')"),
         ("{type: 'json:Nothing', size: 3}", "cannot be imported (AttributeError"),
         ("json:__version__", "names a str; name a class or a function"),
     ],
 )
-def test_check_imports_the_embedding(folder, embedding, said):
+def test_check_imports_the_embedding(folder, embedding, message):
     """Errors that from_config would raise are reported in one line; show, which only reads, does not import."""
     (folder / "h.yaml").write_text(f"store:\n  embedding: {embedding}\n")
     (problem,) = answer("check", "h.yaml")["problems"]
     assert (problem["key"], problem["line"]) == ("store_embedding", 2)
     assert problem["message"].startswith("h.yaml:2: store_embedding: embedding '")
-    assert said in problem["message"]
+    assert message in problem["message"]
     assert config("show", "h.yaml").exit_code == 0
 
 

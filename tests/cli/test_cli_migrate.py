@@ -53,10 +53,10 @@ def test_a_difference_is_a_problem(index, tmp_path, monkeypatch):
     assert "chunks: 3 were copied, and they are 0 in the destination" in done.stderr
 
 
-@pytest.mark.parametrize(("source", "said"), [("nowhere", "holds no index"), ("http://127.0.0.1:1", "name it")])
-def test_errors_are_one_line(tmp_path, source, said):
+@pytest.mark.parametrize(("source", "message"), [("nowhere", "holds no index"), ("http://127.0.0.1:1", "name it")])
+def test_errors_are_one_line(tmp_path, source, message):
     """A source that is not there, and a Chroma server without the name of the model."""
     done = hybridgraph("migrate", source, tmp_path / "copy")
     assert done.exit_code == 2
     assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
+    assert message in done.stderr

@@ -31,28 +31,28 @@ def index(tmp_path_factory):
     (folder / "docs" / "rivers.md").write_text("# Rivers\n\nThe river floods the valley.")
     (folder / "docs" / "bread.md").write_text("# Bread\n\nBread and butter.")
     uri = f"milvus:{folder / 'lite.db'}"
-    code, said, error = run("ingest", folder / "docs", "--index", uri, "--embedding", MODEL, "--json")
+    code, output, error = run("ingest", folder / "docs", "--index", uri, "--embedding", MODEL, "--json")
     assert code == 0, error
-    assert json.loads(said)["added"] == 2
+    assert json.loads(output)["added"] == 2
     return uri
 
 
 def test_search_and_find_work_on_a_store_in_milvus(index):
     """Search and find return the best text first."""
-    code, said, _ = run("search", "Which river floods?", "--index", index, "--embedding", MODEL, "--json")
+    code, output, _ = run("search", "Which river floods?", "--index", index, "--embedding", MODEL, "--json")
     assert code == 0
-    assert json.loads(said)["hits"][0]["id"].endswith("rivers.md#0")
-    code, said, _ = run("find", "Which river floods?", "--index", index, "--embedding", MODEL, "--json")
-    assert (code, "rivers.md" in said) == (0, True)
+    assert json.loads(output)["hits"][0]["id"].endswith("rivers.md#0")
+    code, output, _ = run("find", "Which river floods?", "--index", index, "--embedding", MODEL, "--json")
+    assert (code, "rivers.md" in output) == (0, True)
 
 
 def test_delete_works_on_a_store_in_milvus(index):
     """The filter decides what is deleted."""
     MilvusStore(index, Words()).add_texts(["old", "new"], [{"year": 1}, {"year": 2}], ids=["old", "new"])
-    code, said, _ = run(
+    code, output, _ = run(
         "delete", "--filter", '{"year": {"$exists": true}}', "--index", index, "--embedding", MODEL, "--json"
     )
-    assert (code, json.loads(said)["deleted"]) == (0, 2)
+    assert (code, json.loads(output)["deleted"]) == (0, 2)
 
 
 def test_the_embedding_of_a_store_in_milvus_has_to_be_named(index):

@@ -93,8 +93,8 @@ def test_settings_of_the_retriever_hold(folder):
     (folder / "hybridgraph.yaml").write_text(f"{SETTINGS}graph: {{max_hops: 0}}\n".replace("0.01", "1.0"))
     assert hits("-k", 2) == 0
     assert hits("-k", 2, "--graph") == 0
-    found = json.loads(hybridgraph("find", "purr", "--json").stdout)
-    assert found["hits"] == []
+    result = json.loads(hybridgraph("find", "purr", "--json").stdout)
+    assert result["hits"] == []
 
 
 def test_a_bad_setting_is_one_line(folder):

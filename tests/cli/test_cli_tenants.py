@@ -64,17 +64,17 @@ def test_dropping_asks_first(index):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["tenants", "drop", "adda", "--yes"], "did you mean 'ada'?"),
         (["tenants", "--index", "nowhere"], "nowhere holds no index"),
         (["tenants"], "pass its folder with --index DIR"),
     ],
 )
-def test_errors_are_one_line(index, arguments, said):
+def test_errors_are_one_line(index, arguments, message):
     """An unknown tenant, no index, and none named: exit code 2."""
-    named = ["--index", index] if "drop" in arguments else []
-    done = hybridgraph(*arguments, *named)
+    index_arguments = ["--index", index] if "drop" in arguments else []
+    done = hybridgraph(*arguments, *index_arguments)
     assert done.exit_code == 2
     assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
+    assert message in done.stderr

@@ -91,82 +91,84 @@ def test_ingest_of_a_file_makes_none(tmp_path):
 def test_an_old_text_is_shown_nowhere(index):
     """Neither by find nor by tree, from the moment that it is deleted."""
     hybridgraph("delete", "--index", index, "--document", "lib/my docs/dogs.md")
-    shown = (
+    outputs = (
         hybridgraph("find", "Dogs bark at strangers", "--index", index),
         hybridgraph("tree", "--index", index, "--as-it-is"),
     )
-    assert not any("strangers." in done.stdout for done in shown)
-    assert "layers-stale: texts have changed" in " ".join(shown[0].stdout.split())
+    assert not any("strangers." in done.stdout for done in outputs)
+    assert "layers-stale: texts have changed" in " ".join(outputs[0].stdout.split())
 
 
-SAID = [{"role": "user", "content": "Tell me about cats."}, {"role": "assistant", "content": "Cats purr."}]
+MESSAGES = [{"role": "user", "content": "Tell me about cats."}, {"role": "assistant", "content": "Cats purr."}]
 
 
-@pytest.mark.parametrize("said", [SAID, {"messages": SAID}, {"messages": SAID, "summary": "About pets."}])
-def test_find_in_a_conversation(index, tmp_path, said):
+@pytest.mark.parametrize(
+    "conversation", [MESSAGES, {"messages": MESSAGES}, {"messages": MESSAGES, "summary": "About pets."}]
+)
+def test_find_in_a_conversation(index, tmp_path, conversation):
     """Up to five queries are planned from it, and shown."""
-    (tmp_path / "said.json").write_text(json.dumps(said, indent=1))
-    found = answer("find", "And when do they purr?", "--index", index, "--history", tmp_path / "said.json")
-    assert 1 <= len(found["queries"]) <= 5
-    assert set(found["queries"][0]) == {"query", "context_type", "priority", "roots", "scored", "nodes", "opened"}
-    assert "lib/my docs/über/cats.md" in [hit["uri"] for hit in found["hits"]]
-    explained = hybridgraph("find", "Do cats purr?", "--index", index, "--history", tmp_path / "said.json", "--explain")
+    (tmp_path / "chat.json").write_text(json.dumps(conversation, indent=1))
+    result = answer("find", "And when do they purr?", "--index", index, "--history", tmp_path / "chat.json")
+    assert 1 <= len(result["queries"]) <= 5
+    assert set(result["queries"][0]) == {"query", "context_type", "priority", "roots", "scored", "nodes", "opened"}
+    assert "lib/my docs/über/cats.md" in [hit["uri"] for hit in result["hits"]]
+    explained = hybridgraph("find", "Do cats purr?", "--index", index, "--history", tmp_path / "chat.json", "--explain")
     assert "directories opened" in explained.stdout
 
 
 def test_small_talk_finds_nothing(index, tmp_path):
     """The plan has no queries then."""
-    (tmp_path / "said.txt").write_text("User: Tell me about cats.\nAssistant: Cats purr.\n")
-    found = answer("find", "Thanks!", "--index", index, "--history", tmp_path / "said.txt")
-    assert (found["queries"], found["hits"]) == ([], [])
+    (tmp_path / "history.txt").write_text("User: Tell me about cats.\nAssistant: Cats purr.\n")
+    result = answer("find", "Thanks!", "--index", index, "--history", tmp_path / "history.txt")
+    assert (result["queries"], result["hits"]) == ([], [])
 
 
 @pytest.mark.parametrize("under", ["lib/my docs/", "./lib/my docs", "LIB/My Docs", "/home/me/lib/my docs"])
 def test_under_takes_paths_as_ingest_does(index, under):
     """A directory is found in every form of its name."""
-    found = answer("find", "cats dogs", "--index", index, "--under", under)
-    assert found["queries"][0]["roots"] == ["lib/my docs"]
+    result = answer("find", "cats dogs", "--index", index, "--under", under)
+    assert result["queries"][0]["roots"] == ["lib/my docs"]
     assert answer("tree", "--index", index, "--under", under)["tree"][0]["uri"] == "lib/my docs"
 
 
 def test_an_early_end_is_no_warning():
     """Normal outcomes are dimmed, other reasons are yellow."""
-    shown = io.StringIO()
+    output = io.StringIO()
     show_contexts(
-        Console(file=shown, force_terminal=True, width=200), FindResult((), (), (), ("converged-early", "no-tree"))
+        Console(file=output, force_terminal=True, width=200), FindResult((), (), (), ("converged-early", "no-tree"))
     )
-    early, tree = (line for line in shown.getvalue().splitlines() if ": " in line)
+    early, tree = (line for line in output.getvalue().splitlines() if ": " in line)
     assert early.startswith("\x1b[2mconverged-early")
     assert tree.startswith("\x1b[33mno-tree")
 
 
 def test_the_schema_of_tree(index):
     """A list of directories and documents, each before what it contains."""
-    shown = answer("tree", "--index", index, "--under", "lib/my docs", "--depth", 2)["tree"]
-    assert [(each["uri"], each["depth"], each["contains"]) for each in shown] == [
+    tree = answer("tree", "--index", index, "--under", "lib/my docs", "--depth", 2)["tree"]
+    assert [(each["uri"], each["depth"], each["contains"]) for each in tree] == [
         ("lib/my docs", 0, 2), ("lib/my docs/dogs.md", 1, 0), ("lib/my docs/über", 1, 1),
     ]  # fmt: skip
-    assert set(shown[0]) == {"uri", "name", "depth", "contains", "abstract"}
+    assert set(tree[0]) == {"uri", "name", "depth", "contains", "abstract"}
 
 
 def test_the_schema_of_find(index):
     """Names that stay."""
     hybridgraph("tree", "--index", index)
-    found = answer("find", "Which pets purr?", "--index", index, "--under", "lib/my docs", "-k", 3)
-    assert set(found) == {"queries", "degraded", "took_ms", "hits"}
-    assert set(found["hits"][0]) == {
+    result = answer("find", "Which pets purr?", "--index", index, "--under", "lib/my docs", "-k", 3)
+    assert set(result) == {"queries", "degraded", "took_ms", "hits"}
+    assert set(result["hits"][0]) == {
         "rank", "uri", "context_type", "is_leaf", "score", "abstract", "relations", "text",
     }  # fmt: skip
-    assert all(hit["uri"].startswith("lib/my docs") for hit in found["hits"])
-    assert found["queries"][0]["roots"] == ["lib/my docs"]
+    assert all(hit["uri"].startswith("lib/my docs") for hit in result["hits"])
+    assert result["queries"][0]["roots"] == ["lib/my docs"]
 
 
 def test_find_explains(index):
     """The rank of each hit is explained, with the number of visited nodes."""
     hybridgraph("tree", "--index", index)
-    said = " ".join(hybridgraph("find", "Which pets purr?", "--index", index, "--explain").stdout.split())
-    assert "hierarchy 0." in said
-    assert "directories opened" in said
+    output = " ".join(hybridgraph("find", "Which pets purr?", "--index", index, "--explain").stdout.split())
+    assert "hierarchy 0." in output
+    assert "directories opened" in output
 
 
 def test_a_uri_that_is_not_there(index):
@@ -195,5 +197,5 @@ def test_tree_as_it_is(bare):
 
 def test_filters(index):
     """As for search; a directory all of whose texts match is found, too."""
-    found = answer("find", "Which cats purr?", "--index", index, "--filter", '{"title": "Cats"}')
-    assert {hit["uri"] for hit in found["hits"]} == {"lib/my docs/über", "lib/my docs/über/cats.md"}
+    result = answer("find", "Which cats purr?", "--index", index, "--filter", '{"title": "Cats"}')
+    assert {hit["uri"] for hit in result["hits"]} == {"lib/my docs/über", "lib/my docs/über/cats.md"}

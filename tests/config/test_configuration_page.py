@@ -37,5 +37,5 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
     namespace = {}
     for code in blocks("python"):
         exec(compile(code, "configuration.md", "exec"), namespace)
-    shown = capsys.readouterr().out.splitlines()
-    assert shown == ["Invoices are sent on Mondays. 5 2", "['Invoices are sent on Mondays.']"]
+    output = capsys.readouterr().out.splitlines()
+    assert output == ["Invoices are sent on Mondays. 5 2", "['Invoices are sent on Mondays.']"]

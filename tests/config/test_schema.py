@@ -75,7 +75,7 @@ def test_the_form_of_every_stage_passes(what):
 
 def test_the_schema_describes_every_section_and_key():
     """Every key appears in its section and flat, with a description."""
-    made = schema()
-    assert [key for key in made["properties"] if key in SECTIONS] == list(SECTIONS)
-    assert [key for key in made["properties"] if key not in SECTIONS] == list(HybridGraphSettings.model_fields)
-    assert all("Allowed: " in each["description"] for each in made["$defs"].values())
+    json_schema = schema()
+    assert [key for key in json_schema["properties"] if key in SECTIONS] == list(SECTIONS)
+    assert [key for key in json_schema["properties"] if key not in SECTIONS] == list(HybridGraphSettings.model_fields)
+    assert all("Allowed: " in each["description"] for each in json_schema["$defs"].values())

@@ -348,14 +348,14 @@ def test_origins(write, monkeypatch):
     monkeypatch.setenv("HYBRIDGRAPH_SELECTION_OVERFETCH", "4")
     path = write("# mine\nretriever:\n  semantic_weight: 0.6\n  k: 2\ngraph_seed_k: 3\n")
     effective = {each.key: each for each in HybridGraphSettings.effective(path, retriever_k=7)}
-    shown = {key: (each.value, each.default, str(each.origin)) for key, each in effective.items()}
+    values = {key: (each.value, each.default, str(each.origin)) for key, each in effective.items()}
     assert list(effective) == list(HybridGraphSettings.model_fields)
-    assert shown["retriever_k"] == (7, 10, "call")
-    assert shown["selection_overfetch"] == (4, 3, "HYBRIDGRAPH_SELECTION_OVERFETCH")
-    assert shown["retriever_semantic_weight"] == (0.6, None, f"{path}:3")
-    assert shown["retriever_keyword_weight"] == (0.4, None, f"{path}:3")
-    assert shown["graph_seed_k"] == (3, 10, f"{path}:5")
-    assert shown["retriever_min_score"] == (0.0, 0.0, "default")
+    assert values["retriever_k"] == (7, 10, "call")
+    assert values["selection_overfetch"] == (4, 3, "HYBRIDGRAPH_SELECTION_OVERFETCH")
+    assert values["retriever_semantic_weight"] == (0.6, None, f"{path}:3")
+    assert values["retriever_keyword_weight"] == (0.4, None, f"{path}:3")
+    assert values["graph_seed_k"] == (3, 10, f"{path}:5")
+    assert values["retriever_min_score"] == (0.0, 0.0, "default")
     assert effective["graph_seed_k"].origin == Origin("file", str(path), 5)
 
 

@@ -29,23 +29,23 @@ def store():
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "meant"),
+    ("kind", "name", "similar"),
     [
         (HybridRetriever, "semantic_wieght", "semantic_weight"),
         (GraphRetriever, "max_hop", "max_hops"),
         (MemoryRetriever, "session_ids", "session_id"),
     ],
 )
-def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, name, meant):
+def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, name, similar):
     """The error is a ValidationError of pydantic, and thus a ValueError, without a link to a page of pydantic."""
-    with pytest.raises(ValidationError, match=f"{name}\n.*no such option. Did you mean '{meant}'") as error:
+    with pytest.raises(ValidationError, match=f"{name}\n.*no such option. Did you mean '{similar}'") as error:
         kind(store, **{name: 1})
     assert isinstance(error.value, ValueError)
     assert "http" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "message"),
     [
         ({"direction": "both"}, "Give graph={'traversal': {'type': 'bfs', 'direction': 'both'}}"),
         ({"hub_degree": None}, "Give graph={'traversal': {'type': 'bfs', 'hub_degree': None}}"),
@@ -53,17 +53,17 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, nam
         ({"tau": 1.0}, "Give graph={'score': {'type': 'distance_decay', 'tau': 1.0}}"),
     ],
 )
-def test_a_parameter_of_a_stage_is_told_its_place(store, given, said):
+def test_a_parameter_of_a_stage_is_told_its_place(store, options, message):
     """The error has the group with the traversal or score; HybridRetriever has neither."""
-    with pytest.raises(ValidationError, match=re.escape(said)):
-        GraphRetriever(store, **given)
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        GraphRetriever(store, **options)
     with pytest.raises(ValidationError, match="no such option") as error:
-        HybridRetriever(store, **given)
+        HybridRetriever(store, **options)
     assert "Give" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "message"),
     [
         (
             {"max_hops": 1},
@@ -75,11 +75,11 @@ def test_a_parameter_of_a_stage_is_told_its_place(store, given, said):
         ({"semantic_wieght": 1}, "did you mean semantic_weight?"),
     ],
 )
-def test_an_option_that_no_call_takes_is_told_its_place(store, given, said):
+def test_an_option_that_no_call_takes_is_told_its_place(store, options, message):
     """A GraphRetriever says so, called directly or by another retriever."""
     for retriever in (GraphRetriever(store), AdvancedRetriever(GraphRetriever(store))):
-        with pytest.raises(TypeError, match=re.escape(said)):
-            retriever.invoke("cat", **given)
+        with pytest.raises(TypeError, match=re.escape(message)):
+            retriever.invoke("cat", **options)
 
 
 def test_all_settings_are_named_where_none_is_alike(store):
@@ -105,21 +105,21 @@ def test_a_collection_of_chromadb_is_rejected():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("argument", "message"),
     [
         ("notes", r"HybridGraphStore\('notes'\)"),
         ([Document("a text")], r"HybridRetriever.from_documents\(documents\)"),
         (None, "Expected a LangChain VectorStore. This is a NoneType"),
     ],
 )
-def test_the_error_says_how_to_create_a_store(given, said):
+def test_the_error_says_how_to_create_a_store(argument, message):
     """A folder, Documents, nothing."""
-    with pytest.raises(ValueError, match=said):
-        HybridRetriever(given)
+    with pytest.raises(ValueError, match=message):
+        HybridRetriever(argument)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("argument", "message"),
     [
         (42, r"Expected a LangChain retriever. This is an int; HybridRetriever\(store\) is one"),
         (None, "This is a NoneType; "),
@@ -128,17 +128,17 @@ def test_the_error_says_how_to_create_a_store(given, said):
         (HybridRetriever, r"the class HybridRetriever; .* AdvancedRetriever\(HybridRetriever\(…\)\)"),
     ],
 )
-def test_the_error_says_how_to_create_a_retriever(given, said):
+def test_the_error_says_how_to_create_a_retriever(argument, message):
     """The error has no link to a page of pydantic."""
-    with pytest.raises(ValidationError, match=said) as error:
-        AdvancedRetriever(given)
+    with pytest.raises(ValidationError, match=message) as error:
+        AdvancedRetriever(argument)
     assert "http" not in str(error.value)
 
 
 def test_a_store_as_a_retriever_is_rejected(store):
     """The error names the retriever between them."""
-    said = r"This is a HybridGraphStore, a store: AdvancedRetriever\(HybridRetriever\(store\)\)"
-    with pytest.raises(ValueError, match=said):
+    message = r"This is a HybridGraphStore, a store: AdvancedRetriever\(HybridRetriever\(store\)\)"
+    with pytest.raises(ValueError, match=message):
         AdvancedRetriever(store)
 
 
@@ -211,8 +211,8 @@ def test_a_call_changes_only_the_named_options_of_a_group(store):
     retriever = GraphRetriever(store, graph={"candidates": "reached", "seed_labels": ["none"]})
     assert "no-seeds" in retriever.retrieve("cat").degraded
     for change in ({"seed_labels": []}, GraphOptions(seed_labels=frozenset())):
-        found = retriever.retrieve("cat", graph=change)
-        assert (found[0].id, "no-seeds" in found.degraded) == ("cat", False)
+        result = retriever.retrieve("cat", graph=change)
+        assert (result[0].id, "no-seeds" in result.degraded) == ("cat", False)
     assert retriever.graph == GraphOptions(candidates="reached", seed_labels=frozenset({"none"}))
 
 
@@ -222,7 +222,7 @@ def test_numpys_numbers_are_numbers(store):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("graph", "message"),
     [
         ({"relation_filter": "cites"}, "relation_filter must be a list of relations, got the text 'cites'; write "
          "relation_filter=['cites']"),
@@ -233,21 +233,21 @@ def test_numpys_numbers_are_numbers(store):
          "seed_labels=['3']"),
     ],
 )  # fmt: skip
-def test_one_text_in_place_of_a_list_names_the_list(store, given, said):
+def test_one_text_in_place_of_a_list_names_the_list(store, graph, message):
     """The error says what was given, what was expected and how to fix it; a text is not read letter by letter."""
     for kind in (GraphRetriever, MemoryRetriever):
-        with pytest.raises(ValidationError, match=re.escape(said)):
-            kind(store, graph=given)
+        with pytest.raises(ValidationError, match=re.escape(message)):
+            kind(store, graph=graph)
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
 async def test_several_query_vectors_are_refused_with_the_loop_to_write(store, kind):
     """Two vectors, and one in a list of its own; sync, async and by ``invoke``."""
     vector = store.embeddings.embed_query("cat")
-    said = r"vector must be the vector of one query, got a list of vectors \(2 of them\); .* for each in vectors\]"
-    with pytest.raises(ConfigurationError, match=said):
+    message = r"vector must be the vector of one query, got a list of vectors \(2 of them\); .* for each in vectors\]"
+    with pytest.raises(ConfigurationError, match=message):
         kind(store).retrieve("cat", vector=[vector, vector])
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=message):
         await kind(store).ainvoke("cat", vector=np.array([vector, vector]))
     with pytest.raises(ConfigurationError, match=r"vectors \(1 of them\)"):
         kind(store).retrieve(None, vector=[vector])
@@ -262,11 +262,11 @@ def test_a_store_refuses_several_vectors_too(store):
             search([vector, vector], k=1)
 
 
-@pytest.mark.parametrize("given", ["cat", [], [[1.0], [1.0, 2.0]], {"a": 1}, 3.0])
-def test_other_values_than_vectors_are_rejected(store, given):
+@pytest.mark.parametrize("value", ["cat", [], [[1.0], [1.0, 2.0]], {"a": 1}, 3.0])
+def test_other_values_than_vectors_are_rejected(store, value):
     """A text, nothing, a ragged list, a mapping, a number: the error says how a vector is made."""
     with pytest.raises(ConfigurationError, match=r"vector must be a list of numbers, got .*embed_query"):
-        HybridRetriever(store).retrieve("cat", vector=given)
+        HybridRetriever(store).retrieve("cat", vector=value)
     advanced = AdvancedRetriever(HybridRetriever(store))
     with pytest.raises(ConfigurationError, match="vector must be a list of numbers"):
-        advanced.retrieve_with_context("And a dog?", ["The cat?"], vector=given)
+        advanced.retrieve_with_context("And a dog?", ["The cat?"], vector=value)

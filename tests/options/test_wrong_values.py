@@ -33,7 +33,7 @@ def store():
 
 def options():
     """Yield each option of each retriever once: the retriever, the group or None, the name and the field."""
-    seen = set()
+    names = set()
     for kind in KINDS:
         own = [(kind, None, name, field) for name, field in kind.model_fields.items()]
         grouped = [
@@ -42,8 +42,8 @@ def options():
             for name, field in each.model_fields.items()
         ]
         for option in (*own, *grouped):
-            if option[1:3] not in seen and option[2] not in NOT_TESTED:
-                seen.add(option[1:3])
+            if option[1:3] not in names and option[2] not in NOT_TESTED:
+                names.add(option[1:3])
                 yield option
 
 

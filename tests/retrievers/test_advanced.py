@@ -54,8 +54,8 @@ HISTORY = ["User: Which car is red?", "Assistant: The roadster by Tesla is red."
 def store():
     with HybridGraphStore.from_texts(
         list(TEXTS.values()), "lsa", ids=list(TEXTS), metadatas=[{"n": n} for n in range(len(TEXTS))]
-    ) as made:
-        yield made
+    ) as vector_store:
+        yield vector_store
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +66,10 @@ def hybrid(store):
 class Words(BaseRetriever):
     """Finds texts by the words they share with the query: a retriever that takes only the query."""
 
-    asked: list = Field(default_factory=list)
+    queries: list = Field(default_factory=list)
 
     def _get_relevant_documents(self, query, *, run_manager):
-        self.asked.append(query)
+        self.queries.append(query)
         words = set(query.lower().replace("?", "").split())
         shared = {id: len(words & set(text.lower().split())) for id, text in TEXTS.items()}
         return [
@@ -180,7 +180,7 @@ def test_over_a_foreign_retriever_both_are_searched():
     """The raw question and the expanded one, fused by rank."""
     words = Words()
     result = AdvancedRetriever(words).retrieve_with_context("and its price?", HISTORY)
-    assert sorted(words.asked) == ["and its price?", "and its price? car red Tesla roadster"]
+    assert sorted(words.queries) == ["and its price?", "and its price? car red Tesla roadster"]
     assert result.plan["searched"] == "both"
     assert set(ids(result)) == set(ids(words.invoke("and its price? car red Tesla roadster")))
 
@@ -220,8 +220,8 @@ def test_two_searches_give_no_more_than_one():
     lsa = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa").embeddings
     plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), lsa)
     retriever = AdvancedRetriever(plain.as_retriever(search_kwargs={"k": 2}))
-    found = retriever.retrieve_with_context("and its price?", HISTORY)
-    assert (found.plan["searched"], len(found)) == ("both", 2)
+    result = retriever.retrieve_with_context("and its price?", HISTORY)
+    assert (result.plan["searched"], len(result)) == ("both", 2)
     assert len(retriever.retrieve_with_context("and its price?", HISTORY, k=4)) == 4
 
 
@@ -232,7 +232,7 @@ def test_without_fusion_only_the_expanded_is_searched():
     retriever.retrieve_with_context(
         "and its price?", ["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"]
     )
-    assert words.asked == ["and its price? Assistant: A roadster User: how fast Assistant: 200"]
+    assert words.queries == ["and its price? Assistant: A roadster User: how fast Assistant: 200"]
 
 
 WHOLE = "What does the red roadster cost?"
@@ -292,18 +292,18 @@ def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, calle
     raw, rewritten = ({one.id: one.metadata for one in below.retrieve(text, k=50)} for text in (query, WHOLE))
     assert any(raw[id]["bm25_score"] is None and rewritten[id]["bm25_score"] is not None for id in ids(result))
     for document in result:
-        found = document.metadata
+        metadata = document.metadata
         for name in NOTED:
-            wanted = raw[document.id][name] if raw[document.id][name] is not None else rewritten[document.id][name]
-            assert found[name] == pytest.approx(wanted), name
-        assert math.fsum(found["score_breakdown"].values()) == pytest.approx(found["score"])
+            expected = raw[document.id][name] if raw[document.id][name] is not None else rewritten[document.id][name]
+            assert metadata[name] == pytest.approx(expected), name
+        assert math.fsum(metadata["score_breakdown"].values()) == pytest.approx(metadata["score"])
         counted = [one[document.id] for one in (raw, rewritten) if one[document.id]["score"]]
-        assert found["score_breakdown"].keys() == {part for one in counted for part in one["score_breakdown"]}
+        assert metadata["score_breakdown"].keys() == {part for one in counted for part in one["score_breakdown"]}
         for name, alone in (("question", raw), ("conversation", rewritten)):
-            said = found["searches"][name]
-            assert said["score"] == pytest.approx(alone[document.id]["score"])
-            assert said["score_breakdown"] == pytest.approx(alone[document.id]["score_breakdown"])
-            assert said["retrieval_rank"] == alone[document.id]["retrieval_rank"]
+            notes = metadata["searches"][name]
+            assert notes["score"] == pytest.approx(alone[document.id]["score"])
+            assert notes["score_breakdown"] == pytest.approx(alone[document.id]["score_breakdown"])
+            assert notes["retrieval_rank"] == alone[document.id]["retrieval_rank"]
 
 
 def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
@@ -323,11 +323,11 @@ def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
     expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
     retriever = AdvancedRetriever(Listed(), expander=expander, fuse_raw=True)
     first, second = retriever.retrieve_with_context("why?", HISTORY, k=3)
-    found = first.metadata
-    assert (first.id, found["lang"], found["page"], found["bm25_score"]) == ("a", "en", 2, 4.5)
-    assert found["score"] == pytest.approx((1 + 61 / 62) / 2)
-    assert found["score_breakdown"] == pytest.approx({"question": 1 / 2, "conversation": 61 / 62 / 2})
-    assert found["searches"] == {
+    metadata = first.metadata
+    assert (first.id, metadata["lang"], metadata["page"], metadata["bm25_score"]) == ("a", "en", 2, 4.5)
+    assert metadata["score"] == pytest.approx((1 + 61 / 62) / 2)
+    assert metadata["score_breakdown"] == pytest.approx({"question": 1 / 2, "conversation": 61 / 62 / 2})
+    assert metadata["searches"] == {
         "question": {"retrieval_rank": 1, "score": 3.0},
         "conversation": {"retrieval_rank": 2, "score": 7.0, "bm25_score": 4.5},
     }
@@ -338,10 +338,10 @@ def test_a_prefix_comes_before_every_key_of_two_searches(store):
     """None of our keys is without it."""
     below = HybridRetriever(store, metadata_prefix="hg_")
     retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
-    found = retriever.retrieve_with_context("and its price?", HISTORY)[0].metadata
-    assert found["hg_bm25_score"] is not None
-    assert found["hg_searches"]["conversation"]["bm25_score"] is not None
-    assert all(key.startswith("hg_") for key in found.keys() - store.get_by_ids(["roadster"])[0].metadata.keys())
+    metadata = retriever.retrieve_with_context("and its price?", HISTORY)[0].metadata
+    assert metadata["hg_bm25_score"] is not None
+    assert metadata["hg_searches"]["conversation"]["bm25_score"] is not None
+    assert all(key.startswith("hg_") for key in metadata.keys() - store.get_by_ids(["roadster"])[0].metadata.keys())
 
 
 def test_the_least_score_holds_for_what_is_fused(hybrid):
@@ -364,14 +364,14 @@ def test_the_answer_for_k_is_the_head_of_a_larger_one(hybrid):
 
 def test_stored_documents_are_not_changed():
     """Documents of a foreign retriever may be its own objects."""
-    kept = Document(id="a", page_content="a", metadata={"own": 1})
+    stored = Document(id="a", page_content="a", metadata={"own": 1})
 
-    class Kept(BaseRetriever):
+    class StoredDocument(BaseRetriever):
         def _get_relevant_documents(self, query, *, run_manager):
-            return [kept]
+            return [stored]
 
-    AdvancedRetriever(Kept()).retrieve_with_context("why?", HISTORY)
-    assert kept.metadata == {"own": 1}
+    AdvancedRetriever(StoredDocument()).retrieve_with_context("why?", HISTORY)
+    assert stored.metadata == {"own": 1}
 
 
 def test_awaited_is_the_same(hybrid):
@@ -388,9 +388,9 @@ def test_awaited_is_the_same(hybrid):
 
 def test_it_explains_itself(hybrid):
     """First the question that was searched for, then the search and its hits."""
-    said = AdvancedRetriever(hybrid, expander=rewrite()).explain("and its price?", HISTORY, k=1).splitlines()
-    assert said[:2] == [f"Searched for: {WHOLE}", "and its price?"]
-    assert said[2].startswith("1 hit in ")
+    lines = AdvancedRetriever(hybrid, expander=rewrite()).explain("and its price?", HISTORY, k=1).splitlines()
+    assert lines[:2] == [f"Searched for: {WHOLE}", "and its price?"]
+    assert lines[2].startswith("1 hit in ")
     assert AdvancedRetriever(hybrid).explain("What has salt water?", k=1).startswith("What has salt water?\n1 hit in ")
 
 
@@ -411,17 +411,17 @@ def test_it_shows_itself(hybrid):
 def test_options_of_a_call_reach_the_retriever(hybrid):
     """A filter holds for every hit, whichever way was searched."""
     for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(hybrid, expander=AppendHistory())):
-        found = retriever.invoke({"input": "and its price?", "chat_history": HISTORY}, filter={"n": {"$gt": 2}})
-        assert found
-        assert all(document.metadata["n"] > 2 for document in found)
+        result = retriever.invoke({"input": "and its price?", "chat_history": HISTORY}, filter={"n": {"$gt": 2}})
+        assert result
+        assert all(document.metadata["n"] > 2 for document in result)
 
 
 def test_a_vector_of_the_call_is_the_questions(hybrid, store):
     """It is moved like the question's own."""
     retriever = AdvancedRetriever(hybrid)
     own = store.embeddings.embed_query("and its price?")
-    given = retriever.retrieve_with_context("and its price?", HISTORY, vector=own)
-    assert ids(given) == ids(retriever.retrieve_with_context("and its price?", HISTORY))
+    result = retriever.retrieve_with_context("and its price?", HISTORY, vector=own)
+    assert ids(result) == ids(retriever.retrieve_with_context("and its price?", HISTORY))
     assert retriever.retrieve_with_context(None, HISTORY, vector=own).degraded == ("no-query-text",)
 
 
@@ -452,19 +452,19 @@ def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):
 
 def test_a_session_reaches_a_retriever_that_has_sessions(hybrid):
     """A memory searches in the session, too."""
-    heard = []
+    sessions = []
 
     class Memory(HybridRetriever):
         _call_options = HybridRetriever._call_options | {"session_id"}
 
         def retrieve(self, query, k=None, **options):
-            heard.append(options.pop("session_id", None))
+            sessions.append(options.pop("session_id", None))
             return super().retrieve(query, k, **options)
 
     retriever = AdvancedRetriever(Memory(hybrid.vector_store))
     retriever.retrieve("and its price?", session_id="a")
     retriever.retrieve("and its price?")
-    assert heard == ["a", None]
+    assert sessions == ["a", None]
 
 
 def test_k_cuts_what_cannot_be_asked_for_less():
@@ -577,7 +577,7 @@ def test_a_history_that_cannot_be_fetched(hybrid):
 # -- sessions -----------------------------------------------------------------------------------------------------
 
 
-class Kept(BaseChatMessageHistory):
+class StoredHistory(BaseChatMessageHistory):
     """A session's messages, in memory."""
 
     def __init__(self):
@@ -635,18 +635,18 @@ def test_sessions_at_once_do_not_mix():
             return [Document(query)]
 
     retriever = AdvancedRetriever(Echo(), expander=expander, fuse_raw=False)
-    wanted = [f"why? topic {n}" for n in range(4)]
+    questions = [f"why? topic {n}" for n in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        asked = [
+        queries = [
             pool.submit(retriever.retrieve_with_context, "why?", [f"topic {n}"], session_id=str(n)) for n in range(4)
         ]
-        assert [one.result()[0].page_content for one in asked] == wanted
+        assert [one.result()[0].page_content for one in queries] == questions
 
     async def all_at_once():
         calls = [retriever.aretrieve_with_context("why?", [f"topic {n}"], session_id=str(n)) for n in range(4)]
         return [result[0].page_content for result in await asyncio.gather(*calls)]
 
-    assert asyncio.run(all_at_once()) == wanted
+    assert asyncio.run(all_at_once()) == questions
     assert [retriever.history_for(str(n)) for n in range(4)] == [["why?", "why?"]] * 4
 
 
@@ -654,7 +654,7 @@ def test_sessions_at_once_do_not_mix():
 
 
 @pytest.mark.parametrize(
-    "given",
+    "input",
     [
         {"input": "and how fast?", "chat_history": HISTORY, "other": 1},
         {"question": HumanMessage("and how fast?"), "history": HISTORY},
@@ -685,10 +685,10 @@ def test_sessions_at_once_do_not_mix():
         },
     ],
 )
-def test_inputs_of_a_chain(hybrid, given):
+def test_inputs_of_a_chain(hybrid, input):
     """A mapping, or messages of which the user's last is the question, whatever was said since."""
     retriever = AdvancedRetriever(hybrid, k=1)
-    assert ids(retriever.invoke(given)) == ["roadster"]
+    assert ids(retriever.invoke(input)) == ["roadster"]
     assert retriever.query_history == ["and how fast?"]
 
 
@@ -697,23 +697,23 @@ def test_a_message_alone_is_the_question(hybrid):
     assert ids(AdvancedRetriever(hybrid, k=1).invoke(AIMessage("trains that carry coal"))) == ["train"]
 
 
-@pytest.mark.parametrize("given", [{"text": "why?"}, {}, [], 7, [AIMessage("")], [AIMessage("It is red.")]])
-def test_an_input_without_a_question_is_an_error(hybrid, given):
+@pytest.mark.parametrize("input", [{"text": "why?"}, {}, [], 7, [AIMessage("")], [AIMessage("It is red.")]])
+def test_an_input_without_a_question_is_an_error(hybrid, input):
     """The error names the expected forms."""
     with pytest.raises(ConfigurationError):
-        AdvancedRetriever(hybrid).invoke(given)
+        AdvancedRetriever(hybrid).invoke(input)
 
 
 def test_stream_adds_up_to_invoke(hybrid):
     """One list of one Document after the other."""
-    retriever, given = AdvancedRetriever(hybrid), {"input": "and its price?", "chat_history": HISTORY}
-    assert [part[0].id for part in retriever.stream(given)] == ids(retriever.invoke(given))
+    retriever, input = AdvancedRetriever(hybrid), {"input": "and its price?", "chat_history": HISTORY}
+    assert [part[0].id for part in retriever.stream(input)] == ids(retriever.invoke(input))
 
 
 def test_batch_answers_in_order(hybrid):
     """Each with its own history."""
-    given = [{"input": "and how fast?", "chat_history": HISTORY}, "coal trains"]
-    assert [found[0].id for found in AdvancedRetriever(hybrid, k=1).batch(given)] == ["roadster", "train"]
+    inputs = [{"input": "and how fast?", "chat_history": HISTORY}, "coal trains"]
+    assert [result[0].id for result in AdvancedRetriever(hybrid, k=1).batch(inputs)] == ["roadster", "train"]
 
 
 class Runs(BaseCallbackHandler):
@@ -732,13 +732,13 @@ class Runs(BaseCallbackHandler):
 def test_one_run_with_a_child_per_search(hybrid):
     """As LangChain's own retrievers over retrievers."""
     runs = Runs()
-    given = {"input": "and its price?", "chat_history": HISTORY}
-    AdvancedRetriever(hybrid).invoke(given, {"callbacks": [runs]})
+    input = {"input": "and its price?", "chat_history": HISTORY}
+    AdvancedRetriever(hybrid).invoke(input, {"callbacks": [runs]})
     (name, query, run_id, parent), (inner, _, _, inner_parent) = runs.began
     assert (name, query, parent) == ("AdvancedRetriever", "and its price?", None)
     assert (inner, inner_parent, runs.ended) == ("HybridRetriever", run_id, 2)
     runs = Runs()
-    asyncio.run(AdvancedRetriever(Words()).ainvoke(given, {"callbacks": [runs]}))
+    asyncio.run(AdvancedRetriever(Words()).ainvoke(input, {"callbacks": [runs]}))
     assert [run[0] for run in runs.began] == ["AdvancedRetriever", "Words", "Words"]
     assert {run[3] for run in runs.began[1:]} == {runs.began[0][2]}
 
@@ -753,7 +753,7 @@ def test_in_place_of_a_history_aware_retriever(hybrid):
     """create_retrieval_chain gives its input to any Runnable that is not a BaseRetriever; ours needs no model."""
     answer = RunnableLambda(lambda state: state["context"][0].id)
     history = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
-    given = {"input": "and how fast?", "chat_history": history}
+    input = {"input": "and how fast?", "chat_history": history}
     prompt = ChatPromptTemplate([MessagesPlaceholder("chat_history"), ("human", "{input}")])
     model = FakeListChatModel(responses=["How fast is the red roadster?"])
     for retriever in (
@@ -761,28 +761,28 @@ def test_in_place_of_a_history_aware_retriever(hybrid):
         history_aware(AdvancedRetriever(hybrid)),
         create_history_aware_retriever(model, AdvancedRetriever(hybrid), prompt),
     ):
-        assert create_retrieval_chain(retriever, answer).invoke(given)["answer"] == "roadster"
+        assert create_retrieval_chain(retriever, answer).invoke(input)["answer"] == "roadster"
 
 
 def test_an_empty_history_is_as_valid_as_none(hybrid):
     """As chains pass it in the first turn; the schema says so."""
     retriever = AdvancedRetriever(hybrid)
     for history in (None, []):
-        given = {"input": "Which car is red?", "chat_history": history}
-        jsonschema.validate(given, retriever.get_input_jsonschema())
-        assert retriever.invoke(given) == retriever.invoke("Which car is red?")
+        input = {"input": "Which car is red?", "chat_history": history}
+        jsonschema.validate(input, retriever.get_input_jsonschema())
+        assert retriever.invoke(input) == retriever.invoke("Which car is red?")
 
 
 def test_with_message_history(hybrid):
     """Two sessions of one chain, each with its own messages."""
-    kept = {}
+    histories = {}
     answer = {"roadster": "The red roadster by Tesla.", "train": "Trains."}
     chain = RunnablePassthrough.assign(found=AdvancedRetriever(hybrid, k=1)) | (
         lambda state: AIMessage(answer.get(state["found"][0].id, "?"))
     )
     talk = RunnableWithMessageHistory(
         chain,
-        lambda session_id: kept.setdefault(session_id, Kept()),
+        lambda session_id: histories.setdefault(session_id, StoredHistory()),
         input_messages_key="input",
         history_messages_key="chat_history",
     )
@@ -801,14 +801,14 @@ def test_with_message_history(hybrid):
 def test_documents_are_not_kept_as_messages(hybrid, keys):
     """Around the retriever alone it would keep Documents or nothing: the error names both ways that work."""
     with pytest.raises(ConfigurationError, match=r"RunnablePassthrough\.assign.*get_session_history="):
-        RunnableWithMessageHistory(AdvancedRetriever(hybrid), lambda session_id: Kept(), **keys)
+        RunnableWithMessageHistory(AdvancedRetriever(hybrid), lambda session_id: StoredHistory(), **keys)
 
 
 def test_other_listeners_hear(hybrid):
     """As of any Runnable."""
-    heard = []
-    AdvancedRetriever(hybrid).with_listeners(on_end=heard.append).invoke("coal trains")
-    assert len(heard) == 1
+    events = []
+    AdvancedRetriever(hybrid).with_listeners(on_end=events.append).invoke("coal trains")
+    assert len(events) == 1
 
 
 def call(**arguments):
@@ -827,8 +827,8 @@ def test_as_a_tool(hybrid):
 def test_a_tool_offers_what_the_retriever_takes(hybrid, store):
     """Over one without a filter there is none in the form."""
     plain = InMemoryVectorStore(store.embeddings)
-    for retriever, wanted in ((hybrid, 4), (Words(), 3), (plain.as_retriever(), 4)):
-        assert len(AdvancedRetriever(retriever).as_tool().args) == wanted
+    for retriever, n in ((hybrid, 4), (Words(), 3), (plain.as_retriever(), 4)):
+        assert len(AdvancedRetriever(retriever).as_tool().args) == n
 
 
 def test_in_an_agent_of_two_threads(hybrid):
@@ -837,18 +837,18 @@ def test_in_an_agent_of_two_threads(hybrid):
     class Agent(SayingModel):
         def _generate(self, messages, **kwargs):
             last = messages[-1]
-            said = AIMessage("", tool_calls=[call(query=last.content)])
-            self.answer = AIMessage(last.content.splitlines()[1]) if isinstance(last, ToolMessage) else said
+            message = AIMessage("", tool_calls=[call(query=last.content)])
+            self.answer = AIMessage(last.content.splitlines()[1]) if isinstance(last, ToolMessage) else message
             return super()._generate(messages, **kwargs)
 
     memory = InMemorySaver()
-    kept = {}
-    tool = AdvancedRetriever(hybrid, k=1, get_session_history=kept.get).as_tool(name="cars")
+    histories = {}
+    tool = AdvancedRetriever(hybrid, k=1, get_session_history=histories.get).as_tool(name="cars")
     agent = create_agent(Agent(answer=None), [tool], checkpointer=memory)
 
     def say(text, thread):
         state = agent.invoke({"messages": [HumanMessage(text)]}, {"configurable": {"thread_id": thread}})
-        kept[thread] = state["messages"]
+        histories[thread] = state["messages"]
         return state["messages"][-1].content
 
     assert say("Which red car is built by Tesla?", "a") == TEXTS["roadster"]
@@ -859,8 +859,8 @@ def test_in_an_agent_of_two_threads(hybrid):
 
 def test_from_documents_store_and_config(store, tmp_path):
     """Each makes the retriever below with the settings that are its own."""
-    made = AdvancedRetriever.from_documents([Document("coal", id="a")], "lsa", k=3, fuse_raw=False)
-    assert (made.retriever.k, made.fuse_raw, ids(made.invoke("coal"))) == (3, False, ["a"])
+    retriever = AdvancedRetriever.from_documents([Document("coal", id="a")], "lsa", k=3, fuse_raw=False)
+    assert (retriever.retriever.k, retriever.fuse_raw, ids(retriever.invoke("coal"))) == (3, False, ["a"])
     assert AdvancedRetriever.from_store(store, expander=HistoryTerms(weight=0.2)).expander.weight == 0.2
     (tmp_path / "h.yaml").write_text("retriever_k: 2\n")
     assert AdvancedRetriever.from_config(tmp_path / "h.yaml", store=store).retriever.k == 2
@@ -871,11 +871,11 @@ class TestStandard(RetrieversIntegrationTests):
 
     @property
     def retriever_constructor(self):
-        def made(k=None):
+        def create(k=None):
             texts = list(TEXTS.values())
             return AdvancedRetriever(HybridRetriever(HybridGraphStore.from_texts(texts, "lsa")), k=k)
 
-        return made
+        return create
 
     @property
     def retriever_constructor_params(self):
@@ -915,17 +915,17 @@ def test_the_input_schema_names_every_form(hybrid):
 def test_inputs_allowed_by_the_schema_can_be_invoked(hybrid, key, history_key, turn):
     """Every key and every form of a turn, as JSON, checked against the schema as LangServe does."""
     retriever = AdvancedRetriever(hybrid)
-    wanted = ids(retriever.retrieve_with_context("How large?", HISTORY))
-    assert wanted[0] == "roadster"
+    expected = ids(retriever.retrieve_with_context("How large?", HISTORY))
+    assert expected[0] == "roadster"
     history = [turn(*line.split(": ", 1)) for line in HISTORY]
-    given = json.loads(json.dumps({key: "How large?", history_key: history}))
-    jsonschema.validate(given, retriever.get_input_jsonschema())
-    assert ids(retriever.invoke(given)) == wanted
-    assert ids(retriever.invoke(retriever.input_schema.model_validate(given).root)) == wanted
+    input = json.loads(json.dumps({key: "How large?", history_key: history}))
+    jsonschema.validate(input, retriever.get_input_jsonschema())
+    assert ids(retriever.invoke(input)) == expected
+    assert ids(retriever.invoke(retriever.input_schema.model_validate(input).root)) == expected
     messages = [*history, turn("user", "How large?")]
     for whole in (messages, {"messages": messages}):
         jsonschema.validate(whole, retriever.get_input_jsonschema())
-        assert ids(retriever.invoke(retriever.input_schema.model_validate(whole).root)) == wanted
+        assert ids(retriever.invoke(retriever.input_schema.model_validate(whole).root)) == expected
 
 
 def test_the_schemas_examples_can_be_invoked(hybrid):
@@ -951,8 +951,8 @@ def test_inputs_refused_by_the_schema(hybrid, wrong):
 def test_messages_are_of_the_schema_too(hybrid):
     """As Python objects; the JSON schema leaves their class out."""
     retriever = AdvancedRetriever(hybrid)
-    given = {"input": HumanMessage("How large?"), "chat_history": [HumanMessage("Which car is red?")]}
-    assert retriever.input_schema.model_validate(given).root == given
+    input = {"input": HumanMessage("How large?"), "chat_history": [HumanMessage("Which car is red?")]}
+    assert retriever.input_schema.model_validate(input).root == input
     assert "HumanMessage" not in json.dumps(retriever.get_input_jsonschema())
 
 
@@ -975,8 +975,8 @@ def test_a_tool_takes_the_conversation(hybrid):
     """As an argument, unless it is fetched by session; what its schema says can be invoked."""
     tool = AdvancedRetriever(hybrid, k=1).as_tool()
     assert set(tool.args) == {"query", "k", "filter", "conversation_history"}
-    said = tool.invoke({"query": "How large?", "conversation_history": HISTORY})
-    assert said.splitlines()[1] == TEXTS["roadster"]
+    message = tool.invoke({"query": "How large?", "conversation_history": HISTORY})
+    assert message.splitlines()[1] == TEXTS["roadster"]
     assert tool.invoke({"query": "bread", "conversation_history": None}).splitlines()[1] == TEXTS["bread"]
     fetched = AdvancedRetriever(hybrid, k=1, get_session_history=lambda _: HISTORY).as_tool()
     assert set(fetched.args) == {"query", "k", "filter"}

@@ -26,8 +26,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
 @pytest.fixture(scope="module")
 def store():
     uris = [{"uri": uri} for uri in TEXTS]
-    with HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS), metadatas=uris) as made:
-        yield made
+    with HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS), metadatas=uris) as vector_store:
+        yield vector_store
 
 
 @pytest.fixture(scope="module")
@@ -44,40 +44,40 @@ def test_an_empty_history_leaves_the_question(advanced, history):
 
 def test_ten_thousand_turns_are_read_at_their_ends(advanced):
     """The first question, the last question and the last answer decide."""
-    said = [*CARS, *[HumanMessage("Really?"), AIMessage("Yes.")] * 5_000]
-    result = advanced.retrieve_with_context("how fast?", said)
+    turns = [*CARS, *[HumanMessage("Really?"), AIMessage("Yes.")] * 5_000]
+    result = advanced.retrieve_with_context("how fast?", turns)
     assert [document.id for document in result] == ["cars/roadster.md"]
     assert result.plan["context"] == "Which car is red? Really? Yes."
 
 
 def test_an_unknown_role_is_another_speaker(advanced):
     """A moderator's turn counts as an answer, not as a question."""
-    said = [
+    turns = [
         ChatMessage(role="user", content="Which car is red?"),
         ChatMessage(role="moderator", content="The roadster."),
     ]
-    result = advanced.retrieve_with_context("how fast?", said)
+    result = advanced.retrieve_with_context("how fast?", turns)
     assert result.plan["context"] == "Which car is red? The roadster."
     assert result[0].id == "cars/roadster.md"
 
 
 def test_parts_that_are_no_text_are_passed_over(advanced):
     """A picture in the question and in its history, a tool's call and its result."""
-    said = [
+    turns = [
         HumanMessage([IMAGE, {"type": "text", "text": "Which car is red?"}]),
         AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "1"}]),
         ToolMessage("Trains carry coal.", tool_call_id="1"),
         AIMessage([{"type": "text", "text": "The roadster by Tesla."}]),
         HumanMessage([IMAGE, {"type": "text", "text": "how fast?"}]),
     ]
-    assert advanced.invoke(said)[0].id == "cars/roadster.md"
+    assert advanced.invoke(turns)[0].id == "cars/roadster.md"
     assert advanced.retrieve_with_context("how fast?", [HumanMessage([IMAGE])]).plan["searched"] == "raw"
 
 
 def test_a_history_in_another_language(advanced):
     """Its own function words are left out; the question leans as it would."""
-    said = ["User: Was ist das rote Auto?", "Assistant: Das rote Auto ist von Tesla."]
-    result = advanced.retrieve_with_context("und wie schnell ist es?", said)
+    turns = ["User: Was ist das rote Auto?", "Assistant: Das rote Auto ist von Tesla."]
+    result = advanced.retrieve_with_context("und wie schnell ist es?", turns)
     assert result.plan["expanded_query"] == "und wie schnell ist es? rote Auto Tesla"
     assert result[0].id == "autos/rot.md"
 
@@ -91,15 +91,15 @@ def test_a_history_of_one_language_and_a_question_of_another(advanced):
 def test_a_planner_that_answers_with_prose_leaves_the_raw_query(store):
     """And is named."""
     planner = QueryPlanner(SayingModel(answer="I would look for the roadster's price, if I were you."))
-    found = HierarchicalRetriever(store, planner=planner).search("red roadster", CARS)
-    assert [query.query for query in found.query_plan] == ["red roadster"]
-    assert "planner-failed" in found.degraded
-    assert next(iter(found)).uri == "cars/roadster.md"
+    result = HierarchicalRetriever(store, planner=planner).search("red roadster", CARS)
+    assert [query.query for query in result.query_plan] == ["red roadster"]
+    assert "planner-failed" in result.degraded
+    assert next(iter(result)).uri == "cars/roadster.md"
 
 
 def test_a_search_in_a_session_finds_what_a_question_leaves_out(store):
     """By the default planner, which makes the query whole."""
-    found = HierarchicalRetriever(store, k=1).search("What about its speed?", CARS)
-    assert [query.query for query in found.query_plan][1] == "What about its speed? car red Tesla roadster"
-    assert next(iter(found)).uri == "cars/roadster.md"
+    result = HierarchicalRetriever(store, k=1).search("What about its speed?", CARS)
+    assert [query.query for query in result.query_plan][1] == "What about its speed? car red Tesla roadster"
+    assert next(iter(result)).uri == "cars/roadster.md"
     assert isinstance(HierarchicalRetriever(store)._rules, RulePlanner)

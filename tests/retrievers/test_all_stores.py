@@ -89,7 +89,7 @@ def stores(tmp_path_factory):
         yield opened
 
 
-def found(retriever, **options):
+def ids_of_hits(retriever, **options):
     return [(document.id, document.metadata["year"]) for document in retriever.invoke(QUESTION, **options)]
 
 
@@ -97,30 +97,30 @@ def found(retriever, **options):
 @pytest.mark.parametrize("place", SAME)
 def test_the_hits_are_those_of_the_store_in_memory(stores, name, place):
     """A folder, with and without a Chroma server, gives the same hits in the same order."""
-    expected = found(RETRIEVERS[name](stores["memory"]))
+    expected = ids_of_hits(RETRIEVERS[name](stores["memory"]))
     assert expected[0][0].startswith("garden-0") or name == "hierarchical"
-    assert found(RETRIEVERS[name](stores[place])) == expected
+    assert ids_of_hits(RETRIEVERS[name](stores[place])) == expected
 
 
 @pytest.mark.parametrize("name", RETRIEVERS)
 def test_milvus_finds_the_same_first_hit(stores, name):
     """The first hit is that of the store in memory, and a filter holds for every hit."""
     retriever = RETRIEVERS[name](stores["milvus"])
-    expected = found(RETRIEVERS[name](stores["memory"]))
-    assert found(retriever)[0] == expected[0]
-    filtered = found(retriever, filter={"year": {"$gte": 2021}})
+    expected = ids_of_hits(RETRIEVERS[name](stores["memory"]))
+    assert ids_of_hits(retriever)[0] == expected[0]
+    filtered = ids_of_hits(retriever, filter={"year": {"$gte": 2021}})
     assert filtered
     assert all(year >= 2021 for _, year in filtered)
 
 
 def test_the_graph_leads_to_the_same_chunks(stores):
     """A chunk that only an edge leads to is found in every store."""
-    reached = {}
+    ids_by_store = {}
     for name, store in stores.items():
         retriever = GraphRetriever(store, k=3, graph={"seed_k": 1, "candidates": "reached"}, preset="hop_decay")
-        reached[name] = {document.id for document in retriever.invoke(QUESTION)}
-    assert reached["memory"] == {"garden-0", "garden-1", "garden-2"}
-    assert set(map(frozenset, reached.values())) == {frozenset(reached["memory"])}
+        ids_by_store[name] = {document.id for document in retriever.invoke(QUESTION)}
+    assert ids_by_store["memory"] == {"garden-0", "garden-1", "garden-2"}
+    assert set(map(frozenset, ids_by_store.values())) == {frozenset(ids_by_store["memory"])}
 
 
 def test_the_chroma_server_was_searched(stores):

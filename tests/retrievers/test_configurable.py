@@ -28,17 +28,17 @@ KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever
 
 @pytest.fixture(scope="module")
 def store():
-    made = HybridGraphStore(None, "lsa")
+    vector_store = HybridGraphStore(None, "lsa")
     ingest(
         [
             Document(text, metadata={"uri": uri, "source": uri, "kind": uri.split("/")[0]}, id=uri)
             for uri, text in TEXTS.items()
         ],
-        made,
+        vector_store,
         split=None,
     )
-    build_layers(made)
-    return made
+    build_layers(vector_store)
+    return vector_store
 
 
 def fields(*names):
@@ -78,10 +78,10 @@ def test_weights_at_run_time_are_the_searchs(kind, store):
 async def test_asynchronously_and_in_a_batch(store):
     """The settings apply to every way to call the chain."""
     chain = configured(in_chain(HybridRetriever(store).configurable_fields(**fields("k"))), k=1)
-    wanted = ["trains/fast.md"]
-    assert chain.invoke("fast train") == wanted
-    assert await chain.ainvoke("fast train") == wanted
-    assert chain.batch(["fast train"] * 2) == [wanted] * 2
+    expected = ["trains/fast.md"]
+    assert chain.invoke("fast train") == expected
+    assert await chain.ainvoke("fast train") == expected
+    assert chain.batch(["fast train"] * 2) == [expected] * 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -142,9 +142,9 @@ def test_an_advanced_retriever_and_the_one_below(store):
     """Both are configured by one call, each by its own ids."""
     below = HybridRetriever(store, k=3)
     chain = AdvancedRetriever(below).configurable_fields(**fields("k", "expander", "fuse_raw"))
-    asked = {"input": "and its price?", "chat_history": [("user", "Which car is red?"), ("assistant", "The roadster.")]}
-    assert len(chain.invoke(asked)) == 3
-    assert len(configured(chain, k=1).invoke(asked)) == 1
+    input = {"input": "and its price?", "chat_history": [("user", "Which car is red?"), ("assistant", "The roadster.")]}
+    assert len(chain.invoke(input)) == 3
+    assert len(configured(chain, k=1).invoke(input)) == 1
     prepared, _ = chain.prepare({"configurable": {"expander": "strip_question", "fuse_raw": False}})
     assert prepared.retriever is below
     assert prepared.retrieve_with_context("what is its price?", ["red cars"]).plan["expanded_query"] == "its price"

@@ -50,9 +50,9 @@ class Gate:
 
 @pytest.fixture
 def gate():
-    found = Gate()
-    yield found
-    found.open()
+    new_gate = Gate()
+    yield new_gate
+    new_gate.open()
 
 
 class GatedEmbeddings(DeterministicFakeEmbedding):
@@ -159,10 +159,13 @@ def test_an_embedding_that_hangs_only_while_the_question_is_expanded(gate, ask):
         def embed_query(self, text):
             return DeterministicFakeEmbedding.embed_query(self, text) if text == QUESTION else super().embed_query(text)
 
-    found = HybridGraphStore.from_texts(TEXTS, First(gate=gate))
+    vector_store = HybridGraphStore.from_texts(TEXTS, First(gate=gate))
     gate.shut()
     result = ask(
-        AdvancedRetriever(HybridRetriever(found)), QUESTION, conversation_history=HISTORY, deadline_ms=10 * DEADLINE_MS
+        AdvancedRetriever(HybridRetriever(vector_store)),
+        QUESTION,
+        conversation_history=HISTORY,
+        deadline_ms=10 * DEADLINE_MS,
     )
     assert result.degraded == ("expander-failed",)
 
@@ -196,10 +199,10 @@ SESSION = [HumanMessage("Which car is red?"), AIMessage("The roadster."), HumanM
 def test_a_planner_that_hangs(gate, ask):
     """The raw query is searched for, with all of the search."""
     metadata = [{"source": f"cars/{name}.md"} for name in ("roadster", "van", "train")]
-    found = store(Gate(), metadatas=metadata)
+    vector_store = store(Gate(), metadatas=metadata)
     planner = QueryPlanner(GatedModel(responses=["an answer"], gate=gate), timeout=None)
     gate.shut()
-    retriever = HierarchicalRetriever(found, planner=planner, k=2, deadline_ms=5 * DEADLINE_MS)
+    retriever = HierarchicalRetriever(vector_store, planner=planner, k=2, deadline_ms=5 * DEADLINE_MS)
     result = ask(retriever, "red roadster", session=SESSION)
     assert "roadster" in [document.id for document in result]
     assert "planner-failed" in result.degraded
@@ -227,11 +230,11 @@ def test_a_keyword_retriever_that_hangs(gate, ask):
 
 def test_a_reranker_made_for_each_call_leaves_few_threads(gate, ask):
     """However many of them hang."""
-    found = store(Gate())
+    vector_store = store(Gate())
     gate.shut()
     before = threading.active_count()
     for _ in range(40):
-        retriever = HybridRetriever(found, reranker=GatedCompressor(gate=gate), deadline_ms=100)
+        retriever = HybridRetriever(vector_store, reranker=GatedCompressor(gate=gate), deadline_ms=100)
         assert "deadline-exceeded:rerank" in ask(retriever, "red roadster").degraded
     assert threading.active_count() - before < 30
 

@@ -39,19 +39,19 @@ def documents():
     ]
 
 
-WANTED = [document.page_content for document in documents() if document.metadata["parity"] == "odd"]
+MATCHING = [document.page_content for document in documents() if document.metadata["parity"] == "odd"]
 
 
-def texts(found):
-    return [document.page_content for document in found]
+def texts(documents):
+    return [document.page_content for document in documents]
 
 
 @pytest.fixture(scope="module", params=["lsa", "another"])
 def store(request):
     """Our store, by each kind of embedding."""
-    made = HybridGraphStore(None, "lsa" if request.param == "lsa" else Refusing())
-    made.add_documents(documents())
-    return made
+    vector_store = HybridGraphStore(None, "lsa" if request.param == "lsa" else Refusing())
+    vector_store.add_documents(documents())
+    return vector_store
 
 
 KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever.from_store]
@@ -62,10 +62,10 @@ KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever
 async def test_it_is_answered_with_what_it_matches(store, kind, blank):
     """The first k of them in the order in which they were added, sync and async; k is the head of more."""
     retriever = kind(store, k=20)
-    found = retriever.invoke(blank, filter=ODD)
-    assert texts(found) == WANTED
-    assert found == await retriever.ainvoke(blank, filter=by_meta(parity="odd"))
-    assert retriever.invoke(blank, filter=ODD, k=3) == found[:3]
+    documents = retriever.invoke(blank, filter=ODD)
+    assert texts(documents) == MATCHING
+    assert documents == await retriever.ainvoke(blank, filter=by_meta(parity="odd"))
+    assert retriever.invoke(blank, filter=ODD, k=3) == documents[:3]
     result = retriever.retrieve(blank, filter=ODD, k=2)
     assert "filter-only" in result.degraded
     assert result.warnings == ()
@@ -84,12 +84,14 @@ def test_hits_say_how_they_were_found(store):
 
 def test_later_stages(store):
     """A least score leaves all, a share per document holds, and no edge is walked."""
-    assert len(HybridRetriever(store, k=20, min_score=0.9).invoke("", filter=ODD)) == len(WANTED)
-    assert len(GraphRetriever(store, k=20, max_hops=2).invoke("", filter=ODD)) == len(WANTED)
+    assert len(HybridRetriever(store, k=20, min_score=0.9).invoke("", filter=ODD)) == len(MATCHING)
+    assert len(GraphRetriever(store, k=20, max_hops=2).invoke("", filter=ODD)) == len(MATCHING)
     grouped = HybridGraphStore()
     grouped.add_documents([Document(f"text {n}", id=str(n), metadata={"source": f"{n % 2}.md"}) for n in range(6)])
-    found = HybridRetriever(grouped, selection={"max_per_document": 1}).invoke("", filter={"source": {"$exists": True}})
-    assert [document.id for document in found] == ["0", "1"]
+    result = HybridRetriever(grouped, selection={"max_per_document": 1}).invoke(
+        "", filter={"source": {"$exists": True}}
+    )
+    assert [document.id for document in result] == ["0", "1"]
 
 
 def test_a_changed_text_comes_last():
@@ -122,8 +124,8 @@ def test_memories_come_by_what_they_are_worth():
             for trust in (0.1, 0.9)
         ]
     )
-    found = MemoryRetriever(store, mode={"type": "general", "decay_per_hour": 1e-5}).invoke("", filter=ODD)
-    assert [document.id for document in found] == ["new-0.9", "old-0.9", "new-0.1", "old-0.1"]
+    result = MemoryRetriever(store, mode={"type": "general", "decay_per_hour": 1e-5}).invoke("", filter=ODD)
+    assert [document.id for document in result] == ["new-0.9", "old-0.9", "new-0.1", "old-0.1"]
     assert MemoryRetriever(store).invoke("", labels=["none"]) == []
 
 
@@ -137,7 +139,7 @@ def test_a_tree_is_listed_below_its_target(store):
 @pytest.mark.parametrize("search", ["similarity_search", "max_marginal_relevance_search"])
 def test_the_stores_own_search(store, search):
     """As SelfQueryRetriever calls it."""
-    assert texts(getattr(store, search)("", k=3, filter=ODD)) == WANTED[:3]
+    assert texts(getattr(store, search)("", k=3, filter=ODD)) == MATCHING[:3]
     assert [score for _, score in store.similarity_search_with_relevance_scores("", k=2, filter=ODD)] == [1.0, 1.0]
 
 
@@ -145,21 +147,21 @@ def test_the_stores_own_search(store, search):
 def test_every_vector_store(kind, tmp_path):
     """All that match, whatever the filter; in the order of the given texts, else in that of the store."""
     make, options = STORES[kind]
-    made = make(TEXTS, tmp_path, **options)
+    vector_store = make(TEXTS, tmp_path, **options)
     try:
-        given = HybridRetriever(made, documents(), k=20)
-        assert texts(given.invoke("", filter=ODD)) == WANTED
+        with_documents = HybridRetriever(vector_store, documents(), k=20)
+        assert texts(with_documents.invoke("", filter=ODD)) == MATCHING
         if kind in CLOSED:
             return
-        alone = HybridRetriever(made, k=20)
+        alone = HybridRetriever(vector_store, k=20)
         filter = {"$or": [{"parity": "odd"}, {"parity": {"$exists": False}}]}
-        found = texts(alone.invoke("", filter=filter))
-        assert sorted(found) == sorted(TEXTS)
-        assert texts(alone.invoke("", filter=filter, k=4)) == found[:4]
+        matches = texts(alone.invoke("", filter=filter))
+        assert sorted(matches) == sorted(TEXTS)
+        assert texts(alone.invoke("", filter=filter, k=4)) == matches[:4]
         if kind.startswith(("chroma", "faiss", "in memory")):
-            assert found == TEXTS
+            assert matches == TEXTS
     finally:
-        close(made)
+        close(vector_store)
 
 
 def test_a_store_that_cannot_be_listed(tmp_path):
@@ -178,6 +180,6 @@ def test_texts_that_come_later_are_listed():
     store = InMemoryVectorStore(Refusing())
     retriever = HybridRetriever(store)
     store.add_documents(documents()[:4])
-    assert texts(retriever.invoke("", filter=ODD)) == WANTED[:2]
+    assert texts(retriever.invoke("", filter=ODD)) == MATCHING[:2]
     store.delete(["n01"])
-    assert texts(retriever.invoke("", filter=ODD)) == WANTED[1:2]
+    assert texts(retriever.invoke("", filter=ODD)) == MATCHING[1:2]

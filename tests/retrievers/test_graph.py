@@ -47,11 +47,11 @@ class Angles(Embeddings):
         return [1.0, 0.0]
 
 
-def edges(*triples, relation="cites", **known):
-    return [Edge(one, other, relation, weight, f"{one} cites {other}.", **known) for one, other, weight in triples]
+def edges(*triples, relation="cites", **metadata):
+    return [Edge(one, other, relation, weight, f"{one} cites {other}.", **metadata) for one, other, weight in triples]
 
 
-def drawn(*extra, **metadata):
+def drawing(*extra, **metadata):
     """The store of SPEC's drawing: five chunks, four edges."""
     store = HybridGraphStore(None, Angles())
     store.add_texts(list(COSINES), [metadata.get(name, {}) for name in COSINES], ids=list(COSINES))
@@ -59,8 +59,8 @@ def drawn(*extra, **metadata):
     return store
 
 
-def scores(found):
-    return {document.id: document.metadata["relevance_score"] for document in found}
+def scores(result):
+    return {document.id: document.metadata["relevance_score"] for document in result}
 
 
 def pinned(**expected):
@@ -69,8 +69,8 @@ def pinned(**expected):
 
 def hop_decay(store, graph=None, **settings):
     """The preset that the pins belong to, begun at A and B."""
-    known = {"k": 10, "preset": "hop_decay"} | settings
-    return GraphRetriever(store, graph={"seed_k": 2} | (graph or {}), **known)
+    defaults = {"k": 10, "preset": "hop_decay"} | settings
+    return GraphRetriever(store, graph={"seed_k": 2} | (graph or {}), **defaults)
 
 
 DOCUMENTS = [
@@ -121,20 +121,20 @@ class TestStandardOverPlainStore(TestStandard):
 
 def test_hop_decay():
     """SPEC's drawing with seeds A and B: C by its best edge, D over C; without their own similarity."""
-    with drawn() as store:
-        found = scores(hop_decay(store).retrieve("q"))
+    with drawing() as store:
+        score_of = scores(hop_decay(store).retrieve("q"))
         expected = pinned(A=0.93, B=0.65, C=0.21, D=0.135)
-        assert {id: found[id] for id in expected} == expected
+        assert {id: score_of[id] for id in expected} == expected
 
 
 def test_edges_are_walked_both_ways_when_asked():
     """Z leads to A, and so is reached from it."""
-    with drawn() as store:
+    with drawing() as store:
         walk = BFS(direction="both")
-        found = scores(
+        score_of = scores(
             hop_decay(store, graph={"traversal": walk, "score": HopDecay(score_expanded=False)}).retrieve("q")
         )
-        assert found["Z"] == pytest.approx(0.126)
+        assert score_of["Z"] == pytest.approx(0.126)
 
 
 def beside():
@@ -148,63 +148,63 @@ def beside():
 @pytest.mark.parametrize("is_beside", [False, True])
 def test_an_edge_is_described_in_its_own_direction(is_beside):
     """Z cites A: walked from A, its step is backward, and nothing says that A cites Z. A cites C, forward."""
-    with drawn() as store:
-        given = beside() if is_beside else {"vector_store": store}
+    with drawing() as store:
+        arguments = beside() if is_beside else {"vector_store": store}
         retriever = GraphRetriever(
-            **given, graph={"traversal": BFS(direction="both"), "seed_k": 1, "score": "hop_decay"}
+            **arguments, graph={"traversal": BFS(direction="both"), "seed_k": 1, "score": "hop_decay"}
         )
         result = retriever.retrieve("q")
-        found = {document.id: document.metadata for document in result}
-        assert (found["Z"]["source_path"], found["C"]["source_path"]) == (["A", "Z"], ["A", "C"])
-        (back,), (onward,) = found["Z"]["graph_context"], found["C"]["graph_context"]
+        metadata = {document.id: document.metadata for document in result}
+        assert (metadata["Z"]["source_path"], metadata["C"]["source_path"]) == (["A", "Z"], ["A", "C"])
+        (back,), (onward,) = metadata["Z"]["graph_context"], metadata["C"]["graph_context"]
         assert (back["direction"], back["relation"], back["description"]) == ("backward", "cites", "Z cites A.")
         assert "direction" not in onward
         assert onward["description"] == "A cites C."
-        said = {hit.id: hit.explain() for hit in result.hits}
-        assert "1 hop from A to Z: Z cites A (walked backward, weight 0.60, “Z cites A.”)" in said["Z"]
-        assert "1 hop from A to C: cites (weight 0.80, “A cites C.”)" in said["C"]
+        explanations = {hit.id: hit.explain() for hit in result.hits}
+        assert "1 hop from A to Z: Z cites A (walked backward, weight 0.60, “Z cites A.”)" in explanations["Z"]
+        assert "1 hop from A to C: cites (weight 0.80, “A cites C.”)" in explanations["C"]
         assert "Z cites A (walked backward" in retriever.explain("q")
 
 
 def test_the_tool_says_how_hits_are_related():
     """Each edge as it points, between the places in the list, with its description."""
-    with drawn() as store:
+    with drawing() as store:
         walk = BFS(direction="both")
         retriever = GraphRetriever(
             store, k=5, graph={"traversal": walk, "score": "hop_decay", "seed_k": 1}, metadata_prefix="hg_"
         )
-        said = retriever.as_tool().invoke("q")
+        answer = retriever.as_tool().invoke("q")
         places = {document.id: rank for rank, document in enumerate(retriever.invoke("q"), start=1)}
         a, c, d, z = (places[id] for id in "ACDZ")
-        assert f"\n↳ related: [{a}] –cites→ [{c}] (A cites C.)" in said
-        assert f"\n↳ related: [{z}] –cites→ [{a}] (Z cites A.)" in said
-        assert f"\n↳ related: [{a}] –cites→ [{c}] (A cites C.); [{c}] –cites→ [{d}] (C cites D.)" in said
-        assert said.count("↳ related:") == len([hit for hit in retriever.retrieve("q").hits if hit.hops])
+        assert f"\n↳ related: [{a}] –cites→ [{c}] (A cites C.)" in answer
+        assert f"\n↳ related: [{z}] –cites→ [{a}] (Z cites A.)" in answer
+        assert f"\n↳ related: [{a}] –cites→ [{c}] (A cites C.); [{c}] –cites→ [{d}] (C cites D.)" in answer
+        assert answer.count("↳ related:") == len([hit for hit in retriever.retrieve("q").hits if hit.hops])
 
 
 def test_the_tool_names_a_shared_entity_and_a_text_that_is_not_in_the_list():
     """An entity has no direction; texts that did not come back are named by their ids."""
     with ingested() as store:
-        said = GraphRetriever(store, k=2).as_tool().invoke("Who wrote notes?")
-        assert "↳ related: [1] and [2] both mention analytical engine" in said
-    with drawn() as store:
-        told = hop_decay(store, k=1, graph={"seed_k": 1, "slots": 1}).as_tool().invoke("q")
-        assert "↳ related: A –cites→ [1] (A cites C.)" in told
+        answer = GraphRetriever(store, k=2).as_tool().invoke("Who wrote notes?")
+        assert "↳ related: [1] and [2] both mention analytical engine" in answer
+    with drawing() as store:
+        short_answer = hop_decay(store, k=1, graph={"seed_k": 1, "slots": 1}).as_tool().invoke("q")
+        assert "↳ related: A –cites→ [1] (A cites C.)" in short_answer
 
 
 def test_ring_decay():
     """The energy of .9 at A is .36 at C and .162 at D."""
-    with drawn() as store:
+    with drawing() as store:
         retriever = GraphRetriever(
             store, preset="ring_decay", graph={"seed_k": 2, "seed_keyword_weight": 0}, fusion="rrf", k=10
         )
-        found = scores(retriever.retrieve("q", graph={"score": RingDecay()}))
-        assert found["D"] / found["C"] == pytest.approx(0.45)
+        score_of = scores(retriever.retrieve("q", graph={"score": RingDecay()}))
+        assert score_of["D"] / score_of["C"] == pytest.approx(0.45)
 
 
 def test_the_shorthand_is_bfs_with_hop_decay():
     """max_hops, hop_decay and the weights stand for the two objects."""
-    with drawn() as store:
+    with drawing() as store:
         short = GraphRetriever(
             store, max_hops=1, graph={"hop_decay": (1.0, 0.5), "vector_weight": 0.6, "graph_weight": 0.4, "seed_k": 2}
         )
@@ -224,12 +224,12 @@ def test_the_shorthand_is_bfs_with_hop_decay():
 
 def test_an_expanded_hit_says_how_it_was_reached():
     """Path, hops, and the edges of its path, the last one first."""
-    with drawn() as store:
-        found = {document.id: document.metadata for document in hop_decay(store).retrieve("q")}
-        assert found["D"]["source_path"] == ["B", "C", "D"]
-        assert found["D"]["hops"] == 2
-        assert [each["description"] for each in found["D"]["graph_context"]] == ["C cites D.", "B cites C."]
-        assert found["D"]["graph_context"][0] == {
+    with drawing() as store:
+        metadata = {document.id: document.metadata for document in hop_decay(store).retrieve("q")}
+        assert metadata["D"]["source_path"] == ["B", "C", "D"]
+        assert metadata["D"]["hops"] == 2
+        assert [each["description"] for each in metadata["D"]["graph_context"]] == ["C cites D.", "B cites C."]
+        assert metadata["D"]["graph_context"][0] == {
             "from_chunk_id": "C",
             "relation": "cites",
             "weight": 0.9,
@@ -239,24 +239,24 @@ def test_an_expanded_hit_says_how_it_was_reached():
 
 def test_a_seed_has_no_context():
     """A seed's path is itself."""
-    with drawn() as store:
-        found = hop_decay(store).retrieve("q")[0].metadata
-        assert (found["source_path"], found["hops"], found["graph_context"]) == (["A"], 0, [])
+    with drawing() as store:
+        metadata = hop_decay(store).retrieve("q")[0].metadata
+        assert (metadata["source_path"], metadata["hops"], metadata["graph_context"]) == (["A"], 0, [])
 
 
 def test_the_method_is_graph():
     """And the source says who brought each chunk."""
-    with drawn() as store:
-        found = hop_decay(store, graph={"seed_k": 1}).retrieve("q")
-        assert {document.metadata["retrieval_method"] for document in found} == {"graph"}
-        assert found[0].metadata["retrieval_source"] == "vector"
+    with drawing() as store:
+        result = hop_decay(store, graph={"seed_k": 1}).retrieve("q")
+        assert {document.metadata["retrieval_method"] for document in result} == {"graph"}
+        assert result[0].metadata["retrieval_source"] == "vector"
 
 
 def test_a_shared_entity_is_named():
     """One hop over the entity, which appears in the context."""
     with ingested() as store:
-        found = GraphRetriever(store, k=4, graph={"seed_k": 1}).retrieve("Who wrote notes on the Analytical Engine?")
-        context = {document.id: document.metadata["graph_context"] for document in found}
+        result = GraphRetriever(store, k=4, graph={"seed_k": 1}).retrieve("Who wrote notes on the Analytical Engine?")
+        context = {document.id: document.metadata["graph_context"] for document in result}
         assert context["engine"][0]["from_chunk_id"] == "ada"
         assert context["engine"][0]["entity"] == "entity:analytical engine"
         assert "analytical engine" in context["engine"][0]["description"]
@@ -265,10 +265,10 @@ def test_a_shared_entity_is_named():
 def test_the_parts_sum_to_the_score():
     """The search and the graph each contribute parts."""
     with ingested() as store:
-        found = GraphRetriever(store, k=4).retrieve("Who wrote notes on the Analytical Engine?")
-        assert "graph" in {name for document in found for name in document.metadata["score_breakdown"]}
-        sums = [sum(document.metadata["score_breakdown"].values()) for document in found]
-        assert sums == pytest.approx([document.metadata["relevance_score"] for document in found])
+        result = GraphRetriever(store, k=4).retrieve("Who wrote notes on the Analytical Engine?")
+        assert "graph" in {name for document in result for name in document.metadata["score_breakdown"]}
+        sums = [sum(document.metadata["score_breakdown"].values()) for document in result]
+        assert sums == pytest.approx([document.metadata["relevance_score"] for document in result])
 
 
 JAWS = [
@@ -283,11 +283,11 @@ def test_the_graphs_part_of_a_seeds_score_has_a_reason(preset):
     """All are seeds; the one that another's edge lifts has the path from there, the edge, and says so."""
     with HybridGraphStore(None) as store:
         ingest(JAWS, store, split=None)
-        found = {hit.id: hit for hit in GraphRetriever(store, k=3, preset=preset).retrieve("director of Jaws").hits}
-        assert found["steven"].parts["graph"] > 0
-        assert found["steven"].path == ("jaws", "steven")
-        assert found["steven"].graph_context[0]["entity"] == "entity:steven spielberg"
-        assert "1 hop from jaws to steven: both mention steven spielberg" in found["steven"].explain()
+        hits = {hit.id: hit for hit in GraphRetriever(store, k=3, preset=preset).retrieve("director of Jaws").hits}
+        assert hits["steven"].parts["graph"] > 0
+        assert hits["steven"].path == ("jaws", "steven")
+        assert hits["steven"].graph_context[0]["entity"] == "entity:steven spielberg"
+        assert "1 hop from jaws to steven: both mention steven spielberg" in hits["steven"].explain()
 
 
 def test_a_seed_whose_score_no_edge_raises_has_no_path():
@@ -315,18 +315,18 @@ def test_a_seed_whose_score_no_edge_raises_has_no_path():
 )
 def test_a_score_of_the_walk_has_parts(settings, parts):
     """The parts are the chunk's own score, its share as a seed, and the share from edges."""
-    with drawn() as store:
-        found = {hit.id: dict(hit.parts) for hit in hop_decay(store, **settings).retrieve("q").hits}
-        assert {id: found[id] for id in parts} == {id: pytest.approx(part, abs=1e-6) for id, part in parts.items()}
+    with drawing() as store:
+        hits = {hit.id: dict(hit.parts) for hit in hop_decay(store, **settings).retrieve("q").hits}
+        assert {id: hits[id] for id in parts} == {id: pytest.approx(part, abs=1e-6) for id, part in parts.items()}
 
 
 def test_equal_scores_stand_by_likeness():
     """Among seeds with equal scores, the one nearest to the question comes first, not the first by id."""
-    with drawn() as store:
-        known = {"max_hops": 0, "graph": {"graph_weight": 5.0, "vector_weight": 0.0, "seed_k": 5}, "k": 5}
-        found = GraphRetriever(store, **known).retrieve("q")
-        assert [document.id for document in found] == ["A", "B", "C", "D", "Z"]
-        assert set(scores(found).values()) == {1.0}
+    with drawing() as store:
+        options = {"max_hops": 0, "graph": {"graph_weight": 5.0, "vector_weight": 0.0, "seed_k": 5}, "k": 5}
+        result = GraphRetriever(store, **options).retrieve("q")
+        assert [document.id for document in result] == ["A", "B", "C", "D", "Z"]
+        assert set(scores(result).values()) == {1.0}
 
 
 # -- who may be walked to ------------------------------------------------------------------------------------------
@@ -335,15 +335,15 @@ def test_equal_scores_stand_by_likeness():
 def test_a_filter_holds_on_every_hop():
     """C is filtered out, so it is neither found nor walked through to D."""
     kinds = {name: {"kind": "open"} for name in "ABDZ"} | {"C": {"kind": "secret"}}
-    with drawn(**kinds) as store:
-        found = scores(hop_decay(store, filter=by_meta(kind="open")).retrieve("q"))
-        assert "C" not in found
-        assert found["D"] == pytest.approx(0.07)
+    with drawing(**kinds) as store:
+        score_of = scores(hop_decay(store, filter=by_meta(kind="open")).retrieve("q"))
+        assert "C" not in score_of
+        assert score_of["D"] == pytest.approx(0.07)
 
 
 def test_expired_chunks_are_not_walked_through():
     """C was valid until 2020: as of then it leads to D, as of now it does not."""
-    with drawn(C={"valid_until": "2020-06-01T00:00:00Z"}) as store:
+    with drawing(C={"valid_until": "2020-06-01T00:00:00Z"}) as store:
         retriever = hop_decay(store)
         assert "D" in retriever.retrieve("q", as_of="2020-01-01T00:00:00Z")[3].id
         assert scores(retriever.retrieve("q"))["D"] == pytest.approx(0.07)
@@ -351,50 +351,50 @@ def test_expired_chunks_are_not_walked_through():
 
 def test_an_edge_that_is_over_is_not_walked():
     """The only edge to N was valid until 1970."""
-    with drawn() as store:
+    with drawing() as store:
         store.upsert([], edges=[Edge("A", "Z", "cites", 1.0, "", valid_until=1.0)])
         assert "Z" not in {d.id for d in hop_decay(store).retrieve("q") if d.metadata["hops"]}
 
 
 def test_seeds_can_be_given():
     """The walk begins at B alone: its own score, and what it leads to."""
-    with drawn() as store:
-        found = hop_decay(store).retrieve("q", seed_ids=["B"])
-        assert scores(found) == pinned(B=0.65, C=0.21, D=0.135)
+    with drawing() as store:
+        result = hop_decay(store).retrieve("q", seed_ids=["B"])
+        assert scores(result) == pinned(B=0.65, C=0.21, D=0.135)
 
 
 def test_seeds_can_be_given_without_a_question():
     """Nothing is embedded; a seed counts 1."""
-    with drawn() as store:
-        found = hop_decay(store).retrieve(None, seed_ids=["B"])
-        assert scores(found) == pinned(B=1.0, C=0.21, D=0.135)
+    with drawing() as store:
+        result = hop_decay(store).retrieve(None, seed_ids=["B"])
+        assert scores(result) == pinned(B=1.0, C=0.21, D=0.135)
 
 
 def test_seeds_of_a_label():
     """Only B has the label, so only B is a seed; A stays a candidate."""
-    with drawn(B={"labels": ["start", "other"]}) as store:
-        found = {d.id: d.metadata for d in hop_decay(store, graph={"seed_labels": ["start"]}).retrieve("q")}
-        assert found["C"]["source_path"] == ["B", "C"]
-        assert found["A"]["relevance_score"] == pytest.approx(0.63)
+    with drawing(B={"labels": ["start", "other"]}) as store:
+        metadata = {d.id: d.metadata for d in hop_decay(store, graph={"seed_labels": ["start"]}).retrieve("q")}
+        assert metadata["C"]["source_path"] == ["B", "C"]
+        assert metadata["A"]["relevance_score"] == pytest.approx(0.63)
 
 
 def test_a_filter_of_seeds_is_theirs_alone():
     """C may come back although it could not be a seed."""
-    with drawn(B={"kind": "start"}) as store:
-        found = {d.id: d.metadata for d in hop_decay(store, graph={"seed_filter": {"kind": "start"}}).retrieve("q")}
-        assert found["C"]["hops"] == 1
+    with drawing(B={"kind": "start"}) as store:
+        metadata = {d.id: d.metadata for d in hop_decay(store, graph={"seed_filter": {"kind": "start"}}).retrieve("q")}
+        assert metadata["C"]["hops"] == 1
 
 
 def test_places_can_be_kept_for_what_edges_lead_to():
     """One of two places is reserved for C."""
-    with drawn() as store:
+    with drawing() as store:
         assert list(scores(hop_decay(store, k=2).retrieve("q"))) == ["A", "B"]
         assert list(scores(hop_decay(store, k=2).retrieve("q", graph={"slots": 1}))) == ["A", "C"]
 
 
 def test_min_traversal_score_is_the_least_weight_of_an_edge():
     """At .85 the edge from A is not walked: C comes from B over 1, D from C over .9."""
-    with drawn() as store:
+    with drawing() as store:
         hits = {hit.id: hit for hit in hop_decay(store, graph={"min_traversal_score": 0.85}).retrieve("q").hits}
         assert {id: hits[id].score for id in "CD"} == pinned(C=0.21, D=0.135)
         assert (hits["C"].path, hits["D"].path) == (("B", "C"), ("B", "C", "D"))
@@ -402,18 +402,18 @@ def test_min_traversal_score_is_the_least_weight_of_an_edge():
 
 def test_min_traversal_score_includes_the_weight_itself():
     """At .9 the edge of .9 to D is walked; at .95 only that of 1 to C."""
-    with drawn() as store:
-        reached = [
+    with drawing() as store:
+        ids = [
             {d.id for d in hop_decay(store, graph={"min_traversal_score": least}).retrieve("q") if d.metadata["hops"]}
             for least in (0.9, 0.95)
         ]
-        assert reached == [{"C", "D"}, {"C"}]
+        assert ids == [{"C", "D"}, {"C"}]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_min_traversal_score_holds_for_every_preset(preset):
     """No edge is as heavy as 1 but that from B, so nothing else is walked."""
-    with drawn() as store:
+    with drawing() as store:
         hits = GraphRetriever(store, preset=preset, graph={"seed_k": 2, "min_traversal_score": 1.0}).retrieve("q").hits
         walked = {step for hit in hits for step in zip(hit.path, hit.path[1:], strict=False)}
         assert walked
@@ -425,17 +425,17 @@ def test_min_traversal_score_holds_for_every_preset(preset):
 
 def test_only_seeds_and_what_edges_reached_come_back():
     """The search finds all five; the seed is B, from which edges lead to C and D."""
-    with drawn(B={"labels": ["Claim"]}) as store:
+    with drawing(B={"labels": ["Claim"]}) as store:
         retriever = GraphRetriever(store, graph={"seed_labels": ["Claim"]}, preset="hop_decay")
         assert set(scores(retriever.retrieve("q"))) == set(COSINES)
-        reached = retriever.retrieve("q", graph={"candidates": "reached"})
-        assert scores(reached) == pinned(B=0.65, C=0.21, D=0.135)
+        result = retriever.retrieve("q", graph={"candidates": "reached"})
+        assert scores(result) == pinned(B=0.65, C=0.21, D=0.135)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_seeds_restrict_the_answer_of_every_preset(preset):
     """From B an edge leads to C, and every path begins at B; a filter does what a label does."""
-    with drawn(B={"labels": ["Claim"], "kind": "claim"}) as store:
+    with drawing(B={"labels": ["Claim"], "kind": "claim"}) as store:
         retriever = GraphRetriever(store, preset=preset, graph={"candidates": "reached", "seed_labels": ["Claim"]})
         hits = retriever.retrieve("q").hits
         assert {"B", "C"} <= {hit.id for hit in hits}
@@ -448,7 +448,7 @@ def test_seeds_restrict_the_answer_of_every_preset(preset):
 
 def test_a_label_that_nobody_has_gives_no_hits_and_a_reason():
     """With the search's hits kept the reason is there, too: no edge was walked."""
-    with drawn() as store:
+    with drawing() as store:
         none = GraphRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}).retrieve("q")
         assert (list(none), none.degraded) == ([], ("no-seeds",))
         assert "'Claim'" in none.plan["remarks"]["no-seeds"]
@@ -468,12 +468,12 @@ def test_seeds_are_found_below_any_number_of_better_hits():
 
 async def test_candidates_may_be_set_for_one_call():
     """Sync and async give the same; another value is refused by the constructor and by the call."""
-    with drawn(B={"labels": ["Claim"]}) as store:
+    with drawing(B={"labels": ["Claim"]}) as store:
         retriever = hop_decay(store, graph={"seed_labels": ["Claim"]})
-        found = retriever.retrieve("q", graph={"candidates": "reached"})
-        assert set(scores(found)) == {"B", "C", "D"}
-        assert (await retriever.aretrieve("q", graph={"candidates": "reached"})).hits == found.hits
-        assert retriever.invoke("q", graph={"candidates": "reached"}, annotate="all") == list(found)
+        result = retriever.retrieve("q", graph={"candidates": "reached"})
+        assert set(scores(result)) == {"B", "C", "D"}
+        assert (await retriever.aretrieve("q", graph={"candidates": "reached"})).hits == result.hits
+        assert retriever.invoke("q", graph={"candidates": "reached"}, annotate="all") == list(result)
         assert set(
             scores(hop_decay(store, graph={"candidates": "reached"}).retrieve("q", graph={"candidates": "all"}))
         ) == set(COSINES)
@@ -487,9 +487,9 @@ def test_without_edges_only_the_seeds_come_back():
     """The reason is the missing graph."""
     with HybridGraphStore(None, Angles()) as store:
         store.add_texts(list(COSINES), [{"labels": ["Claim"] if name == "B" else []} for name in COSINES])
-        found = GraphRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}).retrieve("q")
-        assert [document.page_content for document in found] == ["B"]
-        assert found.degraded == ("no-graph-store",)
+        result = GraphRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}).retrieve("q")
+        assert [document.page_content for document in result] == ["B"]
+        assert result.degraded == ("no-graph-store",)
 
 
 def test_only_reached_texts_come_back_over_any_vector_store():
@@ -506,7 +506,7 @@ def test_only_reached_texts_come_back_over_any_vector_store():
 @pytest.mark.parametrize("settings", [{}, {"memory": {"source_weights": {"vector": 1.0}}}, {"fusion": "rrf"}])
 def test_only_reached_memories_come_back(settings):
     """MemoryRetriever scores by confidence and age what the walk left; without the graph's weight, too."""
-    with drawn(B={"labels": ["Claim"]}) as store:
+    with drawing(B={"labels": ["Claim"]}) as store:
         retriever = MemoryRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}, **settings)
         hits = retriever.retrieve("q").hits
         assert {"B", "C"} <= {hit.id for hit in hits}
@@ -528,7 +528,7 @@ def test_without_conditions_the_best_seeds_are_kept(preset):
 
 def test_other_candidates_are_measured_by_the_best_of_all():
     """Z alone is a seed. B, second of all, is three edges away: .7 of its score over that of A, the best."""
-    with drawn(Z={"labels": ["start"]}) as store:
+    with drawing(Z={"labels": ["start"]}) as store:
         retriever = GraphRetriever(
             store, preset="distance_decay", graph={"seed_keyword_weight": 0.0, "seed_labels": ["start"]}
         )
@@ -542,9 +542,9 @@ def test_a_store_without_edges_answers_as_hybrid():
     """And says so."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        found = GraphRetriever(store, k=3).retrieve("Who wrote notes?")
-        assert found.degraded == ("no-graph-store",)
-        assert scores(found) == scores(HybridRetriever(store, k=3).retrieve("Who wrote notes?"))
+        result = GraphRetriever(store, k=3).retrieve("Who wrote notes?")
+        assert result.degraded == ("no-graph-store",)
+        assert scores(result) == scores(HybridRetriever(store, k=3).retrieve("Who wrote notes?"))
 
 
 def test_a_plain_store_without_edges_says_so():
@@ -565,40 +565,40 @@ def test_a_plain_store_without_edges_says_so():
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_relation_that_no_edge_has_is_told(settings, beside):
     """The walk takes the others, and plan and explanation say which there are; where all are known nothing is said."""
-    with drawn(Edge("A", "D", "likes")) as store:
+    with drawing(Edge("A", "D", "likes")) as store:
         graph = {"edges": [*edges(*PINNED), Edge("A", "D", "likes")]} if beside else {}
-        known = {"k": 5} | graph
-        found = GraphRetriever(store, **known, **settings).retrieve("q")
-        said = "no edge is 'cite'; did you mean 'cites'? there are cites, likes"
-        assert found.degraded == ("unknown-relation",)
-        assert found.plan["remarks"] == {"unknown-relation": said}
-        assert f"Not as requested: unknown-relation ({said})." in GraphRetriever(store, **known, **settings).explain(
-            "q"
-        )
-        right = GraphRetriever(store, **known, graph={"relation_filter": ["cites", "likes"]}).retrieve("q")
+        options = {"k": 5} | graph
+        result = GraphRetriever(store, **options, **settings).retrieve("q")
+        message = "no edge is 'cite'; did you mean 'cites'? there are cites, likes"
+        assert result.degraded == ("unknown-relation",)
+        assert result.plan["remarks"] == {"unknown-relation": message}
+        assert f"Not as requested: unknown-relation ({message})." in GraphRetriever(
+            store, **options, **settings
+        ).explain("q")
+        right = GraphRetriever(store, **options, graph={"relation_filter": ["cites", "likes"]}).retrieve("q")
         assert (right.degraded, right.plan["remarks"]) == ((), {})
 
 
 def test_some_of_many_relations_are_named():
     """Twenty stand for all."""
-    with drawn(*(Edge("A", "B", f"r{n:02}") for n in range(30))) as store:
-        said = (
+    with drawing(*(Edge("A", "B", f"r{n:02}") for n in range(30))) as store:
+        message = (
             GraphRetriever(store, graph={"relation_filter": ["zzz"]}).retrieve("q").plan["remarks"]["unknown-relation"]
         )
-    assert said == "no edge is 'zzz'; there are cites, " + ", ".join(f"r{n:02}" for n in range(19)) + ", …"
+    assert message == "no edge is 'zzz'; there are cites, " + ", ".join(f"r{n:02}" for n in range(19)) + ", …"
 
 
 def test_edges_can_be_shared_by_stores():
     """Each sees its own chunks: the second has no C."""
     shared = InMemoryGraph(edges(*PINNED))
-    found = []
+    results = []
     for names in (COSINES, ["A", "B", "D"]):
         documents = [Document(id=name, page_content=name) for name in names]
         plain = InMemoryVectorStore(Angles())
         plain.add_documents(documents)
         answer = hop_decay(plain, documents=documents, edges=shared).retrieve("q")
-        found.append({d.id for d in answer if d.metadata["hops"]})
-    assert found == [{"C", "D"}, set()]
+        results.append({d.id for d in answer if d.metadata["hops"]})
+    assert results == [{"C", "D"}, set()]
 
 
 def test_edges_beside_a_plain_store():
@@ -606,9 +606,9 @@ def test_edges_beside_a_plain_store():
     plain = InMemoryVectorStore(Angles())
     documents = [Document(id=name, page_content=name) for name in COSINES]
     plain.add_documents(documents)
-    found = scores(hop_decay(plain, documents=documents, edges=edges(*PINNED)).retrieve("q"))
+    score_of = scores(hop_decay(plain, documents=documents, edges=edges(*PINNED)).retrieve("q"))
     expected = pinned(A=0.93, B=0.65, C=0.21, D=0.135)
-    assert {id: found[id] for id in expected} == expected
+    assert {id: score_of[id] for id in expected} == expected
 
 
 class Broken:
@@ -659,15 +659,15 @@ def test_a_graph_that_disappears_leaves_the_hits(broken):
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
         retriever = GraphRetriever(store, edges=broken(), max_hops=2, graph={"seed_k": 1})
-        found = retriever.retrieve("Who wrote notes?")
-        assert found.degraded == ("graph-failed",)
-        assert found[0].id == "ada"
-        assert "disappeared" in found.plan["errors"]["graph"]
+        result = retriever.retrieve("Who wrote notes?")
+        assert result.degraded == ("graph-failed",)
+        assert result[0].id == "ada"
+        assert "disappeared" in result.plan["errors"]["graph"]
 
 
 def test_a_graph_that_is_set_later_is_walked():
     """As one that the constructor was given, and None is the store's own again."""
-    with drawn() as store:
+    with drawing() as store:
         retriever = hop_decay(store)
         own = [(hit.id, hit.metadata.get("path")) for hit in retriever.retrieve("q")]
         retriever.edges = InMemoryGraph(edges(("A", "Z", 1.0)))
@@ -679,7 +679,7 @@ def test_a_graph_that_is_set_later_is_walked():
 
 def test_visited_chunks_that_are_not_hits_leave_no_gap():
     """From an entity, which is none itself: each answer is the head of that for a larger k, as long as there is any."""
-    with drawn(*[Edge(id, "entity:q", "mentions", 1.0 - place / 10) for place, id in enumerate("ABCD")]) as store:
+    with drawing(*[Edge(id, "entity:q", "mentions", 1.0 - place / 10) for place, id in enumerate("ABCD")]) as store:
         retriever = hop_decay(store, semantic_weight=0.0, keyword_weight=1.0)
         ids = [[hit.id for hit in retriever.retrieve("A", k=k, seed_ids=["entity:q"])] for k in range(1, 6)]
         assert ids == [ids[-1][:k] for k in range(1, 6)]
@@ -702,11 +702,11 @@ class Slow(InMemoryGraph):
 
 def test_a_slow_graph_is_not_waited_for():
     """The hits of the search come back in time, wherever the graph is."""
-    with drawn() as store:
-        found = hop_decay(store, edges=Slow(edges(*PINNED)), deadline_ms=100).retrieve("q")
+    with drawing() as store:
+        result = hop_decay(store, edges=Slow(edges(*PINNED)), deadline_ms=100).retrieve("q")
         Slow.let.set()
-        assert "deadline-exceeded:graph" in found.degraded
-        assert len(found) == len(COSINES)
+        assert "deadline-exceeded:graph" in result.degraded
+        assert len(result) == len(COSINES)
 
 
 def test_a_failing_graph_can_raise():
@@ -720,9 +720,9 @@ def test_a_failing_graph_can_raise():
 
 def test_a_cap_that_bites_is_named():
     """Only one of C and D fits."""
-    with drawn() as store:
-        found = hop_decay(store, graph={"traversal": BFS(max_nodes=1)}).retrieve("q")
-        assert "node-cap-reached" in found.degraded
+    with drawing() as store:
+        result = hop_decay(store, graph={"traversal": BFS(max_nodes=1)}).retrieve("q")
+        assert "node-cap-reached" in result.degraded
 
 
 # -- settings ------------------------------------------------------------------------------------------------------
@@ -732,8 +732,8 @@ def test_a_cap_that_bites_is_named():
 def test_every_preset_answers(preset):
     """And brings both ends of the link."""
     with ingested() as store:
-        found = GraphRetriever(store, preset=preset, k=4).retrieve("Who wrote notes on the Analytical Engine?")
-        assert {"ada", "engine"} <= set(scores(found))
+        result = GraphRetriever(store, preset=preset, k=4).retrieve("Who wrote notes on the Analytical Engine?")
+        assert {"ada", "engine"} <= set(scores(result))
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -757,9 +757,9 @@ def large():
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=16))
     store.add_texts([" ".join(rng.choice(words, 5)) for _ in ids], ids=ids)
     pairs = [(ids[one], ids[other]) for one, other in rng.integers(0, 100, (300, 2)) if one != other]
-    named = [(ids[one], f"entity:{rng.choice(words)}") for one in rng.integers(0, 100, 150)]
+    mentions = [(ids[one], f"entity:{rng.choice(words)}") for one in rng.integers(0, 100, 150)]
     links = [Edge(one, other, "cites", float(rng.uniform(0.2, 1))) for one, other in pairs]
-    store.upsert([], edges=[*links, *(Edge(one, name, "mentions", 0.8) for one, name in named)])
+    store.upsert([], edges=[*links, *(Edge(one, name, "mentions", 0.8) for one, name in mentions)])
     return store
 
 
@@ -781,15 +781,17 @@ def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
 
 def test_another_traversal_keeps_the_score_that_was_asked_for():
     """By a preset, by ``score`` or by shorthand; by default it is the traversal's own."""
-    with drawn() as store:
-        asked = [
+    with drawing() as store:
+        results = [
             {"preset": "ring_decay"},
             {"graph": {"score": "ring_decay"}},
             {"graph": {"vector_weight": 0.6}},
             {},
             {"graph": {"traversal": "bfs"}},
         ]
-        walks = [GraphRetriever(store, **one).retrieve("q", graph={"traversal": "beam"}).plan["walk"] for one in asked]
+        walks = [
+            GraphRetriever(store, **one).retrieve("q", graph={"traversal": "beam"}).plan["walk"] for one in results
+        ]
         assert [walk["score"] for walk in walks] == ["RingDecay", "RingDecay", "HopDecay", "HopDecay", "HopDecay"]
         assert (
             GraphRetriever(store, preset="ring_decay", graph={"traversal": "beam"}).retrieve("q").plan["walk"]
@@ -812,12 +814,12 @@ def test_a_traversal_alone_has_the_score_of_its_preset(traversal):
     """Given to the constructor, to a call and to a copy, by name or with parameters."""
     with large() as store:
         plain, form = GraphRetriever(store), {"type": traversal, "max_nodes": 50}
-        named = GraphRetriever(store, graph={"traversal": traversal}).retrieve("gamma eta")
-        assert named.plan["walk"]["score"] == OWN_SCORES[traversal]
+        result = GraphRetriever(store, graph={"traversal": traversal}).retrieve("gamma eta")
+        assert result.plan["walk"]["score"] == OWN_SCORES[traversal]
         called = plain.retrieve("gamma eta", graph={"traversal": traversal})
         copied = plain.model_copy(update={"graph": GraphOptions(traversal=form)}).retrieve("gamma eta")
         over = GraphRetriever(store, graph={"traversal": "bfs"}).retrieve("gamma eta", graph={"traversal": form})
-        assert [scores(each) for each in (called, copied, over)] == [scores(named)] * 3
+        assert [scores(each) for each in (called, copied, over)] == [scores(result)] * 3
 
 
 def test_the_default_traversal_by_name_is_the_default():
@@ -837,7 +839,7 @@ def test_a_bfs_alone_is_the_shorthand():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"max_hops": 2, "graph": {"traversal": "bfs"}}, "shorthand"),
         ({"graph": {"graph_weight": 0.2}, "preset": "hop_decay"}, "shorthand"),
@@ -853,41 +855,41 @@ def test_a_bfs_alone_is_the_shorthand():
         ({"max_hop": 2}, "max_hop"),
     ],
 )
-def test_an_unusable_setting_says_what_would_do(settings, said):
+def test_an_unusable_setting_says_what_would_do(settings, message):
     """At construction, not in a query."""
-    with HybridGraphStore(None) as store, pytest.raises(ValidationError, match=said):
+    with HybridGraphStore(None) as store, pytest.raises(ValidationError, match=message):
         GraphRetriever(store, **settings)
 
 
 def test_a_setting_may_be_changed():
     """Values set after construction apply from then on."""
-    with drawn() as store:
+    with drawing() as store:
         retriever = GraphRetriever(store, preset="hop_decay", graph={"seed_k": 2}, k=10)
         retriever.graph = {"traversal": "beam", "score": HopDecay(score_expanded=False)}
         assert retriever.retrieve("q").plan["walk"]["traversal"] == "Beam"
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("preset", "nope", "'evidence', 'hop_decay'"),
         ("max_hops", 2, "shorthand"),
         ("filter", {"$no": 1}, "not an operator"),
     ],
 )
-def test_an_unusable_setting_cannot_be_set(name, value, said):
+def test_an_unusable_setting_cannot_be_set(name, value, message):
     """The error is that of the constructor, and the retriever does not change."""
-    with drawn() as store:
+    with drawing() as store:
         retriever = GraphRetriever(store, graph={"traversal": "beam"})
         before = retriever.retrieve("q").hits
-        with pytest.raises(ValidationError, match=said):
+        with pytest.raises(ValidationError, match=message):
             setattr(retriever, name, value)
         assert (getattr(retriever, name), retriever.retrieve("q").hits) == (None, before)
 
 
 def test_a_setting_is_read_when_it_is_set():
     """A filter that is a mapping becomes one, as in the constructor."""
-    with drawn(C={"kind": "secret"}) as store:
+    with drawing(C={"kind": "secret"}) as store:
         retriever = GraphRetriever(store)
         retriever.filter = {"kind": "secret"}
         assert [document.id for document in retriever.retrieve("q")] == ["C"]
@@ -896,27 +898,27 @@ def test_a_setting_is_read_when_it_is_set():
 def test_a_copy_with_an_unknown_preset_says_which_there_are():
     """Pydantic does not look at what a copy is updated with."""
     with (
-        drawn() as store,
+        drawing() as store,
         pytest.raises(ConfigurationError, match=r"preset must be one of evidence, hop_decay.*got 'nope'"),
     ):
         GraphRetriever(store).model_copy(update={"preset": "nope"}).retrieve("q")
 
 
-@pytest.mark.parametrize(("value", "held"), [(5.0, 1.0), (-1.0, 0.0)])
-def test_a_score_of_ones_own_is_held_between_0_and_1(value, held):
+@pytest.mark.parametrize(("value", "expected"), [(5.0, 1.0), (-1.0, 0.0)])
+def test_a_score_of_ones_own_is_held_between_0_and_1(value, expected):
     """However much it says."""
-    with drawn() as store:
-        found = GraphRetriever(store, graph={"score": lambda reached: 0 * reached.seed + value}).retrieve("q")
-        assert set(scores(found).values()) == {held}
+    with drawing() as store:
+        result = GraphRetriever(store, graph={"score": lambda walk: 0 * walk.seed + value}).retrieve("q")
+        assert set(scores(result).values()) == {expected}
 
 
 def test_unknown_seeds_are_named():
     """The walk begins at the others; of no seeds at all nothing can be asked."""
-    with drawn() as store:
-        found = hop_decay(store).retrieve("q", seed_ids=["B", "nobody"])
-        assert found.degraded == ("seeds-missing",)
-        assert [document.id for document in found] == ["B", "C", "D"]
-        with pytest.raises(ValueError, match="seed_ids is empty"):
+    with drawing() as store:
+        result = hop_decay(store).retrieve("q", seed_ids=["B", "nobody"])
+        assert result.degraded == ("seeds-missing",)
+        assert [document.id for document in result] == ["B", "C", "D"]
+        with pytest.raises(ValueError, match="seed_ids must contain ids to begin at"):
             hop_decay(store).retrieve("q", seed_ids=[])
 
 
@@ -924,8 +926,8 @@ def test_unknown_seeds_are_named():
 def test_without_any_given_seed_nothing_is_found(settings):
     """Neither by edges nor by a title in the question: that no seed is there is said, not covered up."""
     with ingested() as store:
-        found = GraphRetriever(store, **settings).retrieve("When did Lord Byron live?", seed_ids=["nobody"])
-        assert (list(found), found.degraded) == ([], ("seeds-missing",))
+        result = GraphRetriever(store, **settings).retrieve("When did Lord Byron live?", seed_ids=["nobody"])
+        assert (list(result), result.degraded) == ([], ("seeds-missing",))
 
 
 NUMBERED = {f"n{n}": f"word{n} of many" for n in range(5)}
@@ -952,19 +954,19 @@ def test_given_seeds_without_edges_are_the_whole_answer(query, settings):
     """With the search's own scores, best first, each once, and the reason; without a question each counts 1."""
     with numbered() as store:
         retriever = GraphRetriever(store, **settings)
-        found = retriever.retrieve(query, seed_ids=["n2", "n0", "n2"])
-        assert [document.id for document in found] == ["n0", "n2"]
-        assert "no-graph-store" in found.degraded
+        result = retriever.retrieve(query, seed_ids=["n2", "n0", "n2"])
+        assert [document.id for document in result] == ["n0", "n2"]
+        assert "no-graph-store" in result.degraded
         searched = scores(retriever.retrieve(query)) if query else {"n0": 1.0, "n2": 1.0}
-        assert "selection" in settings or scores(found) == pytest.approx({id: searched[id] for id in ("n0", "n2")})
+        assert "selection" in settings or scores(result) == pytest.approx({id: searched[id] for id in ("n0", "n2")})
 
 
 def test_given_seeds_without_edges_are_admitted_as_any_hit():
     """Those that are filtered out or nowhere are left out; of none at all there is no answer."""
     with numbered() as store:
-        found = GraphRetriever(store).retrieve("word0", seed_ids=["n1", "n3", "x"], filter={"year": {"$gte": 2}})
-        assert [document.id for document in found] == ["n3"]
-        assert set(found.degraded) == {"no-graph-store", "seeds-missing"}
+        result = GraphRetriever(store).retrieve("word0", seed_ids=["n1", "n3", "x"], filter={"year": {"$gte": 2}})
+        assert [document.id for document in result] == ["n3"]
+        assert set(result.degraded) == {"no-graph-store", "seeds-missing"}
         assert not GraphRetriever(store).retrieve("word0", seed_ids=["x"])
 
 
@@ -972,10 +974,10 @@ def test_given_seeds_without_edges_are_admitted_as_any_hit():
 def test_given_seeds_over_a_plain_store_are_the_whole_answer(graph):
     """A store without separate edges degrades like a graph that fails."""
     plain, documents = plain_numbered()
-    for known in (documents, None):
-        found = GraphRetriever(plain, known, edges=graph).retrieve("word0", seed_ids=["n2"])
-        assert [document.id for document in found] == ["n2"]
-        assert ("graph-failed" if isinstance(graph, Broken) else "no-graph-store") in found.degraded
+    for texts in (documents, None):
+        result = GraphRetriever(plain, texts, edges=graph).retrieve("word0", seed_ids=["n2"])
+        assert [document.id for document in result] == ["n2"]
+        assert ("graph-failed" if isinstance(graph, Broken) else "no-graph-store") in result.degraded
 
 
 @pytest.mark.parametrize("broken", [Broken, Breaking])
@@ -984,16 +986,16 @@ def test_a_graph_that_disappears_leaves_the_given_seeds(broken):
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
         retriever = GraphRetriever(store, edges=broken(), max_hops=2)
-        found = retriever.retrieve("Who wrote notes?", seed_ids=["ada"])
-        assert ([document.id for document in found], found.degraded) == (["ada"], ("graph-failed",))
+        result = retriever.retrieve("Who wrote notes?", seed_ids=["ada"])
+        assert ([document.id for document in result], result.degraded) == (["ada"], ("graph-failed",))
 
 
 def test_memories_begin_at_given_seeds_without_edges():
     """The one that is given, with a score as a memory."""
     with numbered() as store:
-        found = MemoryRetriever(store).retrieve("word0", seed_ids=["n2"])
-        assert [document.id for document in found] == ["n2"]
-        assert "recency" in found[0].metadata["score_breakdown"]
+        result = MemoryRetriever(store).retrieve("word0", seed_ids=["n2"])
+        assert [document.id for document in result] == ["n2"]
+        assert "recency" in result[0].metadata["score_breakdown"]
 
 
 def test_a_missing_seed_changes_nothing_for_the_others():
@@ -1012,32 +1014,32 @@ def test_a_document_as_a_seed_is_all_of_its_chunks():
             store,
             split=CharacterTextSplitter(chunk_size=15, chunk_overlap=0),
         )
-        found = GraphRetriever(store).retrieve("it", seed_ids=["poem"])
-        assert {document.page_content for document in found} == {"Ada wrote it.", "Byron read it."}
-        assert "seeds-missing" not in found.degraded
+        result = GraphRetriever(store).retrieve("it", seed_ids=["poem"])
+        assert {document.page_content for document in result} == {"Ada wrote it.", "Byron read it."}
+        assert "seeds-missing" not in result.degraded
 
 
 def test_given_seeds_count_by_their_likeness():
     """Z, far from the question, is worth less than A, whether or not the search had found them."""
-    with drawn() as store:
-        found = scores(
+    with drawing() as store:
+        score_of = scores(
             hop_decay(store).retrieve("q", seed_ids=["Z", "A"], graph={"score": HopDecay(score_expanded=False)})
         )
-        assert (found["A"], found["Z"]) == (pytest.approx(0.93), pytest.approx(0.335))
+        assert (score_of["A"], score_of["Z"]) == (pytest.approx(0.93), pytest.approx(0.335))
 
 
 def test_a_context_names_the_rarest_shared_name():
     """Both mention the film and its country; the film is what joins them."""
     mentions = [("A", "entity:jaws"), ("C", "entity:jaws"), *((name, "entity:usa") for name in "ABCDZ")]
-    with drawn(*(Edge(one, other, "mentions", 0.8) for one, other in mentions)) as store:
+    with drawing(*(Edge(one, other, "mentions", 0.8) for one, other in mentions)) as store:
         walk = {"type": "evidence", "relations": ["mentions"], "sources": 1}
-        found = GraphRetriever(store, k=5, graph={"traversal": walk, "score": "noisy_or"}).retrieve("q")
-        context = {document.id: document.metadata["graph_context"] for document in found}
+        result = GraphRetriever(store, k=5, graph={"traversal": walk, "score": "noisy_or"}).retrieve("q")
+        context = {document.id: document.metadata["graph_context"] for document in result}
         assert context["C"][0]["entity"] == "entity:jaws"
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("seed_ids", "message"),
     [
         ("A", r"seed_ids must be a list of ids, got the text 'A'; write seed_ids=\['A'\]"),
         ([1], r"which are texts, got \[1\]; write seed_ids=\['1'\]"),
@@ -1045,24 +1047,24 @@ def test_a_context_names_the_rarest_shared_name():
         (7, r"seed_ids must be a list of ids, got 7; write seed_ids=\['7'\]"),
     ],
 )
-def test_seed_ids_are_a_list_of_texts(given, said):
+def test_seed_ids_are_a_list_of_texts(seed_ids, message):
     """A text would be taken letter by letter; a number is not an id."""
-    with drawn() as store, pytest.raises(ConfigurationError, match=said):
-        hop_decay(store).retrieve("q", seed_ids=given)
+    with drawing() as store, pytest.raises(ConfigurationError, match=message):
+        hop_decay(store).retrieve("q", seed_ids=seed_ids)
 
 
 def test_other_retrievers_refuse_seeds():
     """An option that does nothing would be a lie."""
-    with drawn() as store, pytest.raises(TypeError, match="seed_ids"):
+    with drawing() as store, pytest.raises(TypeError, match="seed_ids"):
         HybridRetriever(store).retrieve("q", seed_ids=["A"])
 
 
 @pytest.mark.parametrize("hops", [0, 50])
 def test_no_hops_and_many(hops):
     """Over a cycle: none leaves the seeds, fifty end where everything is reached."""
-    with drawn(*edges(("D", "A", 1.0))) as store:
-        found = GraphRetriever(store, max_hops=hops, graph={"seed_k": 1, "seed_keyword_weight": 0}).retrieve("q")
-        assert {d.id for d in found if d.metadata["hops"]} == (set() if hops == 0 else {"C", "D"})
+    with drawing(*edges(("D", "A", 1.0))) as store:
+        result = GraphRetriever(store, max_hops=hops, graph={"seed_k": 1, "seed_keyword_weight": 0}).retrieve("q")
+        assert {d.id for d in result if d.metadata["hops"]} == (set() if hops == 0 else {"C", "D"})
 
 
 async def test_sync_and_async_agree():
@@ -1107,5 +1109,5 @@ def test_candidates_without_a_score_change_nothing(settings):
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
 def test_a_retriever_over_a_store_in_memory_is_not_copied(copied):
     """The error says that a store with a folder can be."""
-    with drawn() as store, pytest.raises(StoreError, match=r"cannot be copied or pickled: give it a folder"):
+    with drawing() as store, pytest.raises(StoreError, match=r"cannot be copied or pickled: give it a folder"):
         copied(GraphRetriever(store))

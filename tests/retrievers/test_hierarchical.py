@@ -55,8 +55,8 @@ def pinned(tree=None, **settings):
     ingest([Document(uri, metadata={"uri": uri}, id=uri) for uri in leaves], store, split=None)
     build_layers(store, lambda directory: Summary(directory.uri, ""))
     # The cosine itself is the score.
-    known = {"keyword_weight": 0.0, "fusion": ConvexCombination("bound"), "k": 2} | settings
-    return HierarchicalRetriever(store, tree={"start_documents": 0} | (tree or {}), **known)
+    defaults = {"keyword_weight": 0.0, "fusion": ConvexCombination("bound"), "k": 2} | settings
+    return HierarchicalRetriever(store, tree={"start_documents": 0} | (tree or {}), **defaults)
 
 
 TEXTS = {
@@ -76,8 +76,8 @@ def library(texts=TEXTS, path=None, layers=True, **metadata):
     return store
 
 
-def uris(found):
-    return [each.uri for each in found]
+def uris(contexts):
+    return [each.uri for each in contexts]
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +91,17 @@ def shelf():
 def test_the_pin():
     """Limit 2: a1 .85, A .80, ended early; with no start but the root, E is not looked into."""
     retriever = pinned()
-    found = retriever.find("anything")
-    assert [(each.uri, each.is_leaf) for each in found] == [("A/a1", True), ("A", False)]
-    assert [each.score for each in found] == pytest.approx([0.85, 0.80], abs=1e-5)
-    assert found.degraded == ("converged-early",)
+    result = retriever.find("anything")
+    assert [(each.uri, each.is_leaf) for each in result] == [("A/a1", True), ("A", False)]
+    assert [each.score for each in result] == pytest.approx([0.85, 0.80], abs=1e-5)
+    assert result.degraded == ("converged-early",)
 
 
 def test_a_document_that_is_a_start_keeps_its_score():
     """The best of the flat search is found, whatever its directory says, and no score is lowered by it."""
-    found = pinned({"start_documents": 1}).find("anything")
-    assert uris(found) == ["E/e1", "A/a1"]
-    assert [each.score for each in found] == pytest.approx([0.99, 0.85], abs=1e-5)
+    result = pinned({"start_documents": 1}).find("anything")
+    assert uris(result) == ["E/e1", "A/a1"]
+    assert [each.score for each in result] == pytest.approx([0.99, 0.85], abs=1e-5)
 
 
 def test_alpha_and_threshold():
@@ -125,12 +125,14 @@ def test_parts_sum_to_the_score():
 
 def test_a_question_finds_its_document(shelf):
     """And says what it is."""
-    found = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find("How much is the red roadster?")
-    first = found.contexts[0]
+    result = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find(
+        "How much is the red roadster?"
+    )
+    first = result.contexts[0]
     assert (first.uri, first.context_type, first.is_leaf) == ("lib/cars/roadster.md", "resource", True)
     assert first.abstract == TEXTS["lib/cars/roadster.md"]
-    assert (found.total, len(found), len(found.resources), found.memories, found.skills) == (
-        len(found.contexts), len(found), len(found), (), (),
+    assert (result.total, len(result), len(result.resources), result.memories, result.skills) == (
+        len(result.contexts), len(result), len(result), (), (),
     )  # fmt: skip
 
 
@@ -140,8 +142,8 @@ def test_a_document_is_found_once():
     long = "\n\n".join(f"Chapter {n} tells of cats. " + "They purr and sleep. " * 60 for n in range(8))
     ingest([Document(long, metadata={"uri": "d/long.md"}, id="long"), *_documents()], store)
     build_layers(store)
-    found = HierarchicalRetriever(store, k=10).find("cats purr")
-    assert uris(found).count("d/long.md") == 1
+    result = HierarchicalRetriever(store, k=10).find("cats purr")
+    assert uris(result).count("d/long.md") == 1
 
 
 def test_below_a_target(shelf):
@@ -168,7 +170,7 @@ def test_a_target_must_be_a_uri(shelf, target):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda r: r.find(7), "query must be a text, got 7"),
         (lambda r: r.find("x", score_threshold=2), "score_threshold must be a number of at least 0 and below 1, got 2"),
@@ -184,26 +186,26 @@ def test_a_target_must_be_a_uri(shelf, target):
         (lambda r: HierarchicalRetriever(r.vector_store, tree={"roots": ["skills"]}), "must be a mapping such as"),
     ],
 )
-def test_invalid_values(shelf, call, said):
+def test_invalid_values(shelf, call, message):
     """The error shows the value and the expected ones."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         call(HierarchicalRetriever(shelf))
 
 
 def test_no_places_are_no_answer(shelf):
     """k 0 finds nothing, and nothing is wrong with that."""
-    found = HierarchicalRetriever(shelf).find("cats", k=0)
-    assert (found.total, found.degraded) == (0, ())
+    result = HierarchicalRetriever(shelf).find("cats", k=0)
+    assert (result.total, result.degraded) == (0, ())
 
 
 def test_a_type_that_nothing_is_of(shelf):
     """Nothing is looked at for it, and the other queries of the plan find what they find."""
     planned = QueryPlan([TypedQuery("cats"), TypedQuery("cats", "spell")])
-    found = HierarchicalRetriever(shelf, planner=lambda *given: planned).search("cats", ["User: hello"])
-    raw, spell = found.query_results
+    result = HierarchicalRetriever(shelf, planner=lambda *arguments: planned).search("cats", ["User: hello"])
+    raw, spell = result.query_results
     assert (spell.hits, spell.scored, spell.opened) == ((), 0, 0)
     assert raw.hits
-    assert found.total
+    assert result.total
 
 
 def test_any_scheme_and_any_letters():
@@ -280,11 +282,11 @@ def typed(**settings):
 
 def test_types_by_directory():
     """Documents outside the directories of all types are resources."""
-    found = typed().find("the editor")
-    assert {each.uri.rpartition("/")[2] for each in found.memories} == {"editor.md", "case.md"}
-    assert {each.uri.rpartition("/")[2] for each in found.skills} == {"edit.md"}
-    assert {each.uri.rpartition("/")[2] for each in found.resources} == {"manual.md", "free.md"}
-    assert found.by_type == {}
+    result = typed().find("the editor")
+    assert {each.uri.rpartition("/")[2] for each in result.memories} == {"editor.md", "case.md"}
+    assert {each.uri.rpartition("/")[2] for each in result.skills} == {"edit.md"}
+    assert {each.uri.rpartition("/")[2] for each in result.resources} == {"manual.md", "free.md"}
+    assert result.by_type == {}
 
 
 def test_a_type_of_ones_own():
@@ -292,8 +294,8 @@ def test_a_type_of_ones_own():
     store = library(TYPED)
     own = {"uri": "ctx://resources/ticket.md", "context_type": "ticket"}
     ingest([Document("A ticket about the editor.", metadata=own, id="ticket")], store)
-    found = HierarchicalRetriever(store, k=10).find("editor ticket")
-    assert uris(found.by_type["ticket"]) == ["ctx://resources/ticket.md"]
+    result = HierarchicalRetriever(store, k=10).find("editor ticket")
+    assert uris(result.by_type["ticket"]) == ["ctx://resources/ticket.md"]
 
 
 def test_roots_of_ones_own():
@@ -301,30 +303,30 @@ def test_roots_of_ones_own():
     retriever = typed(
         tree={"include_directories": False, "roots": {"note": ["elsewhere/"], "memory": ["user/memories"]}}
     )
-    found = retriever.find("the editor")
-    assert uris(found.by_type["note"]) == ["ctx://elsewhere/free.md"]
-    assert uris(found.memories) == ["ctx://user/memories/editor.md"]
+    result = retriever.find("the editor")
+    assert uris(result.by_type["note"]) == ["ctx://elsewhere/free.md"]
+    assert uris(result.memories) == ["ctx://user/memories/editor.md"]
 
 
 # -- search -----------------------------------------------------------------------------------------------------
 
 
 def planned(*queries, **settings):
-    asked = []
+    calls = []
 
     def planner(summary, messages, query):
-        asked.append((summary, messages, query))
+        calls.append((summary, messages, query))
         return list(queries)
 
-    return typed(planner=planner, **settings), asked
+    return typed(planner=planner, **settings), calls
 
 
 def test_without_a_session_nothing_is_planned():
     """The planner is not asked."""
-    retriever, asked = planned(TypedQuery("buffers", "resource"))
-    found = retriever.search("the editor")
-    assert asked == []
-    assert found.query_plan == (TypedQuery("the editor"),)
+    retriever, calls = planned(TypedQuery("buffers", "resource"))
+    result = retriever.search("the editor")
+    assert calls == []
+    assert result.query_plan == (TypedQuery("the editor"),)
 
 
 @pytest.mark.parametrize(
@@ -338,16 +340,16 @@ def test_without_a_session_nothing_is_planned():
 )
 def test_all_forms_of_a_session(session):
     """The planner gets its messages."""
-    retriever, asked = planned(TypedQuery("buffers", "resource"))
+    retriever, calls = planned(TypedQuery("buffers", "resource"))
     assert retriever.search("the editor", session).query_plan == (TypedQuery("buffers", "resource"),)
-    assert (asked[0][0], len(asked[0][1]), asked[0][2]) == ("", 2, "the editor")
+    assert (calls[0][0], len(calls[0][1]), calls[0][2]) == ("", 2, "the editor")
 
 
 def test_the_planner_is_shown_so_much():
     """The last five messages of ten thousand, and 30,000 characters of the summary."""
-    retriever, asked = planned()
+    retriever, calls = planned()
     retriever.search("x", {"summary": "s" * 90_000, "messages": [f"turn {n}" for n in range(10_000)]})
-    assert (len(asked[0][0]), asked[0][1]) == (30_000, [f"turn {n}" for n in range(9_995, 10_000)])
+    assert (len(calls[0][0]), calls[0][1]) == (30_000, [f"turn {n}" for n in range(9_995, 10_000)])
 
 
 @pytest.mark.parametrize("session", ["a text", 7, {"history": []}])
@@ -360,9 +362,9 @@ def test_invalid_sessions(session):
 def test_a_type_finds_its_type():
     """Below its directories only."""
     retriever, _ = planned(TypedQuery("the editor", "memory"))
-    found = retriever.search("the editor", [])
-    assert found.query_results[0].roots == ("ctx://user/memories", "ctx://agent/memories")
-    assert len(found.memories) == found.total == 2
+    result = retriever.search("the editor", [])
+    assert result.query_results[0].roots == ("ctx://user/memories", "ctx://agent/memories")
+    assert len(result.memories) == result.total == 2
 
 
 def test_explicit_targets_win():
@@ -386,15 +388,15 @@ def test_several_queries_are_merged():
     """Each hit once, with its best score; each query's own result is there, too."""
     queries = TypedQuery("the editor", "memory"), TypedQuery("the editor", priority=2), TypedQuery("editor", "skill")
     retriever, _ = planned(*queries)
-    found = retriever.search("x", ["hi"], k=3)
-    assert len(found) == len(set(uris(found))) == 5
-    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    results = retriever.search("x", ["hi"], k=3)
+    assert len(results) == len(set(uris(results))) == 5
+    assert [each.score for each in results] == sorted((each.score for each in results), reverse=True)
     best = {}
-    for result in found.query_results:
+    for result in results.query_results:
         for each in result.hits:
             best[each.uri] = max(best.get(each.uri, 0.0), each.score * result.query.weight)
-    assert {each.uri: pytest.approx(each.score) for each in found} == {uri: best[uri] for uri in uris(found)}
-    assert found.query_plan == (queries[0], queries[2], queries[1])
+    assert {each.uri: pytest.approx(each.score) for each in results} == {uri: best[uri] for uri in uris(results)}
+    assert results.query_plan == (queries[0], queries[2], queries[1])
 
 
 MANUALS = {
@@ -411,25 +413,25 @@ def crowded(**settings):
 def test_a_planned_memory_is_found_among_better_resources():
     """k limits each type: thirty resources that score higher do not push out the memory that was planned for."""
     queries = [TypedQuery("editor manual"), TypedQuery("user's own key", "memory", priority=5)]
-    found = crowded(planner=lambda *_: queries).search("editor manual", ["hi"], k=5)
-    assert uris(found.memories) == ["ctx://user/memories/key.md"]
-    assert len(found.resources) == 5
-    assert found.memories[0].score < min(each.score for each in found.resources)
-    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    result = crowded(planner=lambda *_: queries).search("editor manual", ["hi"], k=5)
+    assert uris(result.memories) == ["ctx://user/memories/key.md"]
+    assert len(result.resources) == 5
+    assert result.memories[0].score < min(each.score for each in result.resources)
+    assert [each.score for each in result] == sorted((each.score for each in result), reverse=True)
 
 
 def test_the_rules_plan_finds_the_memory():
     """The default planner, whose raw query finds resources first."""
-    found = crowded().search("Which key of my editor manual did I bind?", ["hello"], k=5)
-    assert uris(found.memories) == ["ctx://user/memories/key.md"]
-    assert len(found.resources) == 5
+    result = crowded().search("Which key of my editor manual did I bind?", ["hello"], k=5)
+    assert uris(result.memories) == ["ctx://user/memories/key.md"]
+    assert len(result.resources) == 5
 
 
 def test_a_search_without_a_session_limits_each_type_too():
     """The raw query finds k of each existing type."""
-    found = crowded().search("editor manual key", k=2)
-    assert (len(found.memories), len(found.resources), found.total) == (1, 2, 3)
-    assert found.query_results[0].hits == found.contexts
+    result = crowded().search("editor manual key", k=2)
+    assert (len(result.memories), len(result.resources), result.total) == (1, 2, 3)
+    assert result.query_results[0].hits == result.contexts
 
 
 def test_find_and_documents_have_k_in_all():
@@ -445,20 +447,20 @@ def test_each_type_is_limited_after_a_reranker_and_mmr():
         {"selection": {"mmr_lambda": 0.5}},
         {"selection": {"max_per_document": 1}},
     ):
-        found = crowded(**settings).search("editor manual key", ["hello"], k=3)
-        assert (len(found.memories), len(found.resources)) == (1, 3), settings
+        result = crowded(**settings).search("editor manual key", ["hello"], k=3)
+        assert (len(result.memories), len(result.resources)) == (1, 3), settings
 
 
 def test_a_plan_says_how_it_came_about():
     """The planner's reasoning and what it was shown of the session, in the result and in the plan of Documents."""
     session = {"summary": "They write code.", "messages": [HumanMessage("I use vi."), AIMessage("Noted.")]}
-    found = typed().search("How do I open the editor?", session)
-    assert "skills are searched" in found.query_plan.reasoning
-    assert found.query_plan.session_context == "Summary: They write code.\nUser: I use vi.\nAssistant: Noted."
+    result = typed().search("How do I open the editor?", session)
+    assert "skills are searched" in result.query_plan.reasoning
+    assert result.query_plan.session_context == "Summary: They write code.\nUser: I use vi.\nAssistant: Noted."
     plan = typed().retrieve("How do I open the editor?", session=session).plan
     assert (plan["reasoning"], plan["session_context"]) == (
-        found.query_plan.reasoning,
-        found.query_plan.session_context,
+        result.query_plan.reasoning,
+        result.query_plan.session_context,
     )
 
 
@@ -472,8 +474,8 @@ def test_a_list_of_queries_is_a_plan_without_reasoning():
 def test_small_talk_searches_nothing():
     """No queries, no hits."""
     retriever, _ = planned()
-    found = retriever.search("thanks!", ["hi"])
-    assert (found.total, found.query_plan, found.query_results, found.degraded) == (0, (), (), ())
+    result = retriever.search("thanks!", ["hi"])
+    assert (result.total, result.query_plan, result.query_results, result.degraded) == (0, (), (), ())
 
 
 def test_the_default_planner_needs_no_model():
@@ -491,16 +493,16 @@ def test_a_planner_that_does_not_plan(answer):
             raise answer
         return answer
 
-    found = typed(planner=planner).search("the editor", ["hi"])
-    assert found.query_plan == (TypedQuery("the editor"),)
-    assert "planner-failed" in found.degraded
-    assert found.total > 0
+    result = typed(planner=planner).search("the editor", ["hi"])
+    assert result.query_plan == (TypedQuery("the editor"),)
+    assert "planner-failed" in result.degraded
+    assert result.total > 0
 
 
 def test_a_plan_that_says_it_failed():
     """Its reason is passed on."""
-    found = typed(planner=lambda *_: QueryPlan.raw("the editor", ValueError("prose"))).search("x", ["hi"])
-    assert "planner-failed" in found.degraded
+    result = typed(planner=lambda *_: QueryPlan.raw("the editor", ValueError("prose"))).search("x", ["hi"])
+    assert "planner-failed" in result.degraded
 
 
 def test_a_history_that_cannot_be_read():
@@ -510,11 +512,11 @@ def test_a_history_that_cannot_be_read():
         async def aget_messages(self):
             raise OSError("gone")
 
-    retriever, asked = planned(TypedQuery("the editor"))
-    found = asyncio.run(retriever.asearch("the editor", Broken()))
-    assert "session-failed" in found.degraded
-    assert asked[0][1] == []
-    assert found.total > 0
+    retriever, calls = planned(TypedQuery("the editor"))
+    result = asyncio.run(retriever.asearch("the editor", Broken()))
+    assert "session-failed" in result.degraded
+    assert calls[0][1] == []
+    assert result.total > 0
 
 
 # -- modes ------------------------------------------------------------------------------------------------------
@@ -547,10 +549,10 @@ def test_the_reranker_reads_starts_and_levels(shelf):
     """Overviews of directories and texts of documents; what it says leads the walk."""
     reranker, read = counting(lambda text: 0.9 if "van" in text.casefold() else 0.1)
     retriever = HierarchicalRetriever(shelf, k=1, reranker=reranker, tree={"include_directories": False})
-    found = retriever.find("cats purr", mode="thinking")
-    assert uris(found) == ["lib/cars/van.md"]
-    assert found.contexts[0].hit.rerank_score == pytest.approx(0.9)
-    assert math.fsum(found.contexts[0].hit.parts.values()) == pytest.approx(found.contexts[0].score)
+    result = retriever.find("cats purr", mode="thinking")
+    assert uris(result) == ["lib/cars/van.md"]
+    assert result.contexts[0].hit.rerank_score == pytest.approx(0.9)
+    assert math.fsum(result.contexts[0].hit.parts.values()) == pytest.approx(result.contexts[0].score)
     assert len(read) >= 2
     assert any("cars" in text for text in read[0])
 
@@ -609,8 +611,8 @@ def test_deleted_documents_are_not_found():
     """Nor its directory, whose summary is still there."""
     store = library()
     store.delete(document=_below("lib/pets"))
-    found = uris(HierarchicalRetriever(store, k=20).find("cats purr"))
-    assert not {"lib/pets", *_below("lib/pets")} & set(found)
+    uris_of_hits = uris(HierarchicalRetriever(store, k=20).find("cats purr"))
+    assert not {"lib/pets", *_below("lib/pets")} & set(uris_of_hits)
 
 
 # -- degradation ------------------------------------------------------------------------------------------------
@@ -618,32 +620,32 @@ def test_deleted_documents_are_not_found():
 
 def test_without_summaries():
     """It starts from documents, and says so."""
-    found = HierarchicalRetriever(library(layers=False), k=1).find("Which cats purr?")
-    assert uris(found) == ["lib/pets/cats.md"]
-    assert "no-layers" in found.degraded
+    result = HierarchicalRetriever(library(layers=False), k=1).find("Which cats purr?")
+    assert uris(result) == ["lib/pets/cats.md"]
+    assert "no-layers" in result.degraded
 
 
 def test_without_a_tree():
     """Texts that stand nowhere are found all the same."""
     store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=["a", "b", "c", "d", "e"])
-    found = HierarchicalRetriever(store, k=1).find("Which cats purr?")
-    assert (uris(found), "no-tree" in found.degraded) == (["a"], True)
+    result = HierarchicalRetriever(store, k=1).find("Which cats purr?")
+    assert (uris(result), "no-tree" in result.degraded) == (["a"], True)
 
 
 def test_an_empty_store():
     """Nothing is found, and nothing is wrong."""
-    found = HierarchicalRetriever(HybridGraphStore(None)).find("anything")
-    assert found.total == 0
-    assert not {"no-tree", "no-layers"} & set(found.degraded)
+    result = HierarchicalRetriever(HybridGraphStore(None)).find("anything")
+    assert result.total == 0
+    assert not {"no-tree", "no-layers"} & set(result.degraded)
 
 
 def test_a_thousand_children():
     """The wanted one is found among them, though not all are scored."""
     texts = {f"d/{n:04}.md": f"Text number {n} about thing{n}." for n in range(1_000)}
     retriever = HierarchicalRetriever(library(texts), k=3, tree={"include_directories": False})
-    found = retriever.find("thing123")
-    assert uris(found)[0] == "d/0123.md"
-    assert found.query_results[0].scored < 600
+    result = retriever.find("thing123")
+    assert uris(result)[0] == "d/0123.md"
+    assert result.query_results[0].scored < 600
 
 
 @pytest.mark.parametrize(
@@ -735,8 +737,10 @@ def test_invoke_is_find(shelf):
     """Documents have the same hits and their uris; directories are included only on request."""
     retriever = HierarchicalRetriever(shelf, k=3)
     documents = retriever.invoke("How much is the red roadster?", annotate="all")
-    found = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find("How much is the red roadster?")
-    assert [document.metadata["uri"] for document in documents] == uris(found)
+    result = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find(
+        "How much is the red roadster?"
+    )
+    assert [document.metadata["uri"] for document in documents] == uris(result)
     first = documents[0].metadata
     assert (first["is_leaf"], first["context_type"], first["retrieval_method"]) == (True, "resource", "hierarchical")
     assert first["abstract"] == TEXTS["lib/cars/roadster.md"]
@@ -748,10 +752,10 @@ def test_invoke_is_find(shelf):
 
 def test_invoke_is_search_with_a_session():
     """The planner is asked."""
-    retriever, asked = planned(TypedQuery("the editor", "memory"))
+    retriever, calls = planned(TypedQuery("the editor", "memory"))
     documents = retriever.invoke("what was it?", session=["The editor."], annotate="all")
     assert {document.metadata["context_type"] for document in documents} == {"memory"}
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def test_sync_and_async_agree(shelf):
@@ -767,8 +771,8 @@ def test_sync_and_async_agree(shelf):
             await retriever.aretrieve(question),
         )
 
-    found, searched, invoked, retrieved = asyncio.run(all_of_them())
-    assert found.contexts == retriever.find(question, "lib").contexts
+    result, searched, invoked, retrieved = asyncio.run(all_of_them())
+    assert result.contexts == retriever.find(question, "lib").contexts
     assert searched.contexts == retriever.search(question, session).contexts
     assert invoked == retriever.invoke(question, target_uri="lib/pets")
     assert retrieved == retriever.retrieve(question)
@@ -784,8 +788,8 @@ def test_an_awaited_planner():
         async def acall(self, summary, messages, query):
             return [TypedQuery("the editor", "skill")]
 
-    found = asyncio.run(typed(planner=Planner()).asearch("x", ["hi"]))
-    assert [each.context_type for each in found] == ["skill"]
+    result = asyncio.run(typed(planner=Planner()).asearch("x", ["hi"]))
+    assert [each.context_type for each in result] == ["skill"]
 
 
 def test_the_plan_says_what_was_done(shelf):
@@ -803,10 +807,10 @@ def test_the_whole_tree_finds_what_a_flat_search_finds():
     tree = HierarchicalRetriever(store, k=5, tree={"alpha": 1.0, "max_rounds": 99})
     flat = HybridRetriever(store, k=5)
     for question in ("cats purr", "a red roadster", "flour and water"):
-        wanted = [hit.id.partition("#")[0] for hit in flat.retrieve(question).hits if hit.score > 0]
-        assert [document.metadata["uri"] for document in tree.retrieve(question)] == wanted
-        scores, found = [document.metadata["score"] for document in tree.retrieve(question)], flat.retrieve(question)
-        own = [hit.score / found.answerability.unit for hit in found.hits if hit.score > 0]
+        expected = [hit.id.partition("#")[0] for hit in flat.retrieve(question).hits if hit.score > 0]
+        assert [document.metadata["uri"] for document in tree.retrieve(question)] == expected
+        scores, hits = [document.metadata["score"] for document in tree.retrieve(question)], flat.retrieve(question)
+        own = [hit.score / hits.answerability.unit for hit in hits.hits if hit.score > 0]
         assert np.allclose(scores, own, atol=1e-6)
 
 
@@ -851,10 +855,10 @@ def _changed(store):
 def test_no_summary_repeats_an_old_text(change):
     """Neither as a hit, nor as an abstract, from the moment of the write on; it is said."""
     retriever = changed_library(change)
-    found = retriever.find("Do dogs bark at strangers?")
-    assert "layers-stale" in found.degraded
-    assert not [each for each in found if "bark" in each.abstract or "bark" in each.hit.chunk.text]
-    assert {"lib", "lib/pets"}.isdisjoint(uris(found))
+    result = retriever.find("Do dogs bark at strangers?")
+    assert "layers-stale" in result.degraded
+    assert not [each for each in result if "bark" in each.abstract or "bark" in each.hit.chunk.text]
+    assert {"lib", "lib/pets"}.isdisjoint(uris(result))
     assert (retriever.abstract("lib/pets"), retriever.overview("lib/pets")) == ("", "")
     assert retriever.abstract("lib/cars")
 
@@ -864,9 +868,9 @@ def test_the_rest_of_the_tree_is_as_it_was():
     retriever = changed_library(_changed)
     assert "lib/cars" in uris(retriever.find("cars: roadster, van"))
     build_layers(retriever.vector_store)
-    found = retriever.find("pets")
-    assert "layers-stale" not in found.degraded
-    assert "lib/pets" in uris(found)
+    result = retriever.find("pets")
+    assert "layers-stale" not in result.degraded
+    assert "lib/pets" in uris(result)
 
 
 def test_summaries_outlive_the_model(tmp_path):
@@ -876,7 +880,7 @@ def test_summaries_outlive_the_model(tmp_path):
     more = {f"lib/more/{n}.md": f"word{n} other{n} something{n}" for n in range(40)}
     ingest([Document(text, metadata={"uri": uri}, id=uri) for uri, text in more.items()], store)
     assert store.admin.stats()["generation"] > generation
-    found = HierarchicalRetriever(store, k=10).find("cars: roadster, van")
-    assert "no-layers" not in found.degraded
-    assert "lib/cars" in uris(found)
+    result = HierarchicalRetriever(store, k=10).find("cars: roadster, van")
+    assert "no-layers" not in result.degraded
+    assert "lib/cars" in uris(result)
     store.close()

@@ -63,8 +63,8 @@ def retriever(store):
     return HybridRetriever(store, k=3)
 
 
-def ids(found) -> list[str]:
-    return [document.id for document in found]
+def ids(documents) -> list[str]:
+    return [document.id for document in documents]
 
 
 class TestStandard(RetrieversIntegrationTests):
@@ -120,9 +120,9 @@ def test_documents_say_how_they_were_found(retriever):
 
 def test_ranks_and_scores_descend(retriever):
     """Ranks count from 1, scores lie in [0, 1] and fall."""
-    found = retriever.invoke("sleep in the day", k=6, annotate="all")
-    scores = [document.metadata["score"] for document in found]
-    assert [document.metadata["retrieval_rank"] for document in found] == list(range(1, len(found) + 1))
+    result = retriever.invoke("sleep in the day", k=6, annotate="all")
+    scores = [document.metadata["score"] for document in result]
+    assert [document.metadata["retrieval_rank"] for document in result] == list(range(1, len(result) + 1))
     assert len(scores) > 1
     assert scores == sorted(scores, reverse=True)
     assert 0 <= scores[-1] <= scores[0] <= 1
@@ -131,9 +131,9 @@ def test_ranks_and_scores_descend(retriever):
 def test_a_prefix_keeps_the_users_own_keys():
     """A user's ``score`` is not overwritten if a prefix is set."""
     store = HybridGraphStore.from_texts(["alpha beta"], "lsa", [{"score": "mine"}])
-    (found,) = HybridRetriever(store, metadata_prefix="hg_", annotate="all").invoke("alpha")
-    assert found.metadata["score"] == "mine"
-    assert found.metadata["hg_retrieval_rank"] == 1
+    (result,) = HybridRetriever(store, metadata_prefix="hg_", annotate="all").invoke("alpha")
+    assert result.metadata["score"] == "mine"
+    assert result.metadata["hg_retrieval_rank"] == 1
 
 
 def test_returned_metadata_is_the_callers_own(store):
@@ -145,11 +145,11 @@ def test_returned_metadata_is_the_callers_own(store):
 
 def test_documents_given_to_the_constructor_are_not_changed():
     """Nested metadata of the user's Documents stays theirs."""
-    given = [Document(id="a", page_content="alpha", metadata={"tags": ["x"]})]
-    before = copy.deepcopy(given)
-    retriever = HybridRetriever(InMemoryVectorStore.from_documents(given, embedding()), given)
+    documents = [Document(id="a", page_content="alpha", metadata={"tags": ["x"]})]
+    before = copy.deepcopy(documents)
+    retriever = HybridRetriever(InMemoryVectorStore.from_documents(documents, embedding()), documents)
     retriever.invoke("alpha")[0].metadata["tags"].append("y")
-    assert given == before
+    assert documents == before
     assert retriever.invoke("alpha")[0].metadata["tags"] == ["x"]
 
 
@@ -232,8 +232,8 @@ def test_a_vector_may_stand_for_the_text(store):
 def test_a_vector_beside_the_text(store):
     """The vector serves the vector side, the text the words."""
     vector = store.embeddings.embed_query(TEXTS["kiwi"])
-    found = HybridRetriever(store, k=2).retrieve("E4711", vector=vector, semantic_weight=0.5)
-    assert set(ids(found)) == {"kiwi", "code"}
+    result = HybridRetriever(store, k=2).retrieve("E4711", vector=vector, semantic_weight=0.5)
+    assert set(ids(result)) == {"kiwi", "code"}
 
 
 def test_min_score(store):
@@ -377,15 +377,15 @@ def test_a_collection_larger_than_a_page_is_read_whole(tmp_path):
 def test_documents_without_ids_take_those_of_the_collection(chroma):
     """Equal texts without ids merge with the stored ones instead of doubling."""
     bare = [Document(page_content=text) for text in TEXTS.values()]
-    found = HybridRetriever(chroma, bare, k=6).invoke("water for the pump and the car")
-    assert sorted(ids(found)) == sorted(set(ids(found)))
-    assert set(ids(found)) <= set(TEXTS)
+    result = HybridRetriever(chroma, bare, k=6).invoke("water for the pump and the car")
+    assert sorted(ids(result)) == sorted(set(ids(result)))
+    assert set(ids(result)) <= set(TEXTS)
 
 
 def test_filters_over_chroma(chroma):
     """Several keys in one object, which langchain-chroma itself refuses."""
-    found = HybridRetriever(chroma, k=6).invoke("the water and the car", filter={"kind": "machine", "n": {"$gt": 2}})
-    assert sorted(ids(found)) == ["code", "pump"]
+    result = HybridRetriever(chroma, k=6).invoke("the water and the car", filter={"kind": "machine", "n": {"$gt": 2}})
+    assert sorted(ids(result)) == ["code", "pump"]
 
 
 @pytest.mark.parametrize("space", ["l2", "ip"])
@@ -425,9 +425,9 @@ def test_the_keyword_side_may_be_another_retriever():
     bm25 = pytest.importorskip("langchain_community.retrievers")
     store = InMemoryVectorStore.from_documents(documents(), embedding())
     other = bm25.BM25Retriever.from_documents(documents(), k=4)
-    found = HybridRetriever(store, keyword_retriever=other, k=3).retrieve("E4711")
-    assert found[0].id == "code"
-    assert found[0].metadata["retrieval_source"] == "fused"
+    result = HybridRetriever(store, keyword_retriever=other, k=3).retrieve("E4711")
+    assert result[0].id == "code"
+    assert result[0].metadata["retrieval_source"] == "fused"
 
 
 class Down(BaseRetriever):
@@ -468,17 +468,17 @@ def halls(request, tmp_path):
     from langchain_chroma import Chroma
 
     texts = {"rare": "secret zebra"} | {f"n{n}": f"note number {n}" for n in range(200)}
-    found = [Document(id=id, page_content=text, metadata={"n": n}) for n, (id, text) in enumerate(texts.items())]
-    notes = LSAEmbeddings().fit([document.page_content for document in found[1:]])
-    collection = Chroma.from_documents(found, notes, persist_directory=str(tmp_path))
-    return collection, None if request.param else found
+    documents = [Document(id=id, page_content=text, metadata={"n": n}) for n, (id, text) in enumerate(texts.items())]
+    notes = LSAEmbeddings().fit([document.page_content for document in documents[1:]])
+    collection = Chroma.from_documents(documents, notes, persist_directory=str(tmp_path))
+    return collection, None if request.param else documents
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
 def test_texts_deleted_from_a_collection_do_not_come_back(halls, kind):
     """Its text is still in the keyword index; neither a filter nor on_error="raise" makes it a hit or a failure."""
-    collection, given = halls
-    retriever = kind(collection, given, k=2, on_error="raise")
+    collection, documents = halls
+    retriever = kind(collection, documents, k=2, on_error="raise")
     assert ids(retriever.invoke("zebra"))[0] == "rare"
     collection.delete(["rare"])
     for options in ({}, {"filter": {"n": {"$gte": 0}}}, {"keyword_weight": 1.0}, {"selection": {"mmr_lambda": 0.5}}):
@@ -490,8 +490,8 @@ def test_texts_deleted_from_a_collection_do_not_come_back(halls, kind):
 
 def test_nothing_is_left_of_what_only_the_words_found(halls):
     """All of it may be deleted: an empty answer then, and no failure."""
-    collection, given = halls
-    retriever = HybridRetriever(collection, given, k=2, keyword_weight=1.0)
+    collection, documents = halls
+    retriever = HybridRetriever(collection, documents, k=2, keyword_weight=1.0)
     collection.delete(["rare"])
     result = retriever.retrieve("zebra")
     assert (ids(result), result.degraded) == ([], ())
@@ -499,8 +499,8 @@ def test_nothing_is_left_of_what_only_the_words_found(halls):
 
 def test_texts_changed_in_a_collection_come_back_changed(halls):
     """Text and metadata are the collection's, and so is whether a filter admits it."""
-    collection, given = halls
-    retriever = HybridRetriever(collection, given, k=1)
+    collection, documents = halls
+    retriever = HybridRetriever(collection, documents, k=1)
     changed = Document(id="rare", page_content="zebra, not secret any more", metadata={"n": 777})
     collection.update_document("rare", changed)
     assert retriever.invoke("zebra")[0].page_content == "zebra, not secret any more"
@@ -512,8 +512,8 @@ def test_documents_named_by_metadata_are_looked_up_by_the_stores_id(tmp_path):
     """id_key= gives other ids than those of the collection."""
     from langchain_chroma import Chroma
 
-    named = [Document(id=f"c-{d.id}", page_content=d.page_content, metadata={"name": d.id}) for d in documents()]
-    collection = Chroma.from_documents(named, embedding(), persist_directory=str(tmp_path))
+    with_names = [Document(id=f"c-{d.id}", page_content=d.page_content, metadata={"name": d.id}) for d in documents()]
+    collection = Chroma.from_documents(with_names, embedding(), persist_directory=str(tmp_path))
     retriever = HybridRetriever(collection, k=1, index={"id_key": "name"}, keyword_weight=1.0)
     assert ids(retriever.invoke("E4711")) == ["code"]
     collection.delete(["c-code"])
@@ -568,8 +568,8 @@ def test_an_empty_store_has_an_empty_answer():
 
 def test_k_beyond_the_corpus(store):
     """Every text comes back once."""
-    found = HybridRetriever(store, k=100).invoke("the cat, a dog, the car, kiwi, code, pump")
-    assert len(found) == len(set(ids(found))) <= len(TEXTS)
+    result = HybridRetriever(store, k=100).invoke("the cat, a dog, the car, kiwi, code, pump")
+    assert len(result) == len(set(ids(result))) <= len(TEXTS)
 
 
 def test_a_question_of_unknown_words_is_answered_by_nothing(store):
@@ -586,16 +586,16 @@ def test_all_weight_on_the_words_is_one_weight(store):
 
 def test_the_text_is_embedded_as_it_was_asked():
     """Blanks around a question reach the embedding: an embedding that looks vectors up by text needs them."""
-    asked = []
+    queries = []
 
     class Listening(LSAEmbeddings):
         def embed_query(self, text):
-            asked.append(text)
+            queries.append(text)
             return super().embed_query(text)
 
     store = InMemoryVectorStore.from_documents(documents(), Listening().fit(list(TEXTS.values())))
     HybridRetriever(store, documents()).invoke("  water pump ")
-    assert asked == ["  water pump "]
+    assert queries == ["  water pump "]
 
 
 def test_fixed_weights_do_not_look_at_the_question(store):
@@ -621,17 +621,17 @@ def bare() -> list[Document]:
 def test_another_retrievers_documents_without_ids_merge_with_a_plain_store():
     """A text found by both sides is one hit, under the store's id."""
     store = InMemoryVectorStore.from_documents(documents(), embedding())
-    found = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
-    assert sorted(ids(found)) == sorted(TEXTS)
-    assert found[0].metadata["retrieval_source"] == "fused"
+    result = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
+    assert sorted(ids(result)) == sorted(TEXTS)
+    assert result[0].metadata["retrieval_source"] == "fused"
 
 
 def test_another_retrievers_documents_without_ids_merge_with_our_store(store):
     """They are found in the catalogue by text and source."""
-    found = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
-    assert ids(found)[0] == "pump"
-    assert sorted(ids(found)) == sorted(TEXTS)
-    assert found[0].metadata["retrieval_source"] == "fused"
+    result = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
+    assert ids(result)[0] == "pump"
+    assert sorted(ids(result)) == sorted(TEXTS)
+    assert result[0].metadata["retrieval_source"] == "fused"
 
 
 def test_equal_texts_with_ids_of_their_own_stay_two(tmp_path):
@@ -662,8 +662,8 @@ def test_a_filter_on_the_derived_document_over_chroma(tmp_path):
     from langchain_hybridgraph import by_document
 
     store = Chroma.from_documents(documents(source="a.md"), embedding(), persist_directory=str(tmp_path))
-    found = HybridRetriever(store, semantic_weight=1.0).invoke("sleeping animals", filter=by_document("a.md"))
-    assert len(found) == len(TEXTS)
+    result = HybridRetriever(store, semantic_weight=1.0).invoke("sleeping animals", filter=by_document("a.md"))
+    assert len(result) == len(TEXTS)
 
 
 # -- reranking and k -----------------------------------------------------------------------------------------------
@@ -696,9 +696,9 @@ def test_reranked_answers_are_heads_of_larger_ones(numbered):
 
 def test_hits_that_a_reranker_did_not_read_rank_below(numbered):
     """No hit is lost because the reranker read only the best."""
-    found = HybridRetriever(numbered, reranker=ByNumber(), selection={"rerank_depth": 5}).retrieve("water", k=20)
-    assert len(found) == 20
-    assert [document.metadata["rerank_score"] is None for document in found] == [False] * 5 + [True] * 15
+    result = HybridRetriever(numbered, reranker=ByNumber(), selection={"rerank_depth": 5}).retrieve("water", k=20)
+    assert len(result) == 20
+    assert [document.metadata["rerank_score"] is None for document in result] == [False] * 5 + [True] * 15
 
 
 def test_diversity_over_chroma(chroma):
@@ -799,10 +799,10 @@ def test_another_vector_store_needs_another_retriever(kind):
     for retriever in (kind(own), kind(InMemoryVectorStore.from_texts(["coal"], embedding))):
         with pytest.raises(ConfigurationError, match=rf"make another one: {kind.__name__}\(vector_store\)"):
             retriever.vector_store = foreign
-        assert [found.page_content for found in retriever.invoke("coal")] == ["coal"]
+        assert [result.page_content for result in retriever.invoke("coal")] == ["coal"]
     retriever = kind(own)
     retriever.vector_store = HybridGraphStore.from_texts(["quokka"], embedding)
-    assert [found.page_content for found in retriever.invoke("quokka")] == ["quokka"]
+    assert [result.page_content for result in retriever.invoke("quokka")] == ["quokka"]
 
 
 # -- identifiers -----------------------------------------------------------------------------------------------
@@ -815,31 +815,31 @@ PARTS = {
 } | {f"n{n}": f"In hall {n} nothing was serviced, and no pump is there." for n in range(30)}
 
 
-def drawn(kind):
+def sample_texts(kind):
     """A store whose vectors know nothing of the words."""
     embedding = DeterministicFakeEmbedding(size=32)
-    texts, given = list(PARTS.values()), list(PARTS)
+    texts, ids = list(PARTS.values()), list(PARTS)
     if kind == "own":
-        return HybridGraphStore.from_texts(texts, embedding, ids=given)
-    return InMemoryVectorStore.from_texts(texts, embedding, ids=given)
+        return HybridGraphStore.from_texts(texts, embedding, ids=ids)
+    return InMemoryVectorStore.from_texts(texts, embedding, ids=ids)
 
 
 @pytest.mark.parametrize("kind", ["own", "another"])
 async def test_an_identifier_outranks_similarity(kind):
     """Alone and in a question, whatever the embedding, sync and async, over any store."""
-    retriever = HybridRetriever(drawn(kind), k=1)
-    for question, wanted in (
+    retriever = HybridRetriever(sample_texts(kind), k=1)
+    for question, expected in (
         ("ruby-faker", "ruby-faker"),
         ("what is the php-faker package for?", "php-faker"),
         ("Who looked after pump P-1208 and when?", "pump"),
         ("P-1209", "other pump"),
     ):
-        assert ids(retriever.invoke(question)) == ids(await retriever.ainvoke(question)) == [wanted]
+        assert ids(retriever.invoke(question)) == ids(await retriever.ainvoke(question)) == [expected]
 
 
 def test_an_exact_match_is_a_part_of_the_score():
     """The answer shows why it comes first; fixed weights have no such part."""
-    with drawn("own") as store:
+    with sample_texts("own") as store:
         (best,) = HybridRetriever(store, k=1).retrieve("ruby-faker").hits
         assert best.parts["exact"] > 0.9
         assert f"exact {best.parts['exact']:.3f}" in best.explain()
@@ -851,33 +851,33 @@ def test_an_exact_match_is_a_part_of_the_score():
 
 def test_an_identifier_outside_the_scope_is_not_meant():
     """A filter and a text that was deleted since leave the others as they were."""
-    with drawn("own") as store:
+    with sample_texts("own") as store:
         store.delete(["ruby-faker"])
         assert "ruby-faker" not in ids(HybridRetriever(store, k=5).invoke("ruby-faker"))
 
 
 # -- answerability ---------------------------------------------------------------------------------------------
 
-KNOWN, UNKNOWN = "When does the dog bark at the postman?", "What is the capital of Mongolia?"
+ANSWERABLE, UNANSWERABLE = "When does the dog bark at the postman?", "What is the capital of Mongolia?"
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever])
 async def test_a_threshold_separates_questions_without_an_answer(store, kind):
     """The best hit has the value of the answer, the others less, and .5 lets a question without one go."""
     retriever = kind(store, k=3)
-    answer = retriever.retrieve(KNOWN)
+    answer = retriever.retrieve(ANSWERABLE)
     assert answer.answerable
     assert answer[0].metadata["relevance_score"] == pytest.approx(answer.answerability.value)
-    assert ids(retriever.invoke(KNOWN, min_score=0.5)) == ["dog"]
-    nothing = await retriever.aretrieve(UNKNOWN, min_score=0.5)
+    assert ids(retriever.invoke(ANSWERABLE, min_score=0.5)) == ["dog"]
+    nothing = await retriever.aretrieve(UNANSWERABLE, min_score=0.5)
     assert (ids(nothing), nothing.answerable) == ([], False)
-    assert "not answerable (0.00): words matched 0.00" in retriever.explain(UNKNOWN)
+    assert "not answerable (0.00): words matched 0.00" in retriever.explain(UNANSWERABLE)
 
 
 def test_calibrated_scores_keep_order_and_parts(store):
     """The parts sum to the score, in the unit that the answer names; the order is that of the scores before."""
-    answer = HybridRetriever(store, k=6).retrieve(KNOWN)
-    fixed = HybridRetriever(store, k=6, fusion="rrf").retrieve(KNOWN)
+    answer = HybridRetriever(store, k=6).retrieve(ANSWERABLE)
+    fixed = HybridRetriever(store, k=6, fusion="rrf").retrieve(ANSWERABLE)
     assert len(answer.hits) > 1
     assert all(sum(hit.parts.values()) == pytest.approx(hit.score) for hit in answer.hits)
     assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
@@ -888,30 +888,30 @@ def test_calibrated_scores_keep_order_and_parts(store):
 
 def test_diversity_does_not_depend_on_the_unit(store):
     """MMR weighs the scores that rank."""
-    found = [
-        HybridRetriever(store, k=4, selection={"mmr_lambda": 0.5}).retrieve(KNOWN, min_score=least)
+    result = [
+        HybridRetriever(store, k=4, selection={"mmr_lambda": 0.5}).retrieve(ANSWERABLE, min_score=least)
         for least in (0.0, 1e-9)
     ]
-    assert ids(found[0])[:1] == ids(found[1])[:1] == ["dog"]
+    assert ids(result[0])[:1] == ids(result[1])[:1] == ["dog"]
 
 
 @pytest.mark.parametrize("retriever", ["no cosines", "another store", "no words"])
 def test_answerability_of_what_is_known(retriever):
     """The words alone, both over another store, and the similarity alone."""
-    texts, given = list(TEXTS.values()), list(TEXTS)
-    vectors = InMemoryVectorStore.from_texts(texts, embedding(), ids=given)
-    made = {
+    texts, ids = list(TEXTS.values()), list(TEXTS)
+    vectors = InMemoryVectorStore.from_texts(texts, embedding(), ids=ids)
+    stores = {
         "no cosines": lambda: HybridRetriever(BareStore(documents(), embedding()), documents()),
         "another store": lambda: HybridRetriever(vectors, documents()),
         "no words": lambda: HybridRetriever(vectors, documents(), semantic_weight=1.0),
     }[retriever]()
-    judged = made.retrieve(KNOWN).answerability
+    judged = stores.retrieve(ANSWERABLE).answerability
     assert judged.is_answerable
     assert (judged.matched is None) == (retriever == "no words")
 
 
 def test_answerability_round_trips(store):
     """Through JSON, as all of a result."""
-    answer = HybridRetriever(store).retrieve(KNOWN)
+    answer = HybridRetriever(store).retrieve(ANSWERABLE)
     again = type(answer).from_dict(json.loads(json.dumps(answer.to_dict())))
     assert again.answerability == answer.answerability

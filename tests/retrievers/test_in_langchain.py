@@ -57,7 +57,7 @@ TEXTS = {
     "cats": ("Cats sleep most of the day.", {"kind": "pet", "year": 2015}),
 }
 HISTORY = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
-ASKED = {"input": "and its price?", "chat_history": HISTORY}
+FOLLOW_UP = {"input": "and its price?", "chat_history": HISTORY}
 
 
 def documents():
@@ -68,9 +68,9 @@ def documents():
 
 @pytest.fixture(scope="module")
 def store():
-    made = HybridGraphStore()
-    made.add_documents(documents())
-    return made
+    vector_store = HybridGraphStore()
+    vector_store.add_documents(documents())
+    return vector_store
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,8 @@ def other():
     return InMemoryVectorStore.from_documents(documents(), LSAEmbeddings().fit([text for text, _ in TEXTS.values()]))
 
 
-def ids(found):
-    return [document.id for document in found]
+def ids(documents):
+    return [document.id for document in documents]
 
 
 # -- a conversation ------------------------------------------------------------------------------------------------
@@ -95,47 +95,47 @@ def answering():
 def test_create_retrieval_chain_hands_on_the_conversation(store):
     """Unwrapped; a BaseRetriever there receives the question alone."""
     chain = create_retrieval_chain(history_aware(HybridRetriever(store, k=1)), answering())
-    answer = chain.invoke(ASKED)
+    answer = chain.invoke(FOLLOW_UP)
     assert ids(answer["context"]) == ["roadster"]
     assert "200,000" in answer["answer"]
     alone = create_retrieval_chain(AdvancedRetriever(HybridRetriever(store, k=1)), answering())
-    assert ids(alone.invoke(ASKED)["context"]) != ["roadster"]
+    assert ids(alone.invoke(FOLLOW_UP)["context"]) != ["roadster"]
     assert not isinstance(history_aware(HybridRetriever(store)), BaseRetriever)
 
 
 async def test_create_retrieval_chain_awaited_and_streamed(store):
     """All methods give one answer, and the parts of a stream add up to it."""
     chain = create_retrieval_chain(history_aware(HybridRetriever(store, k=2)), answering())
-    answer = chain.invoke(ASKED)
-    assert (await chain.ainvoke(ASKED))["context"] == answer["context"]
-    streamed = [part["context"] for part in chain.stream(ASKED) if "context" in part]
+    answer = chain.invoke(FOLLOW_UP)
+    assert (await chain.ainvoke(FOLLOW_UP))["context"] == answer["context"]
+    streamed = [part["context"] for part in chain.stream(FOLLOW_UP) if "context" in part]
     assert [document for part in streamed for document in part] == answer["context"]
 
 
 def test_a_question_without_a_conversation(store):
     """Alone or with an empty history it is searched for as it is."""
     retriever = history_aware(HybridRetriever(store, k=1))
-    for asked in ("coal trains", {"input": "coal trains"}, {"input": "coal trains", "chat_history": None}):
-        assert ids(retriever.invoke(asked)) == ["train"]
-    assert [ids(each) for each in retriever.batch(["coal trains", ASKED])] == [["train"], ["roadster"]]
+    for input in ("coal trains", {"input": "coal trains"}, {"input": "coal trains", "chat_history": None}):
+        assert ids(retriever.invoke(input)) == ["train"]
+    assert [ids(each) for each in retriever.batch(["coal trains", FOLLOW_UP])] == [["train"], ["roadster"]]
 
 
 def test_lcel_hands_on_the_conversation(store):
     """A retriever is a step of a chain, and a value next to the question in a mapping."""
     retriever = history_aware(HybridRetriever(store, k=1))
-    assert (retriever | ids).invoke(ASKED) == ["roadster"]
+    assert (retriever | ids).invoke(FOLLOW_UP) == ["roadster"]
     chain = RunnablePassthrough.assign(context=retriever) | itemgetter("context") | ids
-    assert chain.invoke(ASKED) == ["roadster"]
+    assert chain.invoke(FOLLOW_UP) == ["roadster"]
     bound = retriever.bind(filter={"kind": "train"}).with_config(tags=["mine"])
-    assert ids(bound.invoke(ASKED)) == ["train"]
+    assert ids(bound.invoke(FOLLOW_UP)) == ["train"]
 
 
 def test_message_history_hands_on_the_conversation(store):
     """LangChain keeps the messages of each session."""
-    kept = {}
+    histories = {}
     chat = RunnableWithMessageHistory(
         create_retrieval_chain(history_aware(HybridRetriever(store, k=1)), answering()),
-        lambda session: kept.setdefault(session, InMemoryChatMessageHistory()),
+        lambda session: histories.setdefault(session, InMemoryChatMessageHistory()),
         input_messages_key="input",
         history_messages_key="chat_history",
         output_messages_key="answer",
@@ -179,14 +179,16 @@ def test_an_agent_hands_on_the_conversation(store):
     arguments = {"query": "and its price?", "conversation_history": ["User: Which car is red?", "Assistant: Roadster"]}
     call = AIMessage("", tool_calls=[{"name": "cars", "args": arguments, "id": "1"}])
     agent = create_agent(Calling(messages=iter([call, AIMessage("200,000")])), [tool])
-    *_, told, _ = agent.invoke({"messages": [("user", "and its price?")]})["messages"]
-    assert ids(told.artifact) == ["roadster"]
+    *_, tool_message, _ = agent.invoke({"messages": [("user", "and its price?")]})["messages"]
+    assert ids(tool_message.artifact) == ["roadster"]
 
 
 def test_settings_of_history_aware(store):
     """They are those of AdvancedRetriever; one that is there already has its own."""
     inner = AdvancedRetriever(HybridRetriever(store), k=1)
-    assert len(history_aware(inner).invoke(ASKED)) == len(history_aware(inner.retriever, k=1).invoke(ASKED)) == 1
+    assert (
+        len(history_aware(inner).invoke(FOLLOW_UP)) == len(history_aware(inner.retriever, k=1).invoke(FOLLOW_UP)) == 1
+    )
     with pytest.raises(ConfigurationError, match="has its settings already, got k"):
         history_aware(inner, k=2)
     with pytest.raises(ValueError, match="fuse"):
@@ -204,9 +206,9 @@ def test_documents_come_back_as_they_were_stored(store, other, kind):
     stored = {document.id: document for document in documents()}
     for vector_store in (store, other):
         for question in ("red roadster", "coal", "What sleeps?"):
-            found = kind(vector_store).invoke(question)
-            assert found
-            assert found == [stored[document.id] for document in found]
+            result = kind(vector_store).invoke(question)
+            assert result
+            assert result == [stored[document.id] for document in result]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
@@ -216,17 +218,19 @@ async def test_scores_are_there_for_whoever_wants_them(store, kind):
     (first, *_) = hits = retriever.retrieve("red roadster").hits
     scores = {"relevance_score": pytest.approx(first.score), "score": pytest.approx(first.score)}
     plain = documents()[0].metadata
-    for found in (
+    for result in (
         retriever.invoke("red roadster", return_scores=True),
         await retriever.ainvoke("red roadster", annotate="score"),
         kind(store, k=2, annotate="score").invoke("red roadster"),
     ):
-        assert found[0].metadata == {**plain, **scores}
-    told = retriever.invoke("red roadster", annotate="all")
-    assert [document.metadata["relevance_score"] for document in told] == pytest.approx([hit.score for hit in hits])
-    assert told[0].metadata.keys() == retriever.retrieve("red roadster")[0].metadata.keys()
+        assert result[0].metadata == {**plain, **scores}
+    annotated = retriever.invoke("red roadster", annotate="all")
+    assert [document.metadata["relevance_score"] for document in annotated] == pytest.approx(
+        [hit.score for hit in hits]
+    )
+    assert annotated[0].metadata.keys() == retriever.retrieve("red roadster")[0].metadata.keys()
     noted = kind(store, k=2, annotate="all")
-    assert noted.invoke("red roadster")[0].metadata.keys() == told[0].metadata.keys()
+    assert noted.invoke("red roadster")[0].metadata.keys() == annotated[0].metadata.keys()
     assert noted.invoke("red roadster", annotate="none")[0].metadata == plain
     with pytest.raises(ValueError, match="annotate"):
         retriever.invoke("red roadster", annotate="some")
@@ -245,9 +249,9 @@ def test_the_prompts_of_an_old_program_stay_as_they_were(store):
 def test_multi_query_retriever(store):
     """A Document found for several questions is returned once."""
     model = FakeListChatModel(responses=["red roadster\ncosts euros\nTesla"])
-    found = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
-    assert len(found) > 2
-    assert len(ids(found)) == len(set(ids(found)))
+    documents = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
+    assert len(documents) > 2
+    assert len(ids(documents)) == len(set(ids(documents)))
 
 
 def test_merger_and_ensemble_retriever(store):
@@ -257,9 +261,9 @@ def test_merger_and_ensemble_retriever(store):
     assert merged[0] == merged[1]
     for id_key in (None, "source"):
         ensemble = EnsembleRetriever(retrievers=[HybridRetriever(store, k=5), plain], weights=[0.5, 0.5], id_key=id_key)
-        found = ensemble.invoke("red roadster")
-        assert found[0].id == "roadster"
-        assert len(ids(found)) == len(set(ids(found)))
+        documents = ensemble.invoke("red roadster")
+        assert documents[0].id == "roadster"
+        assert len(ids(documents)) == len(set(ids(documents)))
 
 
 def test_an_ensemble_as_the_keyword_side(other):
@@ -314,12 +318,12 @@ def test_parent_document_retriever_over_our_store():
 
 def test_multi_vector_retriever_over_our_store():
     """Summaries are searched, what they are of comes back; with a score threshold as well."""
-    kept, summaries = InMemoryStore(), HybridGraphStore()
-    kept.mset([(id, document) for id, document in zip(TEXTS, documents(), strict=True)])
+    byte_store, summaries = InMemoryStore(), HybridGraphStore()
+    byte_store.mset([(id, document) for id, document in zip(TEXTS, documents(), strict=True)])
     summaries.add_documents([Document(text, metadata={"doc_id": id}) for id, (text, _) in TEXTS.items()])
     for search in ({}, {"search_type": "mmr"}, {"search_type": "similarity_score_threshold"}):
         options = {"k": 1, "score_threshold": 0.1} if "score" in str(search) else {"k": 1}
-        around = MultiVectorRetriever(vectorstore=summaries, docstore=kept, search_kwargs=options, **search)
+        around = MultiVectorRetriever(vectorstore=summaries, docstore=byte_store, search_kwargs=options, **search)
         assert ids(around.invoke("red roadster by Tesla")) == ["roadster"]
 
 
@@ -343,7 +347,7 @@ def self_query(store, structured):
 
 
 @pytest.mark.parametrize(
-    ("structured", "wanted"),
+    ("structured", "expected"),
     [
         (("", '"eq(\\"year\\", 2020)"', "null"), ["roadster", "ship"]),
         (("", '"eq(\\"year\\", 2020)"', "1"), ["roadster"]),
@@ -353,9 +357,9 @@ def self_query(store, structured):
         (("red roadster", '"NO_FILTER"', "1"), ["roadster"]),
     ],
 )
-def test_self_query_retriever_over_our_store(store, structured, wanted):
+def test_self_query_retriever_over_our_store(store, structured, expected):
     """A filter without a query is answered with what it matches."""
-    assert ids(self_query(store, structured).invoke("?")) == wanted
+    assert ids(self_query(store, structured).invoke("?")) == expected
 
 
 async def test_self_query_constructor_before_a_hybrid_retriever(store):

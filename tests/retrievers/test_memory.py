@@ -47,28 +47,28 @@ class History(BaseChatMessageHistory):
     """A history of these messages."""
 
     def __init__(self, *messages):
-        self.said = list(messages)
+        self.stored = list(messages)
 
     @property
     def messages(self):
-        return self.said
+        return self.stored
 
     def clear(self):
-        self.said.clear()
+        self.stored.clear()
 
 
 def store(memories, edges=(), **settings):
     """Texts by id, each with its metadata."""
-    made = HybridGraphStore(None, Angles(), **settings)
-    made.add_texts(
-        [text for text, _ in memories.values()], [known for _, known in memories.values()], ids=list(memories)
+    vector_store = HybridGraphStore(None, Angles(), **settings)
+    vector_store.add_texts(
+        [text for text, _ in memories.values()], [metadata for _, metadata in memories.values()], ids=list(memories)
     )
-    made.upsert([], edges=list(edges))
-    return made
+    vector_store.upsert([], edges=list(edges))
+    return vector_store
 
 
-def ids(found):
-    return [document.id for document in found]
+def ids(documents):
+    return [document.id for document in documents]
 
 
 def by_vector(memories, memory=None, **settings):
@@ -94,8 +94,8 @@ def test_confident_memories_come_before_similar_ones():
 
 def test_the_breakdown_sums_to_the_score():
     """Each Document has a breakdown of its score."""
-    known = {"confidence": 0.9, "utility": 0.5, "created_at": (NOW - DAY).isoformat(), "active_count": 9}
-    retriever = by_vector({"a": ("a 0.8", known), "b": ("b 0.3", {})}, memory={"hotness": 0.2})
+    metadata = {"confidence": 0.9, "utility": 0.5, "created_at": (NOW - DAY).isoformat(), "active_count": 9}
+    retriever = by_vector({"a": ("a 0.8", metadata), "b": ("b 0.3", {})}, memory={"hotness": 0.2})
     documents = list(retriever.retrieve("?"))
     assert [document.id for document in documents] == ["a", "b"]
     for document in documents:
@@ -106,8 +106,8 @@ def test_the_breakdown_sums_to_the_score():
 
 def test_the_parts_are_those_of_what_the_store_knows():
     """Confidence .9 counts .27 in the general mode, and utility .5 counts .05."""
-    (found,) = by_vector({"a": ("a 0.8", {"confidence": 0.9, "utility": 0.5})}).retrieve("?")
-    breakdown = found.metadata["score_breakdown"]
+    (result,) = by_vector({"a": ("a 0.8", {"confidence": 0.9, "utility": 0.5})}).retrieve("?")
+    breakdown = result.metadata["score_breakdown"]
     assert (breakdown["confidence"], breakdown["utility"]) == pytest.approx((0.27, 0.05))
 
 
@@ -124,16 +124,16 @@ def test_hotness_reads_when_a_memory_was_updated(plain):
     """One of two old memories, used alike, that was changed today comes first, over any store."""
     old = {"active_count": 9, "created_at": (NOW - 300 * DAY).isoformat()}
     memories = {"left": ("left 0.8", old), "changed": ("changed 0.8", {**old, "updated_at": NOW.isoformat()})}
-    made = store(memories)
+    vector_store = store(memories)
     if plain:
-        documents = made.get_by_ids(list(memories))
-        made = InMemoryVectorStore(made.embeddings)
-        made.add_documents(documents)
+        documents = vector_store.get_by_ids(list(memories))
+        vector_store = InMemoryVectorStore(vector_store.embeddings)
+        vector_store.add_documents(documents)
     weights = {"vector": 1.0, "keyword": 0.0}
     left, changed = (
-        {one.id: one.metadata["score_breakdown"]["hotness"] for one in found}[id]
+        {one.id: one.metadata["score_breakdown"]["hotness"] for one in result}[id]
         for id in ("left", "changed")
-        for found in [MemoryRetriever(made, memory={"source_weights": weights, "hotness": 0.2}).retrieve("?")]
+        for result in [MemoryRetriever(vector_store, memory={"source_weights": weights, "hotness": 0.2}).retrieve("?")]
     )
     assert changed > left
 
@@ -141,8 +141,8 @@ def test_hotness_reads_when_a_memory_was_updated(plain):
 @pytest.mark.parametrize("mode", MODES)
 def test_one_is_the_head_of_ten(mode):
     """The answer for k is the head of that for a larger k, in every mode."""
-    known = [{"confidence": n % 5 / 4, "created_at": (NOW - n * DAY).isoformat()} for n in range(30)]
-    memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 40:.3f}", known[n]) for n in range(30)}
+    metadata = [{"confidence": n % 5 / 4, "created_at": (NOW - n * DAY).isoformat()} for n in range(30)]
+    memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 40:.3f}", metadata[n]) for n in range(30)}
     edges = [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(29)]
     retriever = MemoryRetriever(store(memories, edges), mode=mode)
     whole = ids(retriever.invoke("a3", k=20))
@@ -161,7 +161,7 @@ class ReadsFirst(MemoryRetriever):
 @pytest.mark.parametrize("weights", [{"vector": 0.45, "graph": 0.4}, {"vector": 0.45}])
 def test_scoring_before_reading_is_scoring_after_it(weights):
     """Reading only the best changes neither hits nor parts, with a filter and with expired memories."""
-    known = [
+    metadata = [
         {
             "confidence": n % 7 / 6,
             "kind": "odd" if n % 2 else "even",
@@ -170,10 +170,10 @@ def test_scoring_before_reading_is_scoring_after_it(weights):
         }
         for n in range(150)
     ]
-    memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 200:.3f}", known[n]) for n in range(150)}
-    made = store(memories, [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(149)])
+    memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 200:.3f}", metadata[n]) for n in range(150)}
+    vector_store = store(memories, [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(149)])
     one, other = (
-        kind(made, memory={"source_weights": weights, "hotness": 0.2}).retrieve(
+        kind(vector_store, memory={"source_weights": weights, "hotness": 0.2}).retrieve(
             "a3", k=20, filter={"kind": "even"}, as_of=NOW
         )
         for kind in (MemoryRetriever, ReadsFirst)
@@ -187,13 +187,13 @@ def test_scoring_before_reading_is_scoring_after_it(weights):
 
 def test_without_edges_all_the_same():
     """Without a graph the answer is that of the search, and reports it."""
-    found = by_vector({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})}).retrieve(
+    result = by_vector({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})}).retrieve(
         "?"
     )
     walked = MemoryRetriever(
         store({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})})
     )
-    assert ids(found) == ids(walked.retrieve("?")) == ["trusted", "poison"]
+    assert ids(result) == ids(walked.retrieve("?")) == ["trusted", "poison"]
     assert walked.retrieve("?").degraded == ("no-edges",)
     assert walked.retrieve("?").warnings == ()
 
@@ -248,14 +248,14 @@ def test_the_stores_mode_unless_another_is_said():
             parts = retriever.retrieve("gate code", **options)[0].metadata["score_breakdown"]
             return round(parts["utility"], 6)
 
-        said, unsaid = MemoryRetriever(store, mode="agent_memory"), MemoryRetriever(store)
-        assert weights(unsaid) == 0.10
+        with_mode, without_mode = MemoryRetriever(store, mode="agent_memory"), MemoryRetriever(store)
+        assert weights(without_mode) == 0.10
         store.memory.set_mode("belief_system")
-        assert (weights(unsaid), weights(said), weights(unsaid, mode="general")) == (0.05, 0.20, 0.10)
+        assert (weights(without_mode), weights(with_mode), weights(without_mode, mode="general")) == (0.05, 0.20, 0.10)
         store.memory.set_mode({"type": "general", "utility": 0.0})
-        assert weights(unsaid) == 0.0
+        assert weights(without_mode) == 0.0
         store.memory.set_mode(None)
-        assert weights(unsaid) == 0.10
+        assert weights(without_mode) == 0.10
 
 
 def test_a_mode_of_a_mapping():
@@ -267,16 +267,16 @@ def test_a_mode_of_a_mapping():
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"),
+    ("mode", "message"),
     [("genral", "did you mean 'general'"), ({"type": "general", "recencie": 1}, "did you mean 'recency'"), (7, "mode")],
 )
-def test_an_unknown_mode(mode, said):
+def test_an_unknown_mode(mode, message):
     """The near name is named, at construction and in a call."""
-    made = store({"a": ("a 0.8", {})})
-    with pytest.raises(ValidationError, match=said):
-        MemoryRetriever(made, mode=mode)
-    with pytest.raises(ConfigurationError, match=said):
-        MemoryRetriever(made).invoke("?", mode=mode)
+    vector_store = store({"a": ("a 0.8", {})})
+    with pytest.raises(ValidationError, match=message):
+        MemoryRetriever(vector_store, mode=mode)
+    with pytest.raises(ConfigurationError, match=message):
+        MemoryRetriever(vector_store).invoke("?", mode=mode)
 
 
 def chain():
@@ -287,13 +287,15 @@ def chain():
 
 def test_the_depth_is_that_of_the_mode():
     """Beam goes two edges far, BFS three."""
-    made = chain()
+    vector_store = chain()
     hops = {
-        d.id: d.metadata["hops"] for d in MemoryRetriever(made, graph={"seed_k": 1}, mode="agent_memory").retrieve("a")
+        d.id: d.metadata["hops"]
+        for d in MemoryRetriever(vector_store, graph={"seed_k": 1}, mode="agent_memory").retrieve("a")
     }
     assert max(hops.values()) == 2
     hops = {
-        d.id: d.metadata["hops"] for d in MemoryRetriever(made, graph={"seed_k": 1}, mode="procedural").retrieve("a")
+        d.id: d.metadata["hops"]
+        for d in MemoryRetriever(vector_store, graph={"seed_k": 1}, mode="procedural").retrieve("a")
     }
     assert max(hops.values()) == 3
 
@@ -301,51 +303,51 @@ def test_the_depth_is_that_of_the_mode():
 def test_the_traversal_may_change_per_call():
     """A call's traversal takes the place of the mode's; without a weight nothing is walked."""
     retriever = MemoryRetriever(chain(), graph={"seed_k": 1})
-    found = retriever.retrieve("a", graph={"traversal": {"type": "bfs", "max_hops": 4, "direction": "out"}})
-    assert max(document.metadata["hops"] for document in found) == 4
-    found = retriever.retrieve("a", memory={"source_weights": {"vector": 1.0}})
-    assert {document.metadata["hops"] for document in found} == {0}
+    result = retriever.retrieve("a", graph={"traversal": {"type": "bfs", "max_hops": 4, "direction": "out"}})
+    assert max(document.metadata["hops"] for document in result) == 4
+    result = retriever.retrieve("a", memory={"source_weights": {"vector": 1.0}})
+    assert {document.metadata["hops"] for document in result} == {0}
 
 
 @pytest.mark.parametrize("fusion", [None, "rrf"])
 def test_given_seeds_count_without_a_weight_of_the_graph(fusion):
     """Nothing is there but the seeds and what they lead to, whatever an edge weighs."""
-    made = store({"a": ("a 0.9", {}), "b": ("b 0.5", {}), "c": ("c 0.1", {})}, [Edge("b", "c", "cites", 1.0)])
+    vector_store = store({"a": ("a 0.9", {}), "b": ("b 0.5", {}), "c": ("c 0.1", {})}, [Edge("b", "c", "cites", 1.0)])
     settings = {} if fusion is None else {"fusion": fusion}
-    retriever = MemoryRetriever(made, memory={"source_weights": {"vector": 1.0, "graph": 0.0}}, **settings)
+    retriever = MemoryRetriever(vector_store, memory={"source_weights": {"vector": 1.0, "graph": 0.0}}, **settings)
     assert set(ids(retriever.invoke("?", seed_ids=["b"]))) == {"b", "c"}
 
 
 def test_sources_are_named():
     """Hits name vectors, words and edges as their sources."""
-    found = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), graph={"seed_k": 1}).retrieve("a")}
-    assert found["a"] == "fused"
-    assert set(found.values()) <= {"vector", "keyword", "graph", "session", "fused"}
+    result = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), graph={"seed_k": 1}).retrieve("a")}
+    assert result["a"] == "fused"
+    assert set(result.values()) <= {"vector", "keyword", "graph", "session", "fused"}
 
 
 def test_ranks_of_the_walk_are_fused_like_the_others():
     """Weighted ranks: a is first by vectors, b second and the first that an edge leads to."""
-    made = store({"a": ("a 0.9", {}), "b": ("b 0.5", {})}, [Edge("a", "b", "sequence")])
+    vector_store = store({"a": ("a 0.9", {}), "b": ("b 0.5", {})}, [Edge("a", "b", "sequence")])
     weights = {"vector": 0.6, "graph": 0.4, "keyword": 0.0}
     likely = {"type": "general", "similarity": 1, "confidence": 0, "recency": 0, "utility": 0}
     retriever = MemoryRetriever(
-        made, fusion="rrf", memory={"source_weights": weights}, mode=likely, graph={"seed_k": 1}
+        vector_store, fusion="rrf", memory={"source_weights": weights}, mode=likely, graph={"seed_k": 1}
     )
-    found = {hit.id: hit.score for hit in retriever.retrieve("?").hits}
-    assert found == {"a": pytest.approx(0.6), "b": pytest.approx(0.6 * 61 / 62 + 0.4)}
+    score_of = {hit.id: hit.score for hit in retriever.retrieve("?").hits}
+    assert score_of == {"a": pytest.approx(0.6), "b": pytest.approx(0.6 * 61 / 62 + 0.4)}
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "message"),
     [({"vectors": 1}, "did you mean 'vector'"), ({"vector": -1}, "number from 0"), (0.5, "mapping")],
 )
-def test_source_weights_that_are_none(weights, said):
+def test_source_weights_that_are_none(weights, message):
     """Names and numbers are checked in a call as at construction."""
-    made = store({"a": ("a 0.8", {})})
+    vector_store = store({"a": ("a 0.8", {})})
     with pytest.raises(ValidationError):
-        MemoryRetriever(made, memory={"source_weights": weights})
-    with pytest.raises(ConfigurationError, match=said):
-        MemoryRetriever(made).invoke("?", memory={"source_weights": weights})
+        MemoryRetriever(vector_store, memory={"source_weights": weights})
+    with pytest.raises(ConfigurationError, match=message):
+        MemoryRetriever(vector_store).invoke("?", memory={"source_weights": weights})
 
 
 # -- times --------------------------------------------------------------------------------------------------------
@@ -359,8 +361,8 @@ def test_as_of_sees_what_was_true_then():
         "new": ("new 0.8", {"valid_from": end}),
         "always": ("always 0.5", {}),
     }
-    made = store(memories, [Edge("always", "old", "sequence"), Edge("always", "new", "sequence")])
-    retriever = MemoryRetriever(made)
+    vector_store = store(memories, [Edge("always", "old", "sequence"), Edge("always", "new", "sequence")])
+    retriever = MemoryRetriever(vector_store)
     assert set(ids(retriever.invoke("always"))) == {"new", "always"}
     assert set(ids(retriever.invoke("always", as_of=begin))) == {"old", "always"}
 
@@ -374,24 +376,26 @@ def test_known_at_sees_what_was_known_then():
 
 def test_earlier_beliefs_are_found_as_of_their_time():
     """A superseded fact, a retracted one and an edge taken in later: each as it was known at the time."""
-    made = store({})
+    vector_store = store({})
     march, april, may = (datetime(2024, month, 1, tzinfo=UTC) for month in (3, 4, 5))
-    made.clock = march.timestamp
-    made.add_texts(["paris 0.9", "rumour 0.8", "far 0.01"], [{"confidence": 0.5}] * 3, ids=["paris", "rumour", "far"])
-    made.clock = april.timestamp
-    made.memory.supersede("paris", Document("rome 0.9", id="rome", metadata={"confidence": 0.5}))
-    made.memory.retract("rumour")
-    made.memory.feedback("far", "refute")
-    made.clock = may.timestamp
-    made.upsert([], edges=[Edge("rome", "far", "cites")])
-    retriever = MemoryRetriever(made)
+    vector_store.clock = march.timestamp
+    vector_store.add_texts(
+        ["paris 0.9", "rumour 0.8", "far 0.01"], [{"confidence": 0.5}] * 3, ids=["paris", "rumour", "far"]
+    )
+    vector_store.clock = april.timestamp
+    vector_store.memory.supersede("paris", Document("rome 0.9", id="rome", metadata={"confidence": 0.5}))
+    vector_store.memory.retract("rumour")
+    vector_store.memory.feedback("far", "refute")
+    vector_store.clock = may.timestamp
+    vector_store.upsert([], edges=[Edge("rome", "far", "cites")])
+    retriever = MemoryRetriever(vector_store)
 
-    def known(time, **options):
+    def texts_at(time, **options):
         return set(ids(retriever.invoke("home", as_of=may, known_at=time, **options)))
 
-    assert known(march) == {"paris", "rumour", "far"}
-    assert known(april) == known(may) == {"rome", "far"}
-    assert known(may, labels=["none"]) == set()
+    assert texts_at(march) == {"paris", "rumour", "far"}
+    assert texts_at(april) == texts_at(may) == {"rome", "far"}
+    assert texts_at(may, labels=["none"]) == set()
     trusts = [
         next(d for d in retriever.retrieve("home", known_at=time) if d.id == "far").metadata["score_breakdown"]
         for time in (march, april)
@@ -429,9 +433,9 @@ def test_a_named_day_is_awaited_beside_any_store():
     plain.add_documents([*memories, day])
     retriever = MemoryRetriever(plain)
     question = "what was said on 3 May 2023 1.0"
-    found = asyncio.run(retriever.ainvoke(question))
-    assert ("day" in ids(found), plain.awaited) == (True, 2)
-    assert ids(found) == ids(retriever.invoke(question))
+    result = asyncio.run(retriever.ainvoke(question))
+    assert ("day" in ids(result), plain.awaited) == (True, 2)
+    assert ids(result) == ids(retriever.invoke(question))
     assert "day" not in ids(asyncio.run(retriever.ainvoke("what was said 1.0")))
 
 
@@ -452,21 +456,23 @@ def test_a_time_that_is_none(name):
 
 def test_a_superseded_fact_is_as_sure_as_it_was():
     """Asked just before its end, in every mode: nobody knew of that then."""
-    with HybridGraphStore(None, "lsa") as made:
+    with HybridGraphStore(None, "lsa") as vector_store:
         texts = {"paris": "Ada lives in Paris.", "tea": "Ada likes tea.", "bo": "Bo plays chess."}
-        said = [
+        turns = [
             Document(text, id=id, metadata={"valid_from": "2020-01-01", "confidence": 0.9})
             for id, text in texts.items()
         ]
-        made.memory.remember(said)
-        made.memory.supersede(
+        vector_store.memory.remember(turns)
+        vector_store.memory.supersede(
             "paris", Document("Ada lives in Rome.", id="rome", metadata={"confidence": 0.9}), at="2024-07-01"
         )
         for mode in MODES:
-            (found,) = MemoryRetriever(made, k=1, mode=mode).retrieve("Where does Ada live?", as_of="2024-06-30T23:00")
-            assert found.id == "paris"
+            (result,) = MemoryRetriever(vector_store, k=1, mode=mode).retrieve(
+                "Where does Ada live?", as_of="2024-06-30T23:00"
+            )
+            assert result.id == "paris"
             sure = MODES[mode].composite.confidence * 0.9
-            assert found.metadata["score_breakdown"]["confidence"] == pytest.approx(sure)
+            assert result.metadata["score_breakdown"]["confidence"] == pytest.approx(sure)
 
 
 QUESTION = "What does the red roadster cost?"
@@ -476,10 +482,10 @@ ANSWERS = {"red": "The red roadster costs 200000 euros.", "tea": "Tea is green."
 @pytest.mark.parametrize("kind", ["stored", "config", "thread", "messages", "weightless"])
 def test_the_question_is_neither_a_memory_nor_said(kind):
     """As the session's last turn it buries no answer; what was said before it is a turn as ever."""
-    with HybridGraphStore.from_texts(list(ANSWERS.values()), "lsa", ids=list(ANSWERS)) as made:
-        made.sessions.add("s", [("user", "Tea, please."), ("user", QUESTION)])
-        retriever = MemoryRetriever(made, k=5, annotate="all")
-        found = {
+    with HybridGraphStore.from_texts(list(ANSWERS.values()), "lsa", ids=list(ANSWERS)) as vector_store:
+        vector_store.sessions.add("s", [("user", "Tea, please."), ("user", QUESTION)])
+        retriever = MemoryRetriever(vector_store, k=5, annotate="all")
+        result = {
             "stored": lambda: retriever.invoke(QUESTION, session_id="s"),
             "config": lambda: retriever.invoke(QUESTION, {"configurable": {"session_id": "s"}}),
             "thread": lambda: asyncio.run(retriever.ainvoke(QUESTION, {"configurable": {"thread_id": "s"}})),
@@ -488,21 +494,21 @@ def test_the_question_is_neither_a_memory_nor_said(kind):
             ),
             "weightless": lambda: retriever.invoke(QUESTION, session_id="s", memory={"source_weights": {"vector": 1}}),
         }[kind]()
-        assert (found[0].id, "novelty" in found[0].metadata["score_breakdown"]) == ("red", False)
-        assert QUESTION not in [document.page_content for document in found]
+        assert (result[0].id, "novelty" in result[0].metadata["score_breakdown"]) == ("red", False)
+        assert QUESTION not in [document.page_content for document in result]
         if kind in ("stored", "config", "thread"):
-            assert "Tea, please." in [document.page_content for document in found]
+            assert "Tea, please." in [document.page_content for document in result]
 
 
 def test_a_configuration_names_a_session_only_where_no_other_is_given():
     """The call's own counts; a store that keeps none, and a session nobody has, change nothing."""
-    with HybridGraphStore.from_texts(["Tea is green.", "Coal is black."], "lsa") as made:
-        made.sessions.add("s", [("user", "Rui comes on Friday.")])
-        retriever, thread = MemoryRetriever(made, k=3), {"configurable": {"thread_id": "s"}}
+    with HybridGraphStore.from_texts(["Tea is green.", "Coal is black."], "lsa") as vector_store:
+        vector_store.sessions.add("s", [("user", "Rui comes on Friday.")])
+        retriever, thread = MemoryRetriever(vector_store, k=3), {"configurable": {"thread_id": "s"}}
         similarities = [
             {
-                found.id: found.metadata["score_breakdown"]
-                for found in retriever.invoke("coal", *config, annotate="all", **options)
+                result.id: result.metadata["score_breakdown"]
+                for result in retriever.invoke("coal", *config, annotate="all", **options)
             }.get("session:s#1", {}).get("similarity", 0.0)
             for config, options in [
                 ([thread], {}),
@@ -526,19 +532,21 @@ def test_labels_of_no_use(labels):
 
 def test_a_memory_of_tomorrow_is_not_fresh():
     """Memories dated after ``as_of`` do not count."""
-    (found,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).retrieve("?")
-    assert found.metadata["score_breakdown"]["recency"] == 0.0
+    (result,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).retrieve("?")
+    assert result.metadata["score_breakdown"]["recency"] == 0.0
 
 
 def test_a_named_day_finds_its_memories():
     """A hundred more similar memories do not hide the one of the day in the question."""
     memories = {f"m{n}": (f"m{n} 0.9", {"created_at": "2022-01-01"}) for n in range(120)}
     memories["day"] = ("day 0.5", {"created_at": "2023-05-03T10:00:00"})
-    made = store(memories)
-    found = MemoryRetriever(made).retrieve("what was said on 3 May 2023")
-    assert "day" in ids(found)
-    assert {d.id: d.metadata["score_breakdown"].get("time", 0) > 0 for d in found}["day"]
-    assert "day" not in ids(MemoryRetriever(made, memory={"date_boost": 0}).invoke("what was said on 3 May 2023"))
+    vector_store = store(memories)
+    result = MemoryRetriever(vector_store).retrieve("what was said on 3 May 2023")
+    assert "day" in ids(result)
+    assert {d.id: d.metadata["score_breakdown"].get("time", 0) > 0 for d in result}["day"]
+    assert "day" not in ids(
+        MemoryRetriever(vector_store, memory={"date_boost": 0}).invoke("what was said on 3 May 2023")
+    )
 
 
 # -- sessions -----------------------------------------------------------------------------------------------------
@@ -556,8 +564,8 @@ def conversation():
 def test_the_last_turns_of_a_session_are_a_source():
     """They are found by the session as well, the newest first; other sessions' are not."""
     retriever = MemoryRetriever(store(conversation()), memory={"novelty": None})
-    found = retriever.retrieve("?", session_id="alpha", memory={"session_turns": 2})
-    by_session = {hit.id for hit in found.hits if "session" in hit.found_by}
+    result = retriever.retrieve("?", session_id="alpha", memory={"session_turns": 2})
+    by_session = {hit.id for hit in result.hits if "session" in hit.found_by}
     assert by_session == {"alpha2", "alpha3"}
     assert {hit.id for hit in retriever.retrieve("?").hits if "session" in hit.found_by} == set()
 
@@ -571,10 +579,10 @@ def test_an_unknown_session_is_an_empty_one():
 def test_a_session_of_another_tenant_gives_nothing(tmp_path):
     """Neither its turns nor what they would damp."""
     for tenant, text in (("one", "mine 0.5"), ("other", "secret 0.9")):
-        with HybridGraphStore(tmp_path, Angles(), tenant=tenant) as made:
-            made.add_texts([text], [{"session_id": f"of {tenant}", "turn": 1}], ids=[tenant])
-    with HybridGraphStore(tmp_path, Angles(), tenant="one") as made:
-        retriever = MemoryRetriever(made)
+        with HybridGraphStore(tmp_path, Angles(), tenant=tenant) as vector_store:
+            vector_store.add_texts([text], [{"session_id": f"of {tenant}", "turn": 1}], ids=[tenant])
+    with HybridGraphStore(tmp_path, Angles(), tenant="one") as vector_store:
+        retriever = MemoryRetriever(vector_store)
         assert ids(retriever.invoke("?", session_id="of other")) == ["one"]
         assert [hit.score for hit in retriever.retrieve("?", session_id="of other").hits] == pytest.approx(
             [hit.score for hit in retriever.retrieve("?").hits]
@@ -590,8 +598,8 @@ def test_memories_that_repeat_the_session_are_down_weighted():
         "echo": ("b 0.6", {}),
         "novel": ("z 0.6", {}),
     }
-    found = by_vector(memories).retrieve("?", session_id="now", memory={"session_turns": 1})
-    parts = {hit.id: hit.parts for hit in found.hits}
+    result = by_vector(memories).retrieve("?", session_id="now", memory={"session_turns": 1})
+    parts = {hit.id: hit.parts for hit in result.hits}
     assert set(parts) == {"turn", "echo", "novel"}
     assert parts["echo"]["novelty"] == pytest.approx(
         -math.fsum(v for k, v in parts["echo"].items() if k != "novelty") / 2
@@ -604,10 +612,10 @@ def test_a_chat_history_is_a_session():
     """Its messages are a source, and damp what they have said."""
     history = History(HumanMessage("a 0.6"), AIMessage("b 0.2"))
     retriever = MemoryRetriever(store({"echo": ("c 0.6", {}), "novel": ("z 0.6", {})}))
-    found = retriever.retrieve("?", session=history)
-    sources = {document.page_content: document.metadata["retrieval_source"] for document in found}
+    result = retriever.retrieve("?", session=history)
+    sources = {document.page_content: document.metadata["retrieval_source"] for document in result}
     assert {sources["a 0.6"], sources["b 0.2"]} == {"session"}
-    parts = {hit.id: hit.parts for hit in found.hits}
+    parts = {hit.id: hit.parts for hit in result.hits}
     assert parts["echo"]["novelty"] < 0
     assert "novelty" not in parts["novel"]
 
@@ -615,8 +623,8 @@ def test_a_chat_history_is_a_session():
 def test_messages_pass_the_filter_like_anything_else():
     """Messages that do not match the filter do not come back."""
     retriever = by_vector({"a": ("a 0.8", {"kind": "note"})})
-    found = retriever.invoke("?", session=[HumanMessage("b 0.9")], filter=by_meta(kind="note"))
-    assert ids(found) == ["a"]
+    result = retriever.invoke("?", session=[HumanMessage("b 0.9")], filter=by_meta(kind="note"))
+    assert ids(result) == ["a"]
 
 
 def test_a_history_is_read_in_the_call_only():
@@ -627,9 +635,9 @@ def test_a_history_is_read_in_the_call_only():
         def messages(self):
             raise OSError("gone")
 
-    found = MemoryRetriever(store({"a": ("a 0.8", {})})).retrieve("?", session=Broken())
-    assert ids(found) == ["a"]
-    assert "session-failed" in found.degraded
+    result = MemoryRetriever(store({"a": ("a 0.8", {})})).retrieve("?", session=Broken())
+    assert ids(result) == ["a"]
+    assert "session-failed" in result.degraded
 
 
 @pytest.mark.parametrize(
@@ -674,8 +682,10 @@ def test_labels_reach_beyond_the_pool():
 def test_a_tool_with_typed_time_and_labels():
     """An agent's tool takes the time, the labels and the session."""
     end = (NOW - 5 * DAY).isoformat()
-    made = store({"old": ("old 0.9", {"valid_until": end, "labels": ["x"]}), "new": ("new 0.8", {"labels": ["x"]})})
-    tool = MemoryRetriever(made).as_tool(name="remember", description="Remembers.")
+    vector_store = store(
+        {"old": ("old 0.9", {"valid_until": end, "labels": ["x"]}), "new": ("new 0.8", {"labels": ["x"]})}
+    )
+    tool = MemoryRetriever(vector_store).as_tool(name="remember", description="Remembers.")
     assert {"query", "k", "filter", "as_of", "labels", "session_id"} <= tool.args.keys()
     assert "old 0.9" not in tool.invoke({"query": "?", "labels": ["x"]})
     assert "old 0.9" in tool.invoke({"query": "?", "as_of": (NOW - 6 * DAY).date().isoformat(), "labels": ["x"]})
@@ -683,11 +693,11 @@ def test_a_tool_with_typed_time_and_labels():
 
 def test_an_option_that_does_not_exist():
     """A misspelt option is an error, as a misspelt setting is."""
-    made = store({"a": ("a 0.8", {})})
+    vector_store = store({"a": ("a 0.8", {})})
     with pytest.raises(TypeError, match="label"):
-        MemoryRetriever(made).invoke("?", label="x")
+        MemoryRetriever(vector_store).invoke("?", label="x")
     with pytest.raises(ValidationError, match="modes"):
-        MemoryRetriever(made, modes="general")
+        MemoryRetriever(vector_store, modes="general")
 
 
 # -- other stores, other ways to make one -------------------------------------------------------------------------
@@ -712,8 +722,8 @@ def test_from_documents_and_from_config(tmp_path, monkeypatch):
     documents = [Document("The gate code is 4711.", id="a"), Document("Ships sail.", id="b")]
     assert ids(MemoryRetriever.from_documents(documents, "lsa", k=1).invoke("gate code")) == ["a"]
     monkeypatch.chdir(tmp_path)
-    made = HybridGraphStore.from_texts(["The gate code is 4711."], "lsa", ids=["a"])
-    retriever = MemoryRetriever.from_config(store=made, mode="procedural")
+    vector_store = HybridGraphStore.from_texts(["The gate code is 4711."], "lsa", ids=["a"])
+    retriever = MemoryRetriever.from_config(store=vector_store, mode="procedural")
     assert (ids(retriever.invoke("gate code")), retriever.k) == (["a"], 10)
 
 
@@ -753,20 +763,20 @@ class TestStandard(RetrieversIntegrationTests):
 STRANGE = "Zyxwv?"  # a word that no memory has
 
 
-def remembered(**settings):
+def store_of_memories(**settings):
     """Three memories of one moment, the middle one surer, and a model that knows their words only."""
-    made = HybridGraphStore(None, "lsa", **settings)
-    made.add_texts(
+    vector_store = HybridGraphStore(None, "lsa", **settings)
+    vector_store.add_texts(
         ["Ada sings.", "Bo paints.", "Cy bakes."],
         [{"confidence": sure, "valid_from": NOW - DAY} for sure in (0.2, 0.9, 0.5)],
         ids=["ada", "bo", "cy"],
     )
-    return made
+    return vector_store
 
 
 def test_the_most_trusted_memory_answers_if_nothing_is_similar():
     """The answer says so, and the similarity of every memory is 0."""
-    result = MemoryRetriever(remembered(), k=2).retrieve(STRANGE)
+    result = MemoryRetriever(store_of_memories(), k=2).retrieve(STRANGE)
     assert ids(result) == ["bo", "cy"]
     assert "nothing-similar" in result.warnings
     assert [(hit.source, hit.vector_score, hit.parts["similarity"]) for hit in result.hits] == [
@@ -777,16 +787,16 @@ def test_the_most_trusted_memory_answers_if_nothing_is_similar():
 
 def test_the_newest_memory_answers_if_nothing_is_similar():
     """The latest of equally confident memories comes first."""
-    made = HybridGraphStore(None, "lsa")
-    made.add_texts(
+    vector_store = HybridGraphStore(None, "lsa")
+    vector_store.add_texts(
         ["Ada sings.", "Bo paints."], [{"valid_from": NOW - n * DAY} for n in (1, 2)], ids=["later", "earlier"]
     )
-    assert ids(MemoryRetriever(made).invoke(STRANGE)) == ["later", "earlier"]
+    assert ids(MemoryRetriever(vector_store).invoke(STRANGE)) == ["later", "earlier"]
 
 
 def test_nothing_that_a_call_excludes_takes_the_place_of_an_answer():
     """A filter, a time, labels, a tenant and a least score exclude the most recent memories like all others."""
-    retriever = MemoryRetriever(remembered())
+    retriever = MemoryRetriever(store_of_memories())
     assert ids(retriever.invoke(STRANGE, filter={"confidence": {"$lt": 0.3}})) == ["ada"]
     for excluding in (
         {"filter": {"confidence": {"$gt": 1}}},
@@ -803,7 +813,7 @@ def test_nothing_that_a_call_excludes_takes_the_place_of_an_answer():
 
 def test_an_answer_that_a_least_score_empties_stays_empty():
     """Something similar was found, so nothing takes its place."""
-    result = MemoryRetriever(remembered(), min_score=1.0).retrieve("Who paints?")
+    result = MemoryRetriever(store_of_memories(), min_score=1.0).retrieve("Who paints?")
     assert (list(result), result.warnings) == ([], ())
 
 
@@ -811,20 +821,22 @@ def test_only_a_memory_answers_where_nothing_is_similar():
     """A search for documents finds nothing then, and neither does a walk from given seeds."""
     from langchain_hybridgraph import HybridRetriever
 
-    made = remembered()
-    assert HybridRetriever(made).invoke(STRANGE) == []
-    assert MemoryRetriever(made).invoke(STRANGE, seed_ids=["none"]) == []
+    vector_store = store_of_memories()
+    assert HybridRetriever(vector_store).invoke(STRANGE) == []
+    assert MemoryRetriever(vector_store).invoke(STRANGE, seed_ids=["none"]) == []
 
 
 def test_a_tool_says_that_nothing_is_similar():
     """A model must not take the most recent memories for an answer."""
-    tool = MemoryRetriever(remembered(), k=1).as_tool(name="memories", description="What is remembered.")
-    said = tool.invoke({"query": STRANGE})
-    assert said.startswith("Nothing similar to the query was found. These are the most recent memories:\n\n[1] id: bo")
+    tool = MemoryRetriever(store_of_memories(), k=1).as_tool(name="memories", description="What is remembered.")
+    answer = tool.invoke({"query": STRANGE})
+    assert answer.startswith(
+        "Nothing similar to the query was found. These are the most recent memories:\n\n[1] id: bo"
+    )
     assert "Nothing similar" not in tool.invoke({"query": "Who paints?"})
 
 
 async def test_nothing_similar_is_the_same_awaited():
     """Sync and async agree."""
-    retriever = MemoryRetriever(remembered())
+    retriever = MemoryRetriever(store_of_memories())
     assert ids(await retriever.ainvoke(STRANGE)) == ids(retriever.invoke(STRANGE)) == ["bo", "cy", "ada"]

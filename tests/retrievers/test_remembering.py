@@ -20,7 +20,7 @@ def store():
         yield store
 
 
-def found(store, text="Where does Ada live?", **times):
+def texts_found(store, text="Where does Ada live?", **times):
     return {document.id for document in store.similarity_search(text, k=9, **times)}
 
 
@@ -37,8 +37,8 @@ def test_messages_and_pairs_are_turns(store):
         ("user", "  "),
     ]
     store.sessions.add("s", turns)
-    said = [(turn.metadata["role"], turn.text) for turn in reversed(store.sessions.turns("s", 9, Scope()))]
-    assert said == [
+    stored = [(turn.metadata["role"], turn.text) for turn in reversed(store.sessions.turns("s", 9, Scope()))]
+    assert stored == [
         ("system", "Be kind."),
         ("user", "Which car"),
         ("tool", "the roadster"),
@@ -69,10 +69,10 @@ def test_turns_of_another_time(store):
 
 def test_texts_and_documents_are_memories(store):
     """Their ids are their own or made from their contents; nothing to remember is nothing."""
-    said = store.memory.remember([Document("Ada lives in Paris.", id="home"), "Bo plays chess."])
-    assert [record.outcome for record in said] == ["added", "added"]
-    assert said[0] == Admission("home", "added")
-    assert [document.page_content for document in store.get_by_ids([said[1].id])] == ["Bo plays chess."]
+    reports = store.memory.remember([Document("Ada lives in Paris.", id="home"), "Bo plays chess."])
+    assert [record.outcome for record in reports] == ["added", "added"]
+    assert reports[0] == Admission("home", "added")
+    assert [document.page_content for document in store.get_by_ids([reports[1].id])] == ["Bo plays chess."]
     assert store.memory.remember([]) == []
 
 
@@ -89,8 +89,8 @@ def test_one_memory_alone(store, alone):
 def test_contradictions_can_be_switched_off(store):
     """Then no label makes anybody less sure."""
     store.memory.remember([Document("Ada likes tea.", id="tea", metadata={"labels": ["ada"]})])
-    [said] = store.memory.remember([Document("Ada likes chess.", metadata={"labels": ["ada"]})], contradictions=False)
-    assert (said.outcome, said.contradicts, said.lowered) == ("added", (), ())
+    [report] = store.memory.remember([Document("Ada likes chess.", metadata={"labels": ["ada"]})], contradictions=False)
+    assert (report.outcome, report.contradicts, report.lowered) == ("added", (), ())
 
 
 def test_superseding_with_a_text(store):
@@ -98,7 +98,7 @@ def test_superseding_with_a_text(store):
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     rome = store.memory.supersede("paris", "Ada lives in Rome.", at="1970-01-02")
     again = store.memory.supersede(rome, "Ada lives in Paris.", at="1970-01-03")
-    assert [found(store, as_of=day) for day in ("1970-01-01T23:59", "1970-01-02", "1970-01-03")] == [
+    assert [texts_found(store, as_of=day) for day in ("1970-01-01T23:59", "1970-01-02", "1970-01-03")] == [
         {"paris"},
         {rome},
         {again},
@@ -117,14 +117,14 @@ def test_a_superseded_fact_cannot_be_superseded_again(store):
     store.memory.supersede("dog", Document("Ed has a fox.", id="fox"), at="1970-01-04")
     with pytest.raises(ValueError, match=r"supersede\('fox', …\), which is valid now, or retract\('dog'\)"):
         store.memory.supersede("cat", hamster, at="1970-01-05")
-    assert found(store, "Ed", as_of="1970-01-05") == {"fox"}
+    assert texts_found(store, "Ed", as_of="1970-01-05") == {"fox"}
     store.memory.retract(["dog", "fox"])
     assert store.memory.supersede("cat", hamster, at="1970-01-02") == "hamster"
-    assert found(store, "Ed", as_of="1970-01-05") == {"hamster"}
+    assert texts_found(store, "Ed", as_of="1970-01-05") == {"hamster"}
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda store: store.add_texts("hi"), r"add_texts\(\['hi'\]\)"),
         (lambda store: store.add_texts([3]), r"a text must be a str, got 3 \(int\)"),
@@ -133,12 +133,12 @@ def test_a_superseded_fact_cannot_be_superseded_again(store):
         (lambda store: store.memory.supersede("paris", " "), r"is blank; .* retract\('paris'\)"),
     ],
 )
-def test_values_that_are_not_lists_of_texts(store, call, said):
+def test_values_that_are_not_lists_of_texts(store, call, message):
     """Each error names the expected value, and nothing is stored."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         call(store)
-    assert found(store) == {"paris"}
+    assert texts_found(store) == {"paris"}
 
 
 def test_the_same_fact_again_cannot_take_its_own_place(store):
@@ -146,16 +146,16 @@ def test_the_same_fact_again_cannot_take_its_own_place(store):
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     with pytest.raises(ValueError, match="give the new fact an id of its own"):
         store.memory.supersede("paris", Document("Ada lives in Rome.", id="paris"))
-    assert found(store) == {"paris"}
+    assert texts_found(store) == {"paris"}
 
 
 def test_searches_take_both_times(store):
     """``known_at`` in any usual form, on the store's own searches."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
-    assert found(store, known_at=datetime.fromtimestamp(999, UTC)) == set()
-    assert found(store, known_at="1970-01-01T00:16:40Z") == {"paris"}
+    assert texts_found(store, known_at=datetime.fromtimestamp(999, UTC)) == set()
+    assert texts_found(store, known_at="1970-01-01T00:16:40Z") == {"paris"}
     with pytest.raises(ValueError, match="'then' is not a time"):
-        found(store, known_at="then")
+        texts_found(store, known_at="then")
 
 
 def test_a_retriever_sees_what_is_believed(store):
@@ -184,7 +184,7 @@ def test_a_memory_of_no_use(store):
     ):
         with pytest.raises(ValueError, match="confidence: 7 is not a number from 0 to 1"):
             call()
-    assert (found(store), len(store)) == ({"paris"}, 1)
+    assert (texts_found(store), len(store)) == ({"paris"}, 1)
 
 
 def test_a_tenants_mode(tmp_path):
@@ -223,9 +223,12 @@ def test_near_duplicates_are_one_memory():
     """In other words too, but not with another number or negation."""
     with closing(HybridGraphStore(None, Alike())) as store:
         store.memory.remember([Document("Ada drinks tea at 5.", id="tea")])
-        told = store.memory.remember(["Ada sips tea at 5.", "Ada drinks tea at 6.", "Ada does not drink tea at 5."])
-        assert [one.outcome for one in told] == ["joined", "added", "added"]
-        assert (told[0].id, told[0].reason) == ("tea", "in other words, with a cosine of 1.000: Ada drinks tea at 5.")
+        reports = store.memory.remember(["Ada sips tea at 5.", "Ada drinks tea at 6.", "Ada does not drink tea at 5."])
+        assert [one.outcome for one in reports] == ["joined", "added", "added"]
+        assert (reports[0].id, reports[0].reason) == (
+            "tea",
+            "in other words, with a cosine of 1.000: Ada drinks tea at 5.",
+        )
 
 
 @pytest.mark.parametrize(
@@ -236,8 +239,8 @@ def test_the_call_decides_before_the_store(of_store, of_call, outcome):
     """About the cosine from which memories are near duplicates."""
     with closing(HybridGraphStore(None, Turned(), near_duplicate=of_store)) as store:
         store.memory.remember(["In May Ada sings."])
-        [said] = store.memory.remember(["ada sings in May."], near_duplicate=of_call)
-        assert said.outcome == outcome
+        [report] = store.memory.remember(["ada sings in May."], near_duplicate=of_call)
+        assert report.outcome == outcome
 
 
 @pytest.mark.parametrize("wrong", [0, 1.1, -1, "high", True, None])

@@ -11,30 +11,30 @@ QUESTION = "Who wrote the first program?"
 
 @pytest.fixture(scope="module")
 def store():
-    made = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS))
-    made.upsert([], edges=[Edge("ada", "engine", "references", 0.8, "For which machine she wrote.")])
-    return made
+    vector_store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS))
+    vector_store.upsert([], edges=[Edge("ada", "engine", "references", 0.8, "For which machine she wrote.")])
+    return vector_store
 
 
 def test_a_graph_retriever_tells_the_walk(store):
     """The walk, and for a chunk that only an edge led to the seed, the edge and its words."""
-    said = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).explain(QUESTION, k=2)
-    assert "then walked over edges by BFS and weighed by HopDecay." in said
-    assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in said
-    assert "ada is the seed “Ada wrote the first program.”, number 1 here" in said
+    explanation = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).explain(QUESTION, k=2)
+    assert "then walked over edges by BFS and weighed by HopDecay." in explanation
+    assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
+    assert "ada is the seed “Ada wrote the first program.”, number 1 here" in explanation
 
 
 def test_a_hybrid_retriever_explains_too(store):
     """Every retriever says how its hits were found, with the options of a call."""
-    said = HybridRetriever(store).explain(QUESTION, k=1, filter={"chunk_id": {"$ne": "none"}})
-    assert said.startswith(f"{QUESTION}\n1 hit in ")
-    assert "1. Ada wrote the first program. (ada)" in said
+    explanation = HybridRetriever(store).explain(QUESTION, k=1, filter={"chunk_id": {"$ne": "none"}})
+    assert explanation.startswith(f"{QUESTION}\n1 hit in ")
+    assert "1. Ada wrote the first program. (ada)" in explanation
 
 
 def test_the_plan_names_the_walk(store):
     """``plan`` says who was visited and what it was worth by the names of both; without a walk it is None."""
     walk = (
-        GraphRetriever(store, graph={"traversal": "bfs", "score": lambda reached: reached.seed})
+        GraphRetriever(store, graph={"traversal": "bfs", "score": lambda visited: visited.seed})
         .retrieve(QUESTION)
         .plan["walk"]
     )
@@ -46,9 +46,9 @@ def test_a_picture_shows_what_did_not_come_back(store):
     """A chunk that edges lead to is drawn without a place when k leaves it out."""
     pytest.importorskip("matplotlib")
     figure = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).picture(QUESTION, k=1, width=6)
-    said = [text.get_text().replace("\n", " ").partition("   ")[0] for text in figure.axes[0].texts]
-    assert "1\xa0\xa0Ada wrote the first program." in said
-    assert "A machine of brass and steam." in said
+    labels = [text.get_text().replace("\n", " ").partition("   ")[0] for text in figure.axes[0].texts]
+    assert "1\xa0\xa0Ada wrote the first program." in labels
+    assert "A machine of brass and steam." in labels
     assert figure.get_figwidth() == 6
 
 

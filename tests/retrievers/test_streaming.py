@@ -41,7 +41,7 @@ COSINES = {"a": 0.95, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.2, "f": 0.1}
 EDGES = [Edge("a", "d", "cites", 0.9), Edge("b", "e", "cites", 0.7), Edge("d", "f", "cites", 1.0)]
 
 
-class Named(Embeddings):
+class TableEmbeddings(Embeddings):
     """Texts begin with their cosine with any question."""
 
     def embed_documents(self, texts):
@@ -53,7 +53,7 @@ class Named(Embeddings):
 
 
 def stored(cosines=COSINES, edges=EDGES, **metadata):
-    store = HybridGraphStore(None, Named())
+    store = HybridGraphStore(None, TableEmbeddings())
     store.add_texts(
         [f"{cosine} text" for cosine in cosines.values()], [metadata.get(id, {}) for id in cosines], ids=list(cosines)
     )
@@ -197,13 +197,13 @@ def test_an_advanced_retriever_hands_out_what_its_retriever_does(annotate):
             graph={"seed_k": 2, "seed_keyword_weight": 0.0},
         )
         retriever = history_aware(below, expander=lambda query, turns: ExpandedQuery("q", sure=True), annotate=annotate)
-        asked = {"input": "and that?", "chat_history": ["User: q?"]}
-        stream = retriever.stream(asked)
+        input = {"input": "and that?", "chat_history": ["User: q?"]}
+        stream = retriever.stream(input)
         (first,) = next(stream)
         assert (first.id, "retrieval_rank" in first.metadata) == ("a", annotate == "all")
         gate.opened.set()
         parts = [[first], *stream]
-        assert sorted(ids(parts)) == sorted(document.id for document in retriever.invoke(asked))
+        assert sorted(ids(parts)) == sorted(document.id for document in retriever.invoke(input))
         assert len(parts) == 3
 
 
@@ -272,18 +272,20 @@ def grouped(options):
     SETTINGS,
     st.booleans(),
 )
-def test_the_parts_are_the_answer(cosines, links, chosen, fails):
+def test_the_parts_are_the_answer(cosines, links, selection, fails):
     """For every preset and setting, with edges or a failing graph: the same Documents, ordered by their ranks."""
-    known = dict(zip(NAMES, cosines, strict=False))
-    edges = [Edge(one, two, "cites", weight) for one, two, weight in links if one != two and {one, two} <= known.keys()]
-    labels = {id: {"labels": ["x"]} for id in list(known)[::2]}
-    if isinstance(chosen.get("reranker"), SlowReranker):
+    cosine_of = dict(zip(NAMES, cosines, strict=False))
+    edges = [
+        Edge(one, two, "cites", weight) for one, two, weight in links if one != two and {one, two} <= cosine_of.keys()
+    ]
+    labels = {id: {"labels": ["x"]} for id in list(cosine_of)[::2]}
+    if isinstance(selection.get("reranker"), SlowReranker):
         gate = Gate()
         gate.opened.set()
-        chosen["reranker"] = SlowReranker(gate)
-    with stored(known, [], **labels) as store:
+        selection["reranker"] = SlowReranker(gate)
+    with stored(cosine_of, [], **labels) as store:
         graph = FailingGraph() if fails else edges
-        retriever = GraphRetriever(store, edges=graph, annotate="all", **grouped(chosen))
+        retriever = GraphRetriever(store, edges=graph, annotate="all", **grouped(selection))
         answer = retriever.invoke("text")
         parts = list(retriever.stream("text"))
         assert all(len(part) == 1 for part in parts) or parts == [[]]
@@ -292,10 +294,10 @@ def test_the_parts_are_the_answer(cosines, links, chosen, fails):
 
 def chains(retriever):
     """Chains whose next step gets the sum of the retriever's parts."""
-    named = RunnableLambda(lambda documents: [document.id for document in documents])
-    beside = RunnablePassthrough.assign(found=itemgetter("query") | retriever | named) | itemgetter("found")
+    ids_of = RunnableLambda(lambda documents: [document.id for document in documents])
+    beside = RunnablePassthrough.assign(found=itemgetter("query") | retriever | ids_of) | itemgetter("found")
     spelt = FakeListChatModel(responses=["q q q"]) | StrOutputParser()  # streams letters
-    return [(retriever | named, "q"), (beside, {"query": "q"}), (spelt | retriever | named, "anything")]
+    return [(retriever | ids_of, "q"), (beside, {"query": "q"}), (spelt | retriever | ids_of, "anything")]
 
 
 async def test_a_chain_streams_in_the_order_of_its_answer():
@@ -319,34 +321,34 @@ def test_an_empty_answer_is_one_empty_list():
         assert list(GraphRetriever(store, k=3, filter={"kind": "none"}).stream("q")) == [[]]
 
 
-class Heard(BaseCallbackHandler):
+class Recorder(BaseCallbackHandler):
     def __init__(self):
-        self.said = []
+        self.events = []
 
     def on_retriever_start(self, serialized, query, **kwargs):
-        self.said.append(("start", query))
+        self.events.append(("start", query))
 
     def on_retriever_end(self, documents, **kwargs):
-        self.said.append(("end", [document.id for document in documents]))
+        self.events.append(("end", [document.id for document in documents]))
 
     def on_retriever_error(self, error, **kwargs):
-        self.said.append(("error", type(error).__name__))
+        self.events.append(("error", type(error).__name__))
 
     def on_custom_event(self, name, data, **kwargs):
-        self.said.append((name, data.get("stage")))
+        self.events.append((name, data.get("stage")))
 
 
 async def test_callbacks_are_those_of_invoke():
     """One run, the same stages, and the whole answer at its end, in its order."""
     with stored() as store:
         retriever = GraphRetriever(store, preset="hop_decay", k=3, graph={"seed_k": 2}, annotate="all")
-        heard = [Heard() for _ in range(4)]
-        retriever.invoke("q", {"callbacks": [heard[0]]})
-        list(retriever.stream("q", {"callbacks": [heard[1]]}))
-        await retriever.ainvoke("q", {"callbacks": [heard[2]]})
-        _ = [part async for part in retriever.astream("q", {"callbacks": [heard[3]]})]
-        assert heard[0].said[0] == ("start", "q")
-        assert [each.said for each in heard[1:]] == [heard[0].said] * 3
+        recorders = [Recorder() for _ in range(4)]
+        retriever.invoke("q", {"callbacks": [recorders[0]]})
+        list(retriever.stream("q", {"callbacks": [recorders[1]]}))
+        await retriever.ainvoke("q", {"callbacks": [recorders[2]]})
+        _ = [part async for part in retriever.astream("q", {"callbacks": [recorders[3]]})]
+        assert recorders[0].events[0] == ("start", "q")
+        assert [each.events for each in recorders[1:]] == [recorders[0].events] * 3
 
 
 async def test_an_error_comes_after_the_early_hits():
@@ -355,12 +357,12 @@ async def test_an_error_comes_after_the_early_hits():
         retriever = GraphRetriever(
             store, edges=FailingGraph(), preset="hop_decay", k=3, graph={"seed_k": 2}, on_error="raise"
         )
-        heard = Heard()
-        stream = retriever.stream("q", {"callbacks": [heard]})
+        recorder = Recorder()
+        stream = retriever.stream("q", {"callbacks": [recorder]})
         assert next(stream)[0].id == "a"
         with pytest.raises(RetrievalError, match="cannot be read"):
             list(stream)
-        assert heard.said[-1] == ("error", "RetrievalError")
+        assert recorder.events[-1] == ("error", "RetrievalError")
         awaited = retriever.astream("q")
         assert (await anext(awaited))[0].id == "a"
         with pytest.raises(RetrievalError, match="cannot be read"):
@@ -369,7 +371,7 @@ async def test_an_error_comes_after_the_early_hits():
 
 def test_parents_come_in_place_of_their_children():
     """Two children of one parent are one early Document: the parent."""
-    with HybridGraphStore(None, Named()) as store:
+    with HybridGraphStore(None, TableEmbeddings()) as store:
         parents = [Chunk("p", "0.5 whole", {}, "doc")]
         children = [Chunk(f"c{n}", f"{0.9 - n / 10} part", {}, "doc", "p") for n in range(2)]
         store.upsert([*children, Chunk("z", "0.3 other", {}, "z")], parents=parents, edges=[Edge("z", "c0", "cites")])

@@ -105,14 +105,14 @@ class StoreAdapter:
             )
         return self.scored(by_vector(list(map(float, vector)), k=n, **options))
 
-    def scored(self, found: Sequence[tuple[Document, float]]) -> Nearest:
+    def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
         """Return the store's results with decreasing scores.
 
         The scores are cosines if the store declares its scores to be cosine distances. Otherwise they are the store's
         relevance scores, or its scores if these decrease already, or 1 − place / n.
         """
-        documents = self.named(document for document, _ in found)
-        scores = [float(score) for _, score in found]
+        documents = self.with_ids(document for document, _ in results)
+        scores = [float(score) for _, score in results]
         try:
             relevance = self._store._select_relevance_score_fn()
         except (NotImplementedError, ValueError):  # ValueError: the store has no relevance function for its metric
@@ -126,7 +126,7 @@ class StoreAdapter:
 
     def get(self, ids: Sequence[str]) -> list[Document]:
         """Return the Documents with these ids of the store that are there; NotImplementedError if it cannot say."""
-        return self.named(self._store.get_by_ids(list(ids)))
+        return self.with_ids(self._store.get_by_ids(list(ids)))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Return the unit vectors of the existing ids; empty if the store does not return vectors."""
@@ -152,9 +152,9 @@ class StoreAdapter:
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosines of these Documents with a vector, if the store returns their vectors."""
-        known = self.vectors(ids) if ids else {}
-        products = cosines(np.stack(list(known.values())), unit(vector)) if known else np.zeros(0)
-        return dict(zip(known, products.tolist(), strict=True))
+        vectors = self.vectors(ids) if ids else {}
+        products = cosines(np.stack(list(vectors.values())), unit(vector)) if vectors else np.zeros(0)
+        return dict(zip(vectors, products.tolist(), strict=True))
 
     def background(self, vector: Vector) -> tuple[float, float] | None:
         """Return mean and standard deviation of the cosines with arbitrary Documents; None if there are too few."""
@@ -163,10 +163,10 @@ class StoreAdapter:
             self._sampled = unit(np.stack(sample)) if sample else np.zeros((0, 1), np.float32)
         if len(self._sampled) < FEWEST_SAMPLED:
             return None
-        found = cosines(self._sampled, unit(vector))
-        return (float(found.mean()), float(found.std())) if found.std() > 0 else None
+        sampled = cosines(self._sampled, unit(vector))
+        return (float(sampled.mean()), float(sampled.std())) if sampled.std() > 0 else None
 
-    def named(self, documents: Iterable[Document]) -> list[Document]:
+    def with_ids(self, documents: Iterable[Document]) -> list[Document]:
         """Return the Documents, each with the store's id if its metadata contain one."""
         return [
             document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
@@ -175,8 +175,8 @@ class StoreAdapter:
 
     def by_vectors(self, documents: Sequence[Document], vector: Vector) -> Nearest:
         """Return the Documents with the cosines of their stored vectors; all of them have an id."""
-        known = self.scores(vector, [document.id or "" for document in documents])
-        scored = [(document, known[document.id or ""]) for document in documents if document.id in known]
+        cosine_of = self.scores(vector, [document.id or "" for document in documents])
+        scored = [(document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of]
         return Nearest(sorted(scored, key=lambda each: -each[1]))
 
     def _embeddings(self) -> Embeddings:

@@ -16,7 +16,7 @@ from langchain_hybridgraph.adapters.vector_stores.milvus import MilvusAdapter
 from langchain_hybridgraph.adapters.vector_stores.qdrant import QdrantAdapter
 
 # A class is recognised by its name and an attribute, so that only libraries in use are imported.
-_KNOWN: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
+_ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
     {
         ("Chroma", "_collection"): ChromaAdapter,
         ("QdrantVectorStore", "client"): QdrantAdapter,
@@ -31,7 +31,7 @@ _KNOWN: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
 def adapter_of(store: VectorStore) -> StoreAdapter:
     """Return the adapter of a vector store's class or of the nearest class above it, else that of any store."""
     for kind in type(store).__mro__:
-        for (name, attribute), adapter in _KNOWN.items():
+        for (name, attribute), adapter in _ADAPTERS.items():
             if kind.__name__ == name and hasattr(kind, attribute):
                 return adapter(store)
     return StoreAdapter(store)

@@ -42,10 +42,10 @@ class ChromaAdapter(StoreAdapter):
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
         """See :class:`StoreAdapter`."""
         assert vector is not None, "Chroma is always searched by a vector"
-        found = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
+        results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
         if self._is_cosine:
-            return Nearest([(document, 1.0 - distance) for document, distance in found])
-        return self.by_vectors([document for document, _ in found], vector)
+            return Nearest([(document, 1.0 - distance) for document, distance in results])
+        return self.by_vectors([document for document, _ in results], vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
         """See :class:`StoreAdapter`; Chroma's own ``get_by_ids`` fails for an entry without a text or metadata."""
@@ -83,11 +83,11 @@ class ChromaAdapter(StoreAdapter):
         )
         return list(zip(answer["ids"][0], answer["distances"][0], strict=True))
 
-    def cosines(self, vector: Vector, found: Sequence[tuple[str, float]]) -> dict[str, float]:
+    def cosines(self, vector: Vector, distances: Sequence[tuple[str, float]]) -> dict[str, float]:
         """Return the cosines of the distances that :meth:`nearest` returned."""
         if self._is_cosine:
-            return {id: 1.0 - distance for id, distance in found}
-        return self.scores(vector, [id for id, _ in found])
+            return {id: 1.0 - distance for id, distance in distances}
+        return self.scores(vector, [id for id, _ in distances])
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
         """Return up to ``limit`` ids that Chroma's own filter finds; None for a filter that it cannot express."""
@@ -114,5 +114,5 @@ class ChromaAdapter(StoreAdapter):
 
 
 def _documents(answer: Mapping[str, Any]) -> list[Document]:
-    found = zip(answer["ids"], answer["documents"], answer["metadatas"], strict=True)
-    return [Document(id=id, page_content=text or "", metadata=metadata or {}) for id, text, metadata in found]
+    rows = zip(answer["ids"], answer["documents"], answer["metadatas"], strict=True)
+    return [Document(id=id, page_content=text or "", metadata=metadata or {}) for id, text, metadata in rows]

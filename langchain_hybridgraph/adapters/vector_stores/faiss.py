@@ -40,8 +40,8 @@ class FAISSAdapter(StoreAdapter):
         """See :class:`StoreAdapter`."""
         assert vector is not None, "FAISS is always searched by a vector"
         options = {} if where is None else {"filter": where, "fetch_k": self.count()}
-        found = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, **options)
-        documents = self.named(document for document, _ in found)
+        results = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, **options)
+        documents = self.with_ids(document for document, _ in results)
         by_vectors = self.by_vectors(documents, vector)
         if len(by_vectors.documents) == len(documents):
             return by_vectors
@@ -50,14 +50,14 @@ class FAISSAdapter(StoreAdapter):
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """See :class:`StoreAdapter`; none where the index keeps only codes that it cannot look up by row."""
-        found = {}
+        vectors = {}
         try:
             for id in ids:
                 if (row := self._row(id)) is not None:
-                    found[id] = unit(np.asarray(self._store.index.reconstruct(row), np.float32))
+                    vectors[id] = unit(np.asarray(self._store.index.reconstruct(row), np.float32))
         except RuntimeError:  # FAISS raises this for an index without direct access
             return {}
-        return found
+        return vectors
 
     def count(self) -> int:
         """See :class:`StoreAdapter`."""

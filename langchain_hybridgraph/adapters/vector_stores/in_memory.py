@@ -31,14 +31,14 @@ class InMemoryAdapter(StoreAdapter):
         assert vector is not None, "the store is always searched by a vector"
         return self.scored(self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where))
 
-    def scored(self, found: Sequence[tuple[Document, float]]) -> Nearest:
+    def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
         """See :class:`StoreAdapter`."""
-        return Nearest(list(found))
+        return Nearest(list(results))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """See :class:`StoreAdapter`."""
-        held = self._store.store
-        return {id: unit(np.asarray(held[id]["vector"], np.float32)) for id in ids if id in held}
+        entries = self._store.store
+        return {id: unit(np.asarray(entries[id]["vector"], np.float32)) for id in ids if id in entries}
 
     def count(self) -> int:
         """See :class:`StoreAdapter`."""

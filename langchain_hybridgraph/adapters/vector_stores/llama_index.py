@@ -20,14 +20,14 @@ class LlamaIndexAdapter(StoreAdapter):
         super().__init__(store)
         self.can_list = store.can_list
 
-    def scored(self, found: Sequence[tuple[Document, float]]) -> Nearest:
+    def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
         """See :class:`StoreAdapter`."""
-        return Nearest(list(found), are_cosines=self._store.gives_cosines)
+        return Nearest(list(results), are_cosines=self._store.gives_cosines)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """See :class:`StoreAdapter`."""
-        known: dict[str, Vector] = self._store.vectors(ids)
-        return known
+        vectors: dict[str, Vector] = self._store.vectors(ids)
+        return vectors
 
     def count(self) -> int | None:
         """See :class:`StoreAdapter`."""

@@ -40,15 +40,15 @@ class MilvusAdapter(StoreAdapter):
         """See :class:`StoreAdapter`; an empty store has no collection yet."""
         n = min(n, MOST)
         if vector is None:
-            found = self._store.similarity_search_with_score(text or "", k=n, expr=where)
+            results = self._store.similarity_search_with_score(text or "", k=n, expr=where)
         else:
-            found = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, expr=where)
-        documents = self.named(document for document, _ in found)
+            results = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, expr=where)
+        documents = self.with_ids(document for document, _ in results)
         if vector is None or not self.searches_by_vector:
-            places = (1.0 - place / len(found) for place in range(len(found)))
+            places = (1.0 - place / len(results) for place in range(len(results)))
             return Nearest(list(zip(documents, places, strict=True)), are_cosines=False)
         if self._metric() == "COSINE":
-            return Nearest([(document, float(found[place][1])) for place, document in enumerate(documents)])
+            return Nearest([(document, float(results[place][1])) for place, document in enumerate(documents)])
         return self.by_vectors(documents, vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
@@ -60,8 +60,8 @@ class MilvusAdapter(StoreAdapter):
         if not self.searches_by_vector:
             return {}
         key, field = self._store._primary_field, self._store._vector_field
-        found = self._entities(ids, [key, field])
-        return {str(entity[key]): unit(np.asarray(entity[field], np.float32)) for entity in found}
+        entities = self._entities(ids, [key, field])
+        return {str(entity[key]): unit(np.asarray(entity[field], np.float32)) for entity in entities}
 
     def count(self) -> int:
         """See :class:`StoreAdapter`."""
@@ -105,10 +105,10 @@ class MilvusAdapter(StoreAdapter):
         if self._key_is_number is None:
             described = self._store.client.describe_collection(self._store.collection_name)["fields"]
             self._key_is_number = any(field.get("is_primary") and int(field["type"]) == INT64 for field in described)
-        known = [int(id) for id in ids if id.isdigit()] if self._key_is_number else list(ids)
-        if not known:
+        keys = [int(id) for id in ids if id.isdigit()] if self._key_is_number else list(ids)
+        if not keys:
             return []
-        return list(self._store.client.get(self._store.collection_name, ids=known, output_fields=fields))
+        return list(self._store.client.get(self._store.collection_name, ids=keys, output_fields=fields))
 
     def _all(self, fields: list[str]) -> Iterator[dict[str, Any]]:
         if self._store.col is None:

@@ -36,9 +36,9 @@ class QdrantAdapter(StoreAdapter):
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
         """See :class:`StoreAdapter`."""
         if vector is None:
-            found = self._store.similarity_search_with_score(text or "", k=n, filter=where)
+            results = self._store.similarity_search_with_score(text or "", k=n, filter=where)
             return Nearest(
-                list(zip(self.named(d for d, _ in found), (s for _, s in found), strict=True)), are_cosines=False
+                list(zip(self.with_ids(d for d, _ in results), (s for _, s in results), strict=True)), are_cosines=False
             )
         answer = self._store.client.query_points(
             self._store.collection_name,
@@ -61,8 +61,8 @@ class QdrantAdapter(StoreAdapter):
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """See :class:`StoreAdapter`."""
         points = self._points(ids, with_payload=False, with_vectors=True)
-        found = {str(point.id): self._vector(point) for point in points}
-        return {id: unit(vector) for id, vector in found.items() if vector is not None}
+        vectors = {str(point.id): self._vector(point) for point in points}
+        return {id: unit(vector) for id, vector in vectors.items() if vector is not None}
 
     def count(self) -> int:
         """See :class:`StoreAdapter`."""
@@ -92,17 +92,17 @@ class QdrantAdapter(StoreAdapter):
         return Document(id=str(point.id), page_content=text, metadata=metadata)
 
     def _vector(self, point: Any) -> Vector | None:
-        given = point.vector.get(self._store.vector_name) if isinstance(point.vector, dict) else point.vector
-        return None if given is None else np.asarray(given, np.float32)
+        vector = point.vector.get(self._store.vector_name) if isinstance(point.vector, dict) else point.vector
+        return None if vector is None else np.asarray(vector, np.float32)
 
-    def _points(self, ids: Sequence[str], **wanted: Any) -> list[Any]:
-        known = [point for id in ids if (point := _point_id(id)) is not None]
-        return list(self._store.client.retrieve(self._store.collection_name, known, **wanted)) if known else []
+    def _points(self, ids: Sequence[str], **options: Any) -> list[Any]:
+        keys = [point for id in ids if (point := _point_id(id)) is not None]
+        return list(self._store.client.retrieve(self._store.collection_name, keys, **options)) if keys else []
 
-    def _scroll(self, **wanted: Any) -> Iterator[Any]:
+    def _scroll(self, **options: Any) -> Iterator[Any]:
         begin = None
         while True:
-            points, begin = self._store.client.scroll(self._store.collection_name, limit=PAGE, offset=begin, **wanted)
+            points, begin = self._store.client.scroll(self._store.collection_name, limit=PAGE, offset=begin, **options)
             yield from points
             if begin is None:
                 return

@@ -111,7 +111,7 @@ def _by_id(results: Result) -> dict[str, tuple[int, Document]]:
 
 def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
     """Return the entries of this id, by the search that found it."""
-    return {name: known[id] for name, known in by_search.items() if id in known}
+    return {name: entries[id] for name, entries in by_search.items() if id in entries}
 
 
 def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
@@ -152,8 +152,8 @@ def _document(
         "retrieval_source": "fused" if len(sources) > 1 else next(iter(sources)),
         "searches": searches,
     }
-    named = {prefix + key: value for key, value in notes.items()}
-    return first.model_copy(update={"metadata": {**metadata, **named}})
+    prefixed = {prefix + key: value for key, value in notes.items()}
+    return first.model_copy(update={"metadata": {**metadata, **prefixed}})
 
 
 def _search_notes(document: Document, rank: int, prefix: str) -> dict[str, Any]:

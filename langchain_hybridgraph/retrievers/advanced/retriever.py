@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, fi
 
 from langchain_hybridgraph.adapters.conversation_input import ConversationCall, Input, read
 from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
-from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
+from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import (
@@ -332,7 +332,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         own = below._tool_arguments if isinstance(below, PipelineRetriever) else own
         if self.get_session_history is None:
             own = create_model(f"Conversational{own.__name__}", __base__=(own, _Conversational))
-        return search_tool(self, chosen_arguments(args_schema, arg_types, own), name, description)
+        return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
 
     def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
         """Do what LangChain's method does; raise ConfigurationError for RunnableWithMessageHistory."""
@@ -401,12 +401,12 @@ def _retriever(name: str) -> type[HybridRetriever]:
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever
 
-    named: Mapping[str, type[HybridRetriever]] = {
+    kinds: Mapping[str, type[HybridRetriever]] = {
         "graph": GraphRetriever,
         "hierarchical": HierarchicalRetriever,
         "memory": MemoryRetriever,
     }
-    return named.get(name, HybridRetriever)
+    return kinds.get(name, HybridRetriever)
 
 
 class _Conversational(BaseModel):
@@ -437,8 +437,8 @@ def _searched_for(plan: Mapping[str, Any]) -> list[str]:
 
 def _listed(result: Result) -> str:
     """List the Documents of a retriever that does not report how it found them."""
-    begun = [" ".join(document.page_content.split())[:80] for document in result]
-    return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(begun, start=1))])
+    beginnings = [" ".join(document.page_content.split())[:80] for document in result]
+    return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))])
 
 
 def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
