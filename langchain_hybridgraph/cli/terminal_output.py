@@ -130,7 +130,7 @@ class Place(NamedTuple):
 class QueryWords:
     """Words of a question, compared as in the keyword index.
 
-    >>> [place.words for place in Wanted("Do cats sleep?", "english").places("A cat, sleeping.")]
+    >>> [place.words for place in QueryWords("Do cats sleep?", "english").places("A cat, sleeping.")]
     [frozenset({'cat'}), frozenset({'sleep'})]
     """
 
@@ -150,7 +150,7 @@ class QueryWords:
 def passage(text: str, query_words: QueryWords, size: int = PASSAGE) -> Text:
     """Return the sentences with the most words of the question, on one line, with these words in bold.
 
-    >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", Wanted("Do cats sleep?", "english"), 30).plain
+    >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", QueryWords("Do cats sleep?", "english"), 30).plain
     '… Cats sleep. They purr.'
     """
     line = " ".join(_RULE.sub("", printable(text)).split())

@@ -13,9 +13,9 @@ _ORDER = ("call", "environment", "file", "default")
 class Origin(NamedTuple):
     """Origin of a value. ``name`` is the variable or the file, ``line`` the line in the file, counted from 1.
 
-    >>> Origin("file", "hybridgraph.yaml", 3).said("retriever_k")
+    >>> Origin("file", "hybridgraph.yaml", 3).written_key("retriever_k")
     'hybridgraph.yaml:3: retriever_k'
-    >>> Origin("environment", "HYBRIDGRAPH_RETRIEVER_K").said("retriever_k")
+    >>> Origin("environment", "HYBRIDGRAPH_RETRIEVER_K").written_key("retriever_k")
     'HYBRIDGRAPH_RETRIEVER_K'
     """
 

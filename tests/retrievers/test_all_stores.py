@@ -127,4 +127,4 @@ def test_the_chroma_server_was_searched(stores):
     """The results above came from the server: its collection holds all chunks, and no search failed."""
     server = stores["chroma server"]._index.shared.server
     assert (server.is_open, server.is_failing) == (True, False)
-    assert server.searchable_rows(0, stores["chroma server"]._index.rows.version) == len(CHUNKS)
+    assert server.searchable(0, stores["chroma server"]._index.rows.version).rows == len(CHUNKS)
