@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.delegate import AnyRetriever
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
 from langchain_hybridgraph.serialization import Serializable
 
 Grades = Mapping[str, int]

@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_hybridgraph.adapters.documents import chunk_id, content_key, to_document
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
-from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, implements
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")

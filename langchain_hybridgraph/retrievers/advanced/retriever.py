@@ -39,8 +39,8 @@ from langchain_hybridgraph.options.validation import check_retriever, check_valu
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.retrievers.advanced.query_log import QueryLog
 from langchain_hybridgraph.retrievers.advanced.search import DEFAULT_SESSION, ConversationSearch
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, popped
-from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
 from langchain_hybridgraph.retrievers.streaming import EARLY

@@ -30,7 +30,7 @@ from langchain_hybridgraph.query.conversation.history import Turn, turns
 from langchain_hybridgraph.query.hierarchy.planning import messages_call
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced.result_fusion import fuse_by_rank, fuse_by_score, unit_of, with_notes
-from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:
