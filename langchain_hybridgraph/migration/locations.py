@@ -57,10 +57,10 @@ def is_milvus(location: object) -> bool:
 def _checked(source: Source, embedding: Embeddings | str | None) -> Source:
     """Return the source; raise EmbeddingMismatchError if another embedding than its own was named."""
     own = source.facts().embedding
-    if embedding is not None and (given := embedding_name(resolve_embedding(embedding))) != own:
+    if embedding is not None and (new_name := embedding_name(resolve_embedding(embedding))) != own:
         source.close()
         raise EmbeddingMismatchError(
             f"{source.name} was made with the embedding {own!r}, and its vectors are copied: leave the embedding out; "
-            f"to use {given!r}, ingest the documents into a new store"
+            f"to use {new_name!r}, ingest the documents into a new store"
         )
     return source

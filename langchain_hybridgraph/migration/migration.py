@@ -170,10 +170,10 @@ class _Copy:
         is_ahead = not kind_before
         for tenant in self._facts.tenants:
             for kind in self._kinds:
-                is_here = (tenant, kind) == (tenant_before, kind_before)
-                if is_ahead or is_here:
-                    yield tenant, kind, after if is_here else None
-                is_ahead = is_ahead or is_here
+                is_current = (tenant, kind) == (tenant_before, kind_before)
+                if is_ahead or is_current:
+                    yield tenant, kind, after if is_current else None
+                is_ahead = is_ahead or is_current
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -215,9 +215,11 @@ class _Copy:
                         sample.add(page.records)
             samples[tenant] = sample.records()
         for name in self._checksums.names():
-            expected, found = self._checksums.get(name), present.get(name)
-            if found != expected:
-                differ = "differ" if found.records == expected.records else f"are {found.records:,} in the destination"
+            expected, actual = self._checksums.get(name), present.get(name)
+            if actual != expected:
+                differ = (
+                    "differ" if actual.records == expected.records else f"are {actual.records:,} in the destination"
+                )
                 problems.append(f"{name}: {expected.records:,} were copied, and they {differ}")
         return problems, {name: present.get(name).records for name in self._checksums.names()}, samples
 
@@ -239,16 +241,16 @@ class _Sample:
     """A few chunks that are chosen by the hash of their id, whatever their order."""
 
     def __init__(self) -> None:
-        self._chosen: list[tuple[int, str, ChunkRecord]] = []
+        self._entries: list[tuple[int, str, ChunkRecord]] = []
 
     def add(self, records: Sequence[ChunkRecord]) -> None:
         """Consider these chunks."""
         new = [(-zlib.crc32(r.chunk.id.encode("utf-8", "replace")), r.chunk.id, r) for r in records]
-        self._chosen = heapq.nlargest(SAMPLED, [*self._chosen, *new], key=lambda entry: entry[:2])
+        self._entries = heapq.nlargest(SAMPLED, [*self._entries, *new], key=lambda entry: entry[:2])
 
     def records(self) -> list[ChunkRecord]:
         """Return the chosen chunks."""
-        return [record for _, _, record in self._chosen]
+        return [record for _, _, record in self._entries]
 
 
 def _shares(

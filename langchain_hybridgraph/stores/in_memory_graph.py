@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
 
-MISSING, HIDDEN, SEEN = 0, 1, 2
+UNKNOWN, HIDDEN, VISIBLE = 0, 1, 2
 # Through its entities a chunk leads to about this many times hub_degree chunks, and to more through the rarest one.
 FAN = 4
 
@@ -112,13 +112,13 @@ class InMemoryGraph:
         place = self._place_of.get(key)
         if place is None:
             place = self._place_of[key] = self._free.pop() if self._free else len(self._edges)
-        elif (known := self._edges[place]) is not None and known.weight >= edge.weight:
+        elif (existing := self._edges[place]) is not None and existing.weight >= edge.weight:
             return
         if place == len(self._edges):
             self._edges.append(edge)
         else:
             self._edges[place] = edge
-        self._columns.put(place, source, target, edge)
+        self._columns.set_edge(place, source, target, edge)
 
 
 @dataclass
@@ -133,7 +133,7 @@ class _Columns:
     ends: array[float] = field(default_factory=lambda: array("d"))
     names: dict[str, int] = field(default_factory=lambda: {MENTIONS: 0})
 
-    def put(self, place: int, source: int, target: int, edge: Edge) -> None:
+    def set_edge(self, place: int, source: int, target: int, edge: Edge) -> None:
         """Append an edge, or overwrite another one."""
         begins = -np.inf if edge.valid_from is None else edge.valid_from
         ends = np.inf if edge.valid_until is None else edge.valid_until
@@ -258,7 +258,9 @@ class _View:
     def __init__(self, state: _State, scope: Scope, edge_filter: EdgeFilter, of: _StoreAccess) -> None:
         self._state, self._scope, self._edge_filter = state, scope, edge_filter
         self._node_of, self._ask_visible, self._ask_cosines = of.node_of, of.visible, of.cosines
-        self._seen = np.where(state.is_entity, SEEN, SEEN if of.visible is None else MISSING).astype(np.int8)
+        self._visibility = np.where(state.is_entity, VISIBLE, VISIBLE if of.visible is None else UNKNOWN).astype(
+            np.int8
+        )
         self._ends: Nodes | None = None
         self._relations = None
         if edge_filter.relations is not None:
@@ -279,23 +281,23 @@ class _View:
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """See :class:`~langchain_hybridgraph.stores.protocols.Graph`, also for the methods below."""
-        known = len(self._state.ids)
-        found = np.array([self._node_of.get(id, -1) for id in ids], np.int64)
-        found[(found >= known) | (found < 0)] = -1
-        inside = np.flatnonzero(found >= 0)
-        found[inside[(self._state.degree[found[inside]] == 0) | ~self._is_seen(found[inside])]] = -1
-        return found
+        count = len(self._state.ids)
+        results = np.array([self._node_of.get(id, -1) for id in ids], np.int64)
+        results[(results >= count) | (results < 0)] = -1
+        in_graph = np.flatnonzero(results >= 0)
+        results[in_graph[(self._state.degree[results[in_graph]] == 0) | ~self._is_visible(results[in_graph])]] = -1
+        return results
 
     def ids(self, nodes: Nodes) -> list[str]:
         """Return the id of each node."""
-        found: list[str] = self._state.ids[nodes].tolist()
-        return found
+        results: list[str] = self._state.ids[nodes].tolist()
+        return results
 
     def restricted_to(self, nodes: Nodes) -> _View:
         """Return the same graph with neighbours restricted to these chunks."""
-        made = copy(self)
-        made._ends = nodes
-        return made
+        view = copy(self)
+        view._ends = nodes
+        return view
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
         """Return the chunks one hop away, by the heaviest hop; ties go to an edge, then to the rarest entity."""
@@ -306,20 +308,20 @@ class _View:
         hops = _together([self._direct(nodes), self._mentioning(self._rarest(self._mentioned(nodes)), nodes)])
         if self._ends is not None:
             hops = _at(hops, np.isin(hops.node, self._ends))
-        over = np.where(hops.via < 0, 1.0, self._hub(hops.via))
-        return hops._replace(weight=hops.weight * self._hub(nodes)[hops.origin] * over)
+        entity_factor = np.where(hops.via < 0, 1.0, self._hub(hops.via))
+        return hops._replace(weight=hops.weight * self._hub(nodes)[hops.origin] * entity_factor)
 
     def _best(self, hops: NeighborEdges) -> NeighborEdges:
         rarity = np.where(hops.via < 0, -1, self._state.degree[hops.via])
-        return _once(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
+        return _best_per_pair(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
         """Return the edges as stored, the heaviest of each pair."""
         is_entity = self._state.is_entity[nodes]
-        backwards = self._walked(nodes, self._state.into, mentions=True)
+        backwards = self._traverse(nodes, self._state.into, mentions=True)
         parts = [self._direct(nodes), self._mentioned(nodes), _at(backwards, is_entity[backwards.origin])]
         hops = _together(parts)
-        return _once(hops, len(self._state.ids), -hops.weight)
+        return _best_per_pair(hops, len(self._state.ids), -hops.weight)
 
     def degrees(self, nodes: Nodes) -> Nodes:
         """Return the number of edges of each node."""
@@ -334,8 +336,8 @@ class _View:
         if self._ask_cosines is None or not len(nodes):
             return np.full(len(nodes), np.nan)
         ids = self.ids(nodes)
-        known = self._ask_cosines(vector, ids)
-        return np.array([known.get(id, np.nan) for id in ids], np.float64)
+        cosine_of = self._ask_cosines(vector, ids)
+        return np.array([cosine_of.get(id, np.nan) for id in ids], np.float64)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return the edge or the two mentions behind each step from chunk to chunk."""
@@ -362,11 +364,13 @@ class _View:
             sides.append((state.out, state.target))
         if not mentions and self._edge_filter.direction != "out":
             sides.append((state.into, state.source))
-        found = [self._open(side.edges_of(np.array([one]))[1], mentions) for side, _ in sides]
-        joining = np.concatenate([edge[far[edge] == other] for edge, (_, far) in zip(found, sides, strict=True)])
-        names = [self._edges_at(place).relation for place in joining.tolist()]
-        best = min(range(len(joining)), key=lambda i: (-state.weight[joining[i]], names[i]))
-        return self._edges_at(int(joining[best]))
+        edges_by_side = [self._open(side.edges_of(np.array([one]))[1], mentions) for side, _ in sides]
+        positions = np.concatenate(
+            [edge[far_ends[edge] == other] for edge, (_, far_ends) in zip(edges_by_side, sides, strict=True)]
+        )
+        names = [self._edges_at(place).relation for place in positions.tolist()]
+        best = min(range(len(positions)), key=lambda i: (-state.weight[positions[i]], names[i]))
+        return self._edges_at(int(positions[best]))
 
     def _edges_at(self, place: int) -> Edge:
         edge = self._state.edges[place]
@@ -377,18 +381,18 @@ class _View:
         """Return the edges from chunk to chunk."""
         sides = []
         if self._edge_filter.direction != "in":
-            sides.append(self._walked(nodes, self._state.out, mentions=False))
+            sides.append(self._traverse(nodes, self._state.out, mentions=False))
         if self._edge_filter.direction != "out":
-            sides.append(self._walked(nodes, self._state.into, mentions=False))
+            sides.append(self._traverse(nodes, self._state.into, mentions=False))
         return _together(sides)
 
     def _mentioned(self, nodes: Nodes) -> NeighborEdges:
         """Return the edges from chunks to the entities that they mention."""
-        return self._walked(nodes, self._state.out, mentions=True)
+        return self._traverse(nodes, self._state.out, mentions=True)
 
     def _mentioning(self, mentions: NeighborEdges, nodes: Nodes) -> NeighborEdges:
         """Return the other chunks that mention the same entities; origin is a position in ``mentions``."""
-        hops = self._walked(mentions.node, self._state.into, mentions=True)
+        hops = self._traverse(mentions.node, self._state.into, mentions=True)
         origin = mentions.origin[hops.origin]
         weight = hops.weight * mentions.weight[hops.origin]
         return _at(NeighborEdges(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
@@ -404,15 +408,15 @@ class _View:
         before = np.maximum.accumulate(np.where(is_first, total - degree[order], 0))
         return _at(mentions, order[is_first | (total - before <= FAN * self._edge_filter.hub_degree)])
 
-    def _walked(self, nodes: Nodes, side: _Adjacency, *, mentions: bool) -> NeighborEdges:
+    def _traverse(self, nodes: Nodes, side: _Adjacency, *, mentions: bool) -> NeighborEdges:
         """Return the visible, traversable edges that leave these nodes on one of their sides."""
         origin, edges = side.edges_of(nodes)
-        far = self._state.target if side is self._state.out else self._state.source
-        open = self._open_mask(edges, mentions)
-        origin, edges = origin[open], edges[open]
-        seen = self._is_seen(far[edges])
-        origin, edges = origin[seen], edges[seen]
-        return NeighborEdges(origin, far[edges], self._state.weight[edges], np.full(len(edges), -1))
+        far_ends = self._state.target if side is self._state.out else self._state.source
+        is_open = self._open_mask(edges, mentions)
+        origin, edges = origin[is_open], edges[is_open]
+        is_visible = self._is_visible(far_ends[edges])
+        origin, edges = origin[is_visible], edges[is_visible]
+        return NeighborEdges(origin, far_ends[edges], self._state.weight[edges], np.full(len(edges), -1))
 
     def _open(self, edges: Nodes, mentions: bool) -> Nodes:
         return edges[self._open_mask(edges, mentions)]
@@ -420,24 +424,24 @@ class _View:
     def _open_mask(self, edges: Nodes, mentions: bool) -> Mask:
         """Return which edges exist for this call."""
         state, edge_filter, as_of = self._state, self._edge_filter, self._scope.as_of
-        open: Mask = state.is_mention[edges] == mentions
+        is_open: Mask = state.is_mention[edges] == mentions
         if edge_filter.min_weight > 0:
-            open &= state.weight[edges] >= edge_filter.min_weight
+            is_open &= state.weight[edges] >= edge_filter.min_weight
         if self._relations is not None:
-            open &= np.isin(state.relation[edges], self._relations)
+            is_open &= np.isin(state.relation[edges], self._relations)
         if as_of is not None:
-            open &= (state.begins[edges] <= as_of) & (as_of <= state.ends[edges])
-        return open
+            is_open &= (state.begins[edges] <= as_of) & (as_of <= state.ends[edges])
+        return is_open
 
-    def _is_seen(self, nodes: Nodes) -> Mask:
+    def _is_visible(self, nodes: Nodes) -> Mask:
         """Return which of the nodes are entities or chunks in the scope; each is looked up once."""
-        asked = np.unique(nodes[self._seen[nodes] == MISSING])
-        if len(asked) and self._ask_visible is not None:
-            ids = self.ids(asked)
-            there = self._ask_visible(ids, self._scope)
-            self._seen[asked] = [SEEN if id in there else HIDDEN for id in ids]
-        seen: Mask = self._seen[nodes] == SEEN
-        return seen
+        unknown = np.unique(nodes[self._visibility[nodes] == UNKNOWN])
+        if len(unknown) and self._ask_visible is not None:
+            ids = self.ids(unknown)
+            visible_ids = self._ask_visible(ids, self._scope)
+            self._visibility[unknown] = [VISIBLE if id in visible_ids else HIDDEN for id in ids]
+        is_visible: Mask = self._visibility[nodes] == VISIBLE
+        return is_visible
 
     def _hub(self, nodes: Nodes) -> Weights:
         """Return the factor by which each node's edge weights are multiplied."""
@@ -454,15 +458,15 @@ def _together(parts: Sequence[NeighborEdges]) -> NeighborEdges:
     return NeighborEdges._make(np.concatenate(each) for each in zip(*parts, strict=True))
 
 
-def _once(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> NeighborEdges:
+def _best_per_pair(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> NeighborEdges:
     """Keep one hop between each two of n nodes: the first in the order of ``keys``, the last key first."""
     pair = hops.origin * n + hops.node
     order = np.argsort(pair)
     again = np.diff(pair[order], prepend=-1) == 0
     if again.any():
         # Duplicates are few; only they have to be compared.
-        many = order[again | np.append(again[1:], False)]
-        best = many[np.lexsort((*(key[many] for key in keys), pair[many]))]
+        duplicates = order[again | np.append(again[1:], False)]
+        best = duplicates[np.lexsort((*(key[duplicates] for key in keys), pair[duplicates]))]
         first = best[np.diff(pair[best], prepend=-1) != 0]
-        order = np.concatenate([np.setdiff1d(order, many, assume_unique=True), first])
+        order = np.concatenate([np.setdiff1d(order, duplicates, assume_unique=True), first])
     return _at(hops, order)

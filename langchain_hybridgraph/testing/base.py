@@ -69,7 +69,7 @@ class StoreTests:
         raise NotImplementedError("override open_again, or declare that the store lacks 'several processes'")
 
     @pytest.fixture
-    def filled(self, store: Any) -> FullStore:
+    def full_store(self, store: Any) -> FullStore:
         """The store with ``CHUNKS`` and ``PARENTS`` in it."""
         self.fill(store, CHUNKS, PARENTS)
         return cast(FullStore, store)

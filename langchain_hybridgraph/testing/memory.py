@@ -25,9 +25,9 @@ class MemoryTests(StoreTests):
         assert (states["a"].confidence, states["a"].utility, states["a"].memory_type) == (0.0, None, "semantic")
         assert (states["a"].valid_from, states["b"].valid_from, states["b"].active_count) == (BEGIN, None, 0)
 
-    def test_known_at_hides_later_writes(self, filled: FullStore) -> None:
+    def test_known_at_hides_later_writes(self, full_store: FullStore) -> None:
         """For a ``known_at`` before the first write, nothing is read or found."""
-        store, before = self._require("memory", filled), Scope(known_at=BEGIN)
+        store, before = self._require("memory", full_store), Scope(known_at=BEGIN)
         assert (store.memory.states(["cat"], before), self._read(store, ["cat"], before)) == ({}, {})
         assert not store.vector_search(Query("the cat", 9, before), 9).entries
         assert not store.keyword_search(Query("the cat", 9, before), 9).entries
@@ -41,16 +41,16 @@ class MemoryTests(StoreTests):
         assert [turn.id for turn in store.sessions.turns("s", 2, Scope(parse_filter({"odd": 0})))] == ["t10", "t8"]
         assert store.sessions.turns("unknown", 3, Scope()) == []
 
-    def test_a_refuted_memory_loses_its_confidence(self, filled: FullStore) -> None:
+    def test_a_refuted_memory_loses_its_confidence(self, full_store: FullStore) -> None:
         """Refuting a memory sets its confidence to 0.05."""
-        memory: Any = self._require("memory verbs", filled).memory
+        memory: Any = self._require("memory verbs", full_store).memory
         memory.feedback(["cat"], "refute")
         assert memory.states(["cat"], Scope())["cat"].confidence == pytest.approx(0.05)
 
-    def test_a_retracted_memory_is_gone(self, filled: FullStore) -> None:
+    def test_a_retracted_memory_is_gone(self, full_store: FullStore) -> None:
         """A retracted chunk is neither read nor found."""
-        memory: Any = self._require("memory verbs", filled).memory
+        memory: Any = self._require("memory verbs", full_store).memory
         memory.retract(["owl"])
-        assert self._read(filled, ["owl", "cat"]).keys() == {"cat"}
-        assert "owl" not in {entry.id for entry in filled.vector_search(Query("an owl", 9), 9).entries}
-        assert "owl" not in {entry.id for entry in filled.keyword_search(Query("an owl", 9), 9).entries}
+        assert self._read(full_store, ["owl", "cat"]).keys() == {"cat"}
+        assert "owl" not in {entry.id for entry in full_store.vector_search(Query("an owl", 9), 9).entries}
+        assert "owl" not in {entry.id for entry in full_store.keyword_search(Query("an owl", 9), 9).entries}

@@ -21,29 +21,29 @@ class ReadingTests(StoreTests):
         """The store implements the protocol of every feature that it does not declare as lacking."""
         assert wrong_declarations(store) == []
 
-    def test_reads_chunks_as_they_were_written(self, filled: FullStore) -> None:
+    def test_reads_chunks_as_they_were_written(self, full_store: FullStore) -> None:
         """Text, metadata, document and parent are returned unchanged."""
-        read = self._read(filled, [chunk.id for chunk in CHUNKS])
+        read = self._read(full_store, [chunk.id for chunk in CHUNKS])
         assert read.keys() == {chunk.id for chunk in CHUNKS}
         for chunk in CHUNKS:
             returned = read[chunk.id]
             assert (returned.id, returned.text, dict(returned.metadata)) == (chunk.id, chunk.text, dict(chunk.metadata))
             assert (returned.document, returned.parent) == (chunk.document, chunk.parent)
 
-    def test_reading_omits_unknown_ids(self, filled: FullStore) -> None:
+    def test_reading_omits_unknown_ids(self, full_store: FullStore) -> None:
         """Unknown ids are left out; an empty list of ids gives no chunks."""
-        assert self._read(filled, ["cat", "unknown", "ca", ""]).keys() == {"cat"}
-        assert self._read(filled, []) == {}
+        assert self._read(full_store, ["cat", "unknown", "ca", ""]).keys() == {"cat"}
+        assert self._read(full_store, []) == {}
 
     def test_reading_from_an_empty_store_returns_nothing(self, store: Any) -> None:
         """No id exists in an empty store, and no error is raised."""
         assert self._read(store, ["cat"]) == {}
 
-    def test_reading_applies_the_filter(self, filled: FullStore) -> None:
+    def test_reading_applies_the_filter(self, full_store: FullStore) -> None:
         """Chunks that the filter does not accept are left out."""
-        assert self._read(filled, ["cat", "bond"], Scope(ANIMALS)).keys() == {"cat"}
+        assert self._read(full_store, ["cat", "bond"], Scope(ANIMALS)).keys() == {"cat"}
 
-    def test_reading_checks_validity(self, filled: FullStore) -> None:
+    def test_reading_checks_validity(self, full_store: FullStore) -> None:
         """A chunk is read from its first to its last valid second, and when no time is given."""
         for time, is_valid in (
             (BEGIN - SECOND, False),
@@ -52,18 +52,18 @@ class ReadingTests(StoreTests):
             (END + SECOND, False),
             (None, True),
         ):
-            assert ("old" in self._read(filled, ["old"], Scope(as_of=time))) == is_valid, time
+            assert ("old" in self._read(full_store, ["old"], Scope(as_of=time))) == is_valid, time
 
-    def test_changing_returned_metadata_does_not_change_the_store(self, filled: FullStore) -> None:
+    def test_changing_returned_metadata_does_not_change_the_store(self, full_store: FullStore) -> None:
         """Not even a change of a nested value reaches the store."""
-        metadata = dict(self._read(filled, ["cat"])["cat"].metadata)
+        metadata = dict(self._read(full_store, ["cat"])["cat"].metadata)
         metadata["labels"].append("changed")
-        assert self._read(filled, ["cat"])["cat"].metadata["labels"] == ["pet", "small"]
+        assert self._read(full_store, ["cat"])["cat"].metadata["labels"] == ["pet", "small"]
 
-    def test_a_call_for_another_tenant_raises(self, filled: FullStore) -> None:
+    def test_a_call_for_another_tenant_raises(self, full_store: FullStore) -> None:
         """The scope of another tenant than the store's raises TenantError."""
         with pytest.raises(TenantError):
-            self._read(filled, ["cat"], Scope(tenant="somebody else"))
+            self._read(full_store, ["cat"], Scope(tenant="somebody else"))
 
     def test_has_parents_after_parents_were_written(self, store: Any) -> None:
         """An empty store has no parents."""
@@ -72,36 +72,36 @@ class ReadingTests(StoreTests):
         self.fill(store, CHUNKS, PARENTS)
         assert store.has_parents
 
-    def test_reads_parents(self, filled: FullStore) -> None:
+    def test_reads_parents(self, full_store: FullStore) -> None:
         """Parents are read by id; unknown ids are left out."""
-        parents = self._require("parents", filled).read_parents(["pets", "unknown"], Scope())
+        parents = self._require("parents", full_store).read_parents(["pets", "unknown"], Scope())
         assert {id: chunk.text for id, chunk in parents.items()} == {"pets": PARENTS[0].text}
 
-    def test_the_filter_does_not_apply_to_parents(self, filled: FullStore) -> None:
+    def test_the_filter_does_not_apply_to_parents(self, full_store: FullStore) -> None:
         """A parent is read even if the filter does not accept its metadata."""
-        assert "pets" in self._require("parents", filled).read_parents(["pets"], Scope(ANIMALS))
+        assert "pets" in self._require("parents", full_store).read_parents(["pets"], Scope(ANIMALS))
 
-    def test_parents_have_a_validity(self, filled: FullStore) -> None:
+    def test_parents_have_a_validity(self, full_store: FullStore) -> None:
         """A parent is not read after its ``valid_until``."""
-        store = self._require("parents", filled)
+        store = self._require("parents", full_store)
         assert "birds" in store.read_parents(["birds"], Scope(as_of=END))
         assert store.read_parents(["birds"], Scope(as_of=END + SECOND)) == {}
 
-    def test_searches_do_not_return_parents(self, filled: FullStore) -> None:
+    def test_searches_do_not_return_parents(self, full_store: FullStore) -> None:
         """Only chunks are hits, even for the text of a parent."""
         for search in ("vector_search", "keyword_search"):
-            if hasattr(filled, search):
-                hits = getattr(filled, search)(Query(PARENTS[0].text, 10), 10).entries
+            if hasattr(full_store, search):
+                hits = getattr(full_store, search)(Query(PARENTS[0].text, 10), 10).entries
                 assert {entry.id for entry in hits} <= {chunk.id for chunk in CHUNKS}
 
-    def test_vectors_are_in_the_order_of_the_ids(self, filled: FullStore) -> None:
+    def test_vectors_are_in_the_order_of_the_ids(self, full_store: FullStore) -> None:
         """There is one unit vector per id, even for a repeated id, and zeros for an unknown one."""
-        vectors = self._require("diversity", filled).vectors(["owl", "unknown", "cat", "owl"])
+        vectors = self._require("diversity", full_store).vectors(["owl", "unknown", "cat", "owl"])
         assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
         assert vectors[0].tolist() == vectors[3].tolist()
         expected = np.array(self.embedding.embed_query(CHUNKS[0].text), np.float32)
         assert float(vectors[2] @ expected / np.linalg.norm(expected)) == pytest.approx(1, abs=1e-5)
 
-    def test_no_ids_have_no_vectors(self, filled: FullStore) -> None:
+    def test_no_ids_have_no_vectors(self, full_store: FullStore) -> None:
         """An empty list of ids gives an array without rows."""
-        assert len(self._require("diversity", filled).vectors([])) == 0
+        assert len(self._require("diversity", full_store).vectors([])) == 0

@@ -15,45 +15,45 @@ from langchain_hybridgraph.testing.samples import ANIMALS, CHUNKS, END, ODD_TEXT
 class SearchTests(StoreTests):
     """Vector search and keyword search."""
 
-    def test_vector_search_ranks_by_cosine(self, filled: FullStore) -> None:
+    def test_vector_search_ranks_by_cosine(self, full_store: FullStore) -> None:
         """The nearest chunks come first, with their cosines, ties by id."""
-        store = self._require("vectors", filled)
+        store = self._require("vectors", full_store)
         hits = store.vector_search(Query("the cat", 10), 10).entries
         cosines = self._cosines("the cat")
         expected = sorted(cosines, key=lambda id: (-round(cosines[id], 5), id))
         assert [entry.id for entry in hits] == expected
         assert [entry.score for entry in hits] == pytest.approx([cosines[id] for id in expected], abs=1e-5)
 
-    def test_vector_search_by_a_vector(self, filled: FullStore) -> None:
+    def test_vector_search_by_a_vector(self, full_store: FullStore) -> None:
         """A query may have a vector of any length and no text."""
-        store = self._require("vectors", filled)
+        store = self._require("vectors", full_store)
         vector = 5 * np.array(self.embedding.embed_query("an owl hunts at night"), np.float32)
         result = store.vector_search(Query(None, 1, vector=vector), 1)
         assert [entry.id for entry in result.entries] == ["owl"]
         assert result.entries[0].score == pytest.approx(1, abs=1e-5)
 
-    def test_vector_search_returns_its_vector(self, filled: FullStore) -> None:
+    def test_vector_search_returns_its_vector(self, full_store: FullStore) -> None:
         """The vector is returned with length 1, or not at all."""
-        vector = self._require("vectors", filled).vector_search(Query("the cat", 1), 1).vector
+        vector = self._require("vectors", full_store).vector_search(Query("the cat", 1), 1).vector
         if vector is not None:
             assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
 
-    def test_vector_search_returns_at_most_n_hits(self, filled: FullStore) -> None:
+    def test_vector_search_returns_at_most_n_hits(self, full_store: FullStore) -> None:
         """There are no hits for 0, and all chunks for a large n."""
-        store = self._require("vectors", filled)
+        store = self._require("vectors", full_store)
         assert [len(store.vector_search(Query("cat", n), n).entries) for n in (0, 1, 3, 1000)] == [0, 1, 3, len(CHUNKS)]
 
-    def test_vector_search_for_fewer_hits_returns_the_best_ones(self, filled: FullStore) -> None:
+    def test_vector_search_for_fewer_hits_returns_the_best_ones(self, full_store: FullStore) -> None:
         """The best n hits are the first n of the best m."""
-        store = self._require("vectors", filled)
+        store = self._require("vectors", full_store)
         best = [entry.id for entry in store.vector_search(Query("the cat", 5), 5).entries]
         assert len(best) == len(CHUNKS)
         for n in range(1, 5):
             assert [entry.id for entry in store.vector_search(Query("the cat", n), n).entries] == best[:n]
 
-    def test_vector_search_stays_in_scope(self, filled: FullStore) -> None:
+    def test_vector_search_stays_in_scope(self, full_store: FullStore) -> None:
         """Every hit is within filter and time, and chunks outside take no place among the n."""
-        store = self._require("vectors", filled)
+        store = self._require("vectors", full_store)
         query = Query("the cat", 3, Scope(ANIMALS, as_of=END + SECOND))
         assert {entry.id for entry in store.vector_search(query, 3).entries} == {"cat", "dog", "owl"}
 
@@ -61,9 +61,9 @@ class SearchTests(StoreTests):
         """There are no hits, and no error is raised."""
         assert list(self._require("vectors", store).vector_search(Query("cat", 3), 3).entries) == []
 
-    def test_vector_scores_are_cosines(self, filled: FullStore) -> None:
+    def test_vector_scores_are_cosines(self, full_store: FullStore) -> None:
         """Each stored chunk gets its cosine; unknown ids are left out."""
-        store = self._require("vectors", filled)
+        store = self._require("vectors", full_store)
         vector = store.vector_search(Query("the cat", 1), 1).vector
         if vector is None:
             pytest.skip("the store does not return the vector")
@@ -71,33 +71,33 @@ class SearchTests(StoreTests):
         cosines = self._cosines("the cat")
         assert scores == pytest.approx({"bond": cosines["bond"], "cat": cosines["cat"]}, abs=1e-5)
 
-    def test_keyword_search_finds_words(self, filled: FullStore) -> None:
+    def test_keyword_search_finds_words(self, full_store: FullStore) -> None:
         """Chunks with the words of the query are returned, best first, with scores above 0."""
-        hits = self._require("keywords", filled).keyword_search(Query("night owl", 5), 5).entries
+        hits = self._require("keywords", full_store).keyword_search(Query("night owl", 5), 5).entries
         assert [entry.id for entry in hits] == ["owl"]
         assert hits[0].score > 0
 
-    def test_keyword_search_matches_any_word(self, filled: FullStore) -> None:
+    def test_keyword_search_matches_any_word(self, full_store: FullStore) -> None:
         """A chunk needs one word of the query; a chunk with more of them ranks higher."""
-        hits = self._require("keywords", filled).keyword_search(Query("does a dog chase any cat", 5), 5).entries
+        hits = self._require("keywords", full_store).keyword_search(Query("does a dog chase any cat", 5), 5).entries
         assert hits[0].id == "dog"
         assert {"cat", "old"} <= {entry.id for entry in hits}
 
     @pytest.mark.parametrize("text", ODD_TEXTS)
-    def test_keyword_search_accepts_any_text(self, filled: FullStore, text: str) -> None:
+    def test_keyword_search_accepts_any_text(self, full_store: FullStore, text: str) -> None:
         """Punctuation and operators in a query are plain text."""
-        hits = self._require("keywords", filled).keyword_search(Query(text, 5), 5).entries
+        hits = self._require("keywords", full_store).keyword_search(Query(text, 5), 5).entries
         assert ("cat" in {entry.id for entry in hits}) == ("cat" in text)
 
-    def test_keyword_search_stays_in_scope(self, filled: FullStore) -> None:
+    def test_keyword_search_stays_in_scope(self, full_store: FullStore) -> None:
         """Every hit is within filter and time, and chunks outside take no place among the n."""
         query = Query("cat interest", 2, Scope(ANIMALS, as_of=END + SECOND))
-        hits = self._require("keywords", filled).keyword_search(query, 2).entries
+        hits = self._require("keywords", full_store).keyword_search(query, 2).entries
         assert {entry.id for entry in hits} == {"cat", "dog"}
 
-    def test_keyword_search_for_fewer_hits_returns_the_best_ones(self, filled: FullStore) -> None:
+    def test_keyword_search_for_fewer_hits_returns_the_best_ones(self, full_store: FullStore) -> None:
         """The best n hits are the first n of the best m; for 0 there are none."""
-        store = self._require("keywords", filled)
+        store = self._require("keywords", full_store)
         best = [entry.id for entry in store.keyword_search(Query("the cat sat", 9), 9).entries]
         assert len(best) >= 3
         for n in range(4):
@@ -107,14 +107,14 @@ class SearchTests(StoreTests):
         """There are no hits, and no error is raised."""
         assert list(self._require("keywords", store).keyword_search(Query("cat", 3), 3).entries) == []
 
-    def test_keyword_scores_are_those_of_the_search(self, filled: FullStore) -> None:
+    def test_keyword_scores_are_those_of_the_search(self, full_store: FullStore) -> None:
         """Searching and scoring give a chunk the same score; chunks without any of the words are left out."""
-        store = self._require("keywords", filled)
+        store = self._require("keywords", full_store)
         hits = {entry.id: entry.score for entry in store.keyword_search(Query("cat mat", 5), 5).entries}
         assert {"cat", "dog"} <= hits.keys()
         assert store.keyword_scores("cat mat", [*(chunk.id for chunk in CHUNKS), "unknown"]) == pytest.approx(hits)
 
-    def test_no_keyword_score_exceeds_the_bound(self, filled: FullStore) -> None:
+    def test_no_keyword_score_exceeds_the_bound(self, full_store: FullStore) -> None:
         """The bound is at least the largest score, if the store knows one."""
-        result = self._require("keywords", filled).keyword_search(Query("cat mat", 5), 5)
+        result = self._require("keywords", full_store).keyword_search(Query("cat mat", 5), 5)
         assert result.bound is None or result.bound >= max(entry.score for entry in result.entries)

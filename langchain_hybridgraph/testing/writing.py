@@ -18,24 +18,24 @@ from langchain_hybridgraph.testing.samples import CHUNKS, PARENTS
 class WritingTests(StoreTests):
     """Writing and deleting of chunks."""
 
-    def test_upsert_counts_new_changed_and_unchanged_chunks(self, filled: FullStore) -> None:
+    def test_upsert_counts_new_changed_and_unchanged_chunks(self, full_store: FullStore) -> None:
         """Writing the same batch again changes nothing; a changed text is embedded again, changed metadata are not."""
-        store = self._require("writing", filled)
+        store = self._require("writing", full_store)
         again = store.upsert(CHUNKS, parents=PARENTS)
         assert dict(again) == {"added": 0, "updated": 0, "unchanged": len(CHUNKS) + len(PARENTS), "embedded": 0}
         batch = [Chunk("cat", "another text"), Chunk("bond", CHUNKS[3].text, {"topic": "finance"}), Chunk("new", "x")]
         assert dict(store.upsert(batch)) == {"added": 1, "updated": 2, "unchanged": 0, "embedded": 2}
 
-    def test_a_changed_chunk_replaces_the_old_one(self, filled: FullStore) -> None:
+    def test_a_changed_chunk_replaces_the_old_one(self, full_store: FullStore) -> None:
         """After an update only the new text is found."""
-        self._require("writing", filled).upsert([Chunk("owl", "a zebra at noon")])
-        filled.flush()
-        assert self._read(filled, ["owl"])["owl"].text == "a zebra at noon"
-        if isinstance(filled, SearchesKeywords):
-            assert [e.id for e in filled.keyword_search(Query("zebra", 9), 9).entries] == ["owl"]
-            assert not filled.keyword_search(Query("night", 9), 9).entries
-        if isinstance(filled, SearchesVectors):
-            hits = filled.vector_search(Query("an owl hunts at night", 99), 99).entries
+        self._require("writing", full_store).upsert([Chunk("owl", "a zebra at noon")])
+        full_store.flush()
+        assert self._read(full_store, ["owl"])["owl"].text == "a zebra at noon"
+        if isinstance(full_store, SearchesKeywords):
+            assert [e.id for e in full_store.keyword_search(Query("zebra", 9), 9).entries] == ["owl"]
+            assert not full_store.keyword_search(Query("night", 9), 9).entries
+        if isinstance(full_store, SearchesVectors):
+            hits = full_store.vector_search(Query("an owl hunts at night", 99), 99).entries
             assert [e.id for e in hits].count("owl") == 1
             assert {e.id: e.score for e in hits}["owl"] < 0.9
 
@@ -45,26 +45,26 @@ class WritingTests(StoreTests):
         self.fill(store, [Chunk("a", "first"), Chunk("b", "other"), Chunk("a", "last")])
         assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "last", "b": "other"}
 
-    def test_a_removed_chunk_is_gone(self, filled: FullStore) -> None:
+    def test_a_removed_chunk_is_gone(self, full_store: FullStore) -> None:
         """A removed chunk is neither read nor found; only chunks that existed are counted."""
-        store = self._require("writing", filled)
+        store = self._require("writing", full_store)
         assert store.remove(["owl", "cat", "unknown", "owl"]) == 2
         assert store.remove(["owl"]) == 0
-        filled.flush()
-        assert self._read(filled, ["owl", "cat", "dog"]).keys() == {"dog"}
+        full_store.flush()
+        assert self._read(full_store, ["owl", "cat", "dog"]).keys() == {"dog"}
         for search in ("vector_search", "keyword_search"):
-            if hasattr(filled, search):
-                hits = getattr(filled, search)(Query("owl cat dog", 9), 9).entries
+            if hasattr(full_store, search):
+                hits = getattr(full_store, search)(Query("owl cat dog", 9), 9).entries
                 assert not {"owl", "cat"} & {entry.id for entry in hits}
 
-    def test_a_removed_chunk_can_be_added_again(self, filled: FullStore) -> None:
+    def test_a_removed_chunk_can_be_added_again(self, full_store: FullStore) -> None:
         """A chunk that is removed and written again is found once."""
-        store = self._require("writing", filled)
+        store = self._require("writing", full_store)
         store.remove(["owl"])
-        self.fill(filled, [Chunk("owl", "an owl hunts at night")])
-        if isinstance(filled, SearchesKeywords):
-            assert [e.id for e in filled.keyword_search(Query("owl", 9), 9).entries] == ["owl"]
-        assert "owl" in self._read(filled, ["owl"])
+        self.fill(full_store, [Chunk("owl", "an owl hunts at night")])
+        if isinstance(full_store, SearchesKeywords):
+            assert [e.id for e in full_store.keyword_search(Query("owl", 9), 9).entries] == ["owl"]
+        assert "owl" in self._read(full_store, ["owl"])
 
     def test_a_parent_is_removed_with_its_last_child(self, store: Any) -> None:
         """A parent is kept as long as it has a child."""
@@ -78,15 +78,15 @@ class WritingTests(StoreTests):
         assert store.read_parents(["parent"], Scope()) == {}
         assert store.document_chunks(["doc"]) == {"doc": set()}
 
-    def test_document_chunks_lists_chunks_and_parents(self, filled: FullStore) -> None:
+    def test_document_chunks_lists_chunks_and_parents(self, full_store: FullStore) -> None:
         """Each document's chunks and parents are listed; an unknown document has none."""
-        ids_by_document = self._require("writing", filled).document_chunks(["zoo", "bank.md", "cat", "unknown"])
+        ids_by_document = self._require("writing", full_store).document_chunks(["zoo", "bank.md", "cat", "unknown"])
         expected = {"zoo": {"dog", "owl", "pets", "birds"}, "bank.md": {"bond"}, "cat": {"cat"}, "unknown": set()}
         assert {document: set(ids) for document, ids in ids_by_document.items()} == expected
 
-    def test_replace_edges_counts_distinct_edges(self, filled: FullStore) -> None:
+    def test_replace_edges_counts_distinct_edges(self, full_store: FullStore) -> None:
         """Edges with the same source, target and relation count once."""
-        store = self._require("writing", filled)
+        store = self._require("writing", full_store)
         edges = [Edge("cat", "dog", "fears", 0.5), Edge("cat", "dog", "fears", 0.9), Edge("cat", "dog", "knows")]
         assert store.replace_edges(["cat"], ["fears", "knows"], edges) == 2
         assert store.replace_edges(["cat"], ["fears", "knows"], []) == 0

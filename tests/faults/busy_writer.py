@@ -38,8 +38,8 @@ def step(dice):
     """Choose the next step."""
     verb = dice.choices(["upsert", "remove", "flush"], [6, 2, 2])[0]
     if verb == "upsert":
-        chosen = dice.sample(IDS, dice.choice([1, 3, 40, 200]))
-        return {"upsert": {id: f"{dice.choice(COLOURS)} token{dice.getrandbits(40)}" for id in chosen}}
+        ids = dice.sample(IDS, dice.choice([1, 3, 40, 200]))
+        return {"upsert": {id: f"{dice.choice(COLOURS)} token{dice.getrandbits(40)}" for id in ids}}
     return {"remove": dice.sample(IDS, dice.choice([1, 20]))} if verb == "remove" else {"flush": True}
 
 

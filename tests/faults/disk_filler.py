@@ -54,37 +54,37 @@ def searchable(store, batches, words):
 
 def main(folder, ballast, megabytes):
     folder, ballast = Path(folder), Path(ballast)
-    store, said = open_store(folder), {}
+    store, report = open_store(folder), {}
     store.upsert(batch(0))
     store.flush()
     accepted, settled, hard = [0], [0], resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     if megabytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(float(megabytes) * 2**20), hard))
     for number in range(1, 1000):
-        said["upsert"] = attempt(store.upsert, batch(number))
-        if said["upsert"]:
+        report["upsert"] = attempt(store.upsert, batch(number))
+        if report["upsert"]:
             break
         accepted.append(number)
-        said["flush"] = attempt(store.flush)
-        if said["flush"]:
+        report["flush"] = attempt(store.flush)
+        if report["flush"]:
             break
         settled.append(number)
-    said["accepted"] = len(accepted)
-    said["full"] = [len(store), searchable(store, accepted, False), searchable(store, settled, True)]
-    said["again"] = [attempt(store.upsert, batch(5000)), attempt(store.flush)]
-    accepted += [5000] if said["again"][0] is None else []
+    report["accepted"] = len(accepted)
+    report["full"] = [len(store), searchable(store, accepted, False), searchable(store, settled, True)]
+    report["again"] = [attempt(store.upsert, batch(5000)), attempt(store.flush)]
+    accepted += [5000] if report["again"][0] is None else []
     attempt(store.close)
     store = open_store(folder)
-    said["reopened"] = [len(store), searchable(store, accepted, False)]
+    report["reopened"] = [len(store), searchable(store, accepted, False)]
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     ballast.unlink(missing_ok=True)
-    said["after"] = [attempt(store.upsert, batch(6000)), attempt(store.flush)]
+    report["after"] = [attempt(store.upsert, batch(6000)), attempt(store.flush)]
     accepted.append(6000)
-    said["wanted"] = [len(accepted) * BATCH, len(accepted), len(accepted)]
-    said["freed"] = [len(store), searchable(store, accepted, False), searchable(store, accepted, True)]
-    said["problems"] = store.admin.check().problems
+    report["expected"] = [len(accepted) * BATCH, len(accepted), len(accepted)]
+    report["freed"] = [len(store), searchable(store, accepted, False), searchable(store, accepted, True)]
+    report["problems"] = store.admin.check().problems
     store.close()
-    print(json.dumps(said))
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -29,10 +29,8 @@ def edges(dice, count):
 def step(store, dice):
     verb = dice.choice(["upsert", "upsert", "remove", "replace", "prune"])
     if verb == "upsert":
-        chosen = dice.sample(IDS, dice.choice([0, 3, 30]))
-        store.upsert(
-            [Chunk(id, f"text {dice.random()}") for id in chosen], edges=edges(dice, dice.choice([1, 10, 100]))
-        )
+        ids = dice.sample(IDS, dice.choice([0, 3, 30]))
+        store.upsert([Chunk(id, f"text {dice.random()}") for id in ids], edges=edges(dice, dice.choice([1, 10, 100])))
     elif verb == "remove":
         store.remove(dice.sample(IDS, dice.choice([1, 10])))
     elif verb == "replace":

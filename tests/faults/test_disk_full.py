@@ -11,7 +11,7 @@ import pytest
 FILLER = Path(__file__).parent / "disk_filler.py"
 
 
-def told(folder, ballast, megabytes=""):
+def run(folder, ballast, megabytes=""):
     done = subprocess.run(
         [sys.executable, str(FILLER), str(folder), str(ballast), megabytes], capture_output=True, text=True, check=False
     )
@@ -19,18 +19,18 @@ def told(folder, ballast, megabytes=""):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def judge(said):
-    errors = [said["upsert"], said.get("flush"), *said["again"]]
+def judge(report):
+    errors = [report["upsert"], report.get("flush"), *report["again"]]
     assert any(errors)
     for error in filter(None, errors):
         assert "nothing of this batch was written" in error or "safe in the catalogue" in error
-    accepted = said["accepted"]
-    assert said["full"][:2] == [accepted * 100, accepted]
-    more = said["again"][0] is None
-    assert said["reopened"] == [(accepted + more) * 100, accepted + more]
-    assert said["after"] == [None, None]
-    assert said["freed"] == said["wanted"]
-    assert said["problems"] == []
+    accepted = report["accepted"]
+    assert report["full"][:2] == [accepted * 100, accepted]
+    more = report["again"][0] is None
+    assert report["reopened"] == [(accepted + more) * 100, accepted + more]
+    assert report["after"] == [None, None]
+    assert report["freed"] == report["expected"]
+    assert report["problems"] == []
 
 
 @pytest.fixture
@@ -57,14 +57,14 @@ def small_disk(tmp_path):
 @pytest.mark.parametrize("megabytes", ["1.5"])
 def test_files_that_must_not_grow(tmp_path, megabytes):
     """At the limit of a file's size accepted chunks stay, and writing continues when the limit is gone."""
-    judge(told(tmp_path / "index", tmp_path / "ballast", megabytes))
+    judge(run(tmp_path / "index", tmp_path / "ballast", megabytes))
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("megabytes", ["0.5", "0.7", "1", "1.2", "2", "3", "4"])
 def test_files_that_must_not_grow_further(tmp_path, megabytes):
     """Accepted texts survive if other files reach the limit first."""
-    judge(told(tmp_path / "index", tmp_path / "ballast", megabytes))
+    judge(run(tmp_path / "index", tmp_path / "ballast", megabytes))
 
 
 @pytest.mark.faults
@@ -75,4 +75,4 @@ def test_a_full_file_system(small_disk, megabytes, ballast_kb):
     """No space left on device, at any point; removing another file makes room."""
     place = small_disk(megabytes + 12)
     (place / "ballast").write_bytes(bytes(12 * 2**20 + ballast_kb * 1024))
-    judge(told(place / "index", place / "ballast"))
+    judge(run(place / "index", place / "ballast"))

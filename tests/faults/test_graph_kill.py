@@ -19,11 +19,11 @@ def answers(store):
     """Return all answers of a graph, by ids."""
     graph = store.scoped_graph(Scope(), EdgeFilter("both"))
     nodes = graph.nodes([*IDS, *ENTITIES])
-    found = []
+    neighbours = []
     for hops in (graph.neighbours(nodes), graph.links(nodes)):
         ends = zip(hops.origin.tolist(), graph.ids(hops.node), hops.weight.tolist(), strict=True)
-        found.append(sorted(ends))
-    return found, graph.degrees(nodes).tolist(), np.flatnonzero(nodes >= 0).tolist()
+        neighbours.append(sorted(ends))
+    return neighbours, graph.degrees(nodes).tolist(), np.flatnonzero(nodes >= 0).tolist()
 
 
 def killed_rounds(folder, rounds, seed):

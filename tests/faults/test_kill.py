@@ -30,17 +30,17 @@ class Model:
         elif line.keys() & {"upsert", "remove"}:
             self.doubtful = line
 
-    def settle_doubt(self, found):
+    def settle_doubt(self, texts):
         """Apply the step under way when the writer died, if the store has it: completely or not at all."""
-        if self.doubtful is not None and found == self._after(self.doubtful):
-            self.sure = found
+        if self.doubtful is not None and texts == self._after(self.doubtful):
+            self.sure = texts
         self.doubtful = None
 
     def _after(self, line):
         if "upsert" in line:
             return self.sure | line["upsert"]
-        gone = set(line.get("remove", ()))
-        return {id: text for id, text in self.sure.items() if id not in gone}
+        removed = set(line.get("remove", ()))
+        return {id: text for id, text in self.sure.items() if id not in removed}
 
 
 def write_until_killed(folder, kind, seed, *, verb, dice, model):
@@ -48,12 +48,12 @@ def write_until_killed(folder, kind, seed, *, verb, dice, model):
     writer = subprocess.Popen(
         [sys.executable, str(WRITER), str(folder), str(seed), kind], stdout=subprocess.PIPE, text=True
     )
-    wanted = dice.randint(1, 6)
+    remaining = dice.randint(1, 6)
     for text in writer.stdout:
         line = json.loads(text)
         model.hear(line)
-        wanted -= verb in line and "done" not in line
-        if not wanted:
+        remaining -= verb in line and "done" not in line
+        if not remaining:
             break
     time.sleep(dice.choice([0, 0.002, 0.01, 0.03, 0.1]) * dice.random())
     writer.kill()
@@ -67,9 +67,9 @@ def write_until_killed(folder, kind, seed, *, verb, dice, model):
 def judge(folder, kind, model):
     """Compare catalogue, matrix, Tantivy and Chroma with the model."""
     with closing(open_store(folder, kind)) as store:
-        found = {chunk.id: chunk.text for chunk in store.get(IDS)}
-        model.settle_doubt(found)
-        assert found == model.sure
+        texts = {chunk.id: chunk.text for chunk in store.get(IDS)}
+        model.settle_doubt(texts)
+        assert texts == model.sure
         assert store.admin.check().problems == ()
         assert set(store.find(Scope())) == model.sure.keys()
         ids = sorted(model.sure)
@@ -79,8 +79,8 @@ def judge(folder, kind, model):
             vectors = unit(store.embedding.embed_documents([model.sure[id] for id in ids]))
             assert abs(store.vectors(ids) - vectors).max() < 1e-5
         for id in ids:
-            found = store.keyword_search(Query(model.sure[id].split()[1], 3), 3)
-            assert ([entry.id for entry in found.entries], found.reason) == ([id], None)
+            result = store.keyword_search(Query(model.sure[id].split()[1], 3), 3)
+            assert ([entry.id for entry in result.entries], result.reason) == ([id], None)
         for id in ids[:: max(1, len(ids) // 20)]:
             assert len(store.vector_search(Query(model.sure[id], 500), 500).entries) == len(ids)
 
@@ -138,8 +138,8 @@ def test_each_text_that_was_accepted_is_found_after_a_kill(tmp_path):
             accepted += range(len(accepted), len(store))  # committed, but killed before it could print
             assert accepted == list(range(len(store)))
             for number in accepted:
-                found = store.keyword_search(Query(f"token{number}", 1), 1)
-                assert ([entry.id for entry in found.entries], found.reason) == ([f"c{number}"], None)
+                result = store.keyword_search(Query(f"token{number}", 1), 1)
+                assert ([entry.id for entry in result.entries], result.reason) == ([f"c{number}"], None)
                 near = store.vector_search(Query(f"token{number} text", len(accepted)), len(accepted))
                 assert {entry.id: entry.score for entry in near.entries}[f"c{number}"] == pytest.approx(1)
             assert store.admin.check().problems == ()

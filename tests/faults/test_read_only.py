@@ -74,15 +74,15 @@ def fill(folder, kind):
         store.flush()
 
 
-def found(store, text):
+def search(store, text):
     by_word = [entry.id for entry in store.keyword_search(Query(text, 9), 9).entries]
     return by_word, [entry.id for entry in store.vector_search(Query(text, 9), 9).entries][:1]
 
 
 def judge(place, kind, read_only):
     with closing(open_store(place, kind, read_only=read_only)) as store:
-        assert found(store, "dog") == (["b"], ["b"])
-        assert found(store, "cat") == (["a"], ["a"])
+        assert search(store, "dog") == (["b"], ["b"])
+        assert search(store, "cat") == (["a"], ["a"])
         assert store.read(["a", "b", "c"], Scope(), {}).keys() == {"a", "b"}
         assert store.admin.stats()["chunks"] == 2
         report = store.admin.check()
@@ -116,7 +116,7 @@ def test_commits_of_a_killed_writer_are_read(folder, locked):
     with closing(open_store(locked(), "words")) as store:
         assert store.get(["late"])[0].text == "late red zebra"
         assert [entry.id for entry in store.vector_search(Query("zebra late", 1), 1).entries] == ["late"]
-        assert found(store, "dog") == (["b"], ["b"])
+        assert search(store, "dog") == (["b"], ["b"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,19 +124,19 @@ def test_a_reader_without_rights_follows_a_writer(folder, locked, kind):
     """While another user writes, the reader always sees the last commit, with and without SQLite's log."""
     fill(folder, kind)
     with closing(open_store(locked(), kind)) as reader:
-        assert found(reader, "dog") == (["b"], ["b"])
+        assert search(reader, "dog") == (["b"], ["b"])
         for number in range(3):
             with closing(open_store(folder, kind)) as writer:
                 writer.upsert([Chunk("b", f"green dog of round{number}")])
                 assert reader.get(["b"])[0].text.endswith(f"round{number}")
                 writer.flush()
-                assert found(reader, f"round{number}")[0] == ["b"]
+                assert search(reader, f"round{number}")[0] == ["b"]
             assert reader.get(["b"])[0].text.endswith(f"round{number}")
-            assert found(reader, "cat") == (["a"], ["a"])
+            assert search(reader, "cat") == (["a"], ["a"])
 
 
 def test_an_index_without_a_chunk(folder, locked):
     """Nothing was ever written: nothing is found."""
     open_store(folder, "words").close()
     with closing(open_store(locked(), "words")) as store:
-        assert (len(store), found(store, "cat")) == (0, ([], []))
+        assert (len(store), search(store, "cat")) == (0, ([], []))

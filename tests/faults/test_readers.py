@@ -32,10 +32,10 @@ def processes(folder, kind, readers, rounds):
     writer = start("write", folder, kind, rounds)
     outcomes = [process.communicate() for process in (writer, *watchers)]
     assert [process.returncode for process in (writer, *watchers)] == [0] * (readers + 1), outcomes
-    for said, _ in outcomes[1:]:
-        told = json.loads(said)
-        assert (told["wrong"], told["over"], told["last"]) == ({}, True, rounds - 1)
-        assert told["looks"] > 3
+    for output, _ in outcomes[1:]:
+        report = json.loads(output)
+        assert (report["wrong"], report["over"], report["last"]) == ({}, True, rounds - 1)
+        assert report["looks"] > 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,7 +81,7 @@ def threads(folder, kind, rounds):
         assert [watcher.wrong for watcher in watchers] == [{}] * 8
         assert all(watcher.looks > 1 for watcher in watchers)
         watchers[0].look()
-        assert (max(watchers[0].seen), watchers[0].wrong) == (rounds - 1, {})
+        assert (max(watchers[0].versions), watchers[0].wrong) == (rounds - 1, {})
         assert store.admin.check().problems == ()
 
 

@@ -52,7 +52,7 @@ class Watcher:
     def __init__(self, store):
         self.store = store
         self.wrong = Counter()
-        self.seen = set()
+        self.versions = set()
         self.looks = 0
 
     def look(self):
@@ -67,22 +67,23 @@ class Watcher:
         self.note(len(read) == len(IDS), f"read {len(read)} of {len(IDS)}")
         now = versions(chunk.text for chunk in read.values())
         self.note(len(now) == 1, f"{len(now)} commits in one read")
-        self.note(not self.seen or min(now) >= max(self.seen), "went back in time")
-        self.seen |= now
+        self.note(not self.versions or min(now) >= max(self.versions), "went back in time")
+        self.versions |= now
 
     def _look_by_vector(self):
-        found = self.store.vector_search(Query("all red word", 60), 60)
-        ids = [entry.id for entry in found.entries if entry.id in IDS]
+        result = self.store.vector_search(Query("all red word", 60), 60)
+        ids = [entry.id for entry in result.entries if entry.id in IDS]
         self.note(len(set(ids)) == len(ids), "by vector: an id twice")
-        self.note(found.reason is None, f"by vector: {found.reason}")
+        self.note(result.reason is None, f"by vector: {result.reason}")
         self.note(len(ids) == len(IDS), f"by vector: {len(IDS) - len(ids)} missing")
 
     def _look_by_word(self):
-        found = self.store.keyword_search(Query("all red", 60), 60)
-        ids = [entry.id for entry in found.entries]
+        result = self.store.keyword_search(Query("all red", 60), 60)
+        ids = [entry.id for entry in result.entries]
         self.note(len(set(ids)) == len(ids), "by word: an id twice")
         self.note(
-            found.reason in (None, "keyword-fallback", "no-keyword-index", "keyword-behind"), f"by word: {found.reason}"
+            result.reason in (None, "keyword-fallback", "no-keyword-index", "keyword-behind"),
+            f"by word: {result.reason}",
         )
 
     def note(self, is_right, what):
@@ -105,11 +106,11 @@ def watch(folder, kind):
     until, last = time.monotonic() + PATIENCE, -1
     while not (is_over := watcher.is_over()) and time.monotonic() < until:
         watcher.look()
-        if (newest := max(watcher.seen, default=-1)) > last:
+        if (newest := max(watcher.versions, default=-1)) > last:
             until, last = time.monotonic() + PATIENCE, newest
         time.sleep(0.005)
     watcher.look()
-    print(json.dumps({"over": is_over, "wrong": watcher.wrong, "looks": watcher.looks, "last": max(watcher.seen)}))
+    print(json.dumps({"over": is_over, "wrong": watcher.wrong, "looks": watcher.looks, "last": max(watcher.versions)}))
 
 
 if __name__ == "__main__":

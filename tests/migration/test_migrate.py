@@ -29,7 +29,7 @@ from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 MODEL = DeterministicFakeEmbedding(size=16)
 
 
-def filled(path, tenant=None, word="drummer", chunks=30):
+def fill(path, tenant=None, word="drummer", chunks=30):
     """Write every kind of data: chunks, parents, edges, a session, feedback, a mode, summaries."""
     with HybridGraphStore(path, MODEL, tenant=tenant) as store:
         texts = [
@@ -80,7 +80,7 @@ def everything(path, tenant=None):
 def index(tmp_path_factory):
     """An index without tenants that holds every kind of data."""
     path = tmp_path_factory.mktemp("source") / "index"
-    filled(path)
+    fill(path)
     return path
 
 
@@ -109,7 +109,7 @@ def test_the_history_of_a_memory_is_copied(index, tmp_path):
 def test_tenants_stay_apart(tmp_path):
     """Each tenant has in the copy what it had, and nothing else."""
     for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):
-        filled(tmp_path / "index", tenant, word, chunks=8)
+        fill(tmp_path / "index", tenant, word, chunks=8)
     assert migrate(tmp_path / "index", tmp_path / "copy").problems == ()
     assert list_tenants(tmp_path / "copy") == list_tenants(tmp_path / "index")
     for tenant in ("ada", "bo"):
@@ -142,18 +142,18 @@ def test_an_ingest_goes_on_in_the_copy(tmp_path):
 
 def test_a_killed_copy_goes_on(tmp_path):
     """After a SIGKILL in the middle, the same call continues; nothing is doubled, nothing is missing."""
-    filled(tmp_path / "index", chunks=400)
+    fill(tmp_path / "index", chunks=400)
     code = (
         "import sys; from langchain_hybridgraph.migration import migrate as m; import langchain_hybridgraph.migration."
         "migration as module; module.PAGE = 20; from langchain_hybridgraph.steps import Step\n"
         "print(m(*sys.argv[1:], progress=lambda step: print(step.phase, step.done, flush=True)).ok)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "index"), str(tmp_path / "copy")]
-    for written in (1, 6, 15):
+    for pages in (1, 6, 15):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             for line in process.stdout:
                 phase, done = line.split()
-                if phase == "copying" and int(done) >= written * 20:
+                if phase == "copying" and int(done) >= pages * 20:
                     process.kill()
                     break
         assert process.returncode == -signal.SIGKILL
@@ -166,7 +166,7 @@ def test_a_killed_copy_goes_on(tmp_path):
 
 def test_a_source_that_was_written_to_is_reported(tmp_path, monkeypatch):
     """A write in the middle of the copy does not go unnoticed, and the copy stays unfinished."""
-    filled(tmp_path / "index", chunks=10)
+    fill(tmp_path / "index", chunks=10)
     compare = migration._Copy.compare
 
     def write_first(copy):
@@ -183,12 +183,12 @@ def test_a_source_that_was_written_to_is_reported(tmp_path, monkeypatch):
 
 def test_a_difference_is_reported(index, tmp_path, monkeypatch):
     """A record that changes on its way is found when the copy is read back."""
-    written = EmbeddedDestination.write
+    write = EmbeddedDestination.write
 
     def spoiled(self, tenant, kind, records, progress):
         if kind == "chunks":
             records = [record._replace(vector=np.roll(record.vector, 1)) for record in records]
-        written(self, tenant, kind, records, progress)
+        write(self, tenant, kind, records, progress)
 
     monkeypatch.setattr(EmbeddedDestination, "write", spoiled)
     report = migrate(index, tmp_path / "copy")
@@ -197,7 +197,7 @@ def test_a_difference_is_reported(index, tmp_path, monkeypatch):
 
 def test_a_destination_that_holds_something_is_refused(index, tmp_path):
     """It stays as it is."""
-    filled(tmp_path / "other", chunks=8)
+    fill(tmp_path / "other", chunks=8)
     before = (tmp_path / "other" / CATALOGUE).read_bytes()
     with pytest.raises(StoreError, match="already holds an index"):
         migrate(index, tmp_path / "other")
@@ -206,7 +206,7 @@ def test_a_destination_that_holds_something_is_refused(index, tmp_path):
 
 def test_another_unfinished_copy_is_refused(index, tmp_path, monkeypatch):
     """A destination that waits for the rest of one source does not take another one."""
-    filled(tmp_path / "other", chunks=8)
+    fill(tmp_path / "other", chunks=8)
     monkeypatch.setattr(EmbeddedDestination, "flush", lambda self: (_ for _ in ()).throw(StoreError("full")))
     with pytest.raises(StoreError, match="full"):
         migrate(index, tmp_path / "copy")
@@ -243,7 +243,7 @@ def test_another_embedding_is_refused(index, tmp_path):
 
 def test_a_damaged_source_is_refused(index, tmp_path):
     """A vector that fails its checksum is not copied."""
-    filled(tmp_path / "index", chunks=8)
+    fill(tmp_path / "index", chunks=8)
     [matrix] = (tmp_path / "index").glob("vectors-*.f32")
     matrix.write_bytes(b"\1" * matrix.stat().st_size)
     with pytest.raises(StoreError, match="hybridgraph repair"):

@@ -33,7 +33,7 @@ def name():
     return next(names)
 
 
-def filled(path, tenant=None, word="drummer"):
+def fill(path, tenant=None, word="drummer"):
     with HybridGraphStore(path, MODEL, tenant=tenant) as store:
         chunks = [
             Chunk(f"{word}-{n}", f"The {word} plays piece {n} in the town of {n * n}.",
@@ -57,7 +57,7 @@ def contents(path, tenant=None):
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
     path = tmp_path_factory.mktemp("source") / "index"
-    filled(path)
+    fill(path)
     return path
 
 
@@ -87,7 +87,7 @@ def test_the_copy_is_a_store(index, uri, name):
 def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
     """Each tenant has in the copy of the copy what it had."""
     for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):
-        filled(tmp_path / "index", tenant, word)
+        fill(tmp_path / "index", tenant, word)
     assert migrate(tmp_path / "index", uri, destination_collection=name).problems == ()
     assert migrate(uri, tmp_path / "back", collection=name).problems == ()
     for tenant in ("ada", "bo"):
@@ -115,8 +115,8 @@ def test_learned_values_become_metadata(uri, name, tmp_path):
     }
     own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
     with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
-        found = store.get(["paris", "cy"])
-    assert [(chunk.id, chunk.metadata["valid_until"][:19]) for chunk in found] == [("paris", "2024-04-30T23:59:59")]
+        chunks = store.get(["paris", "cy"])
+    assert [(chunk.id, chunk.metadata["valid_until"][:19]) for chunk in chunks] == [("paris", "2024-04-30T23:59:59")]
 
 
 def test_a_killed_copy_goes_on(index, tmp_path):

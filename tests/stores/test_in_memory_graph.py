@@ -98,16 +98,16 @@ def test_hidden_chunks_are_neither_led_to_nor_through():
 
 def test_a_chunk_is_asked_for_once():
     """However often it is reached."""
-    asked = []
+    lookups = []
 
     def visible(ids, scope):
-        asked.extend(ids)
+        lookups.extend(ids)
         return ids
 
     graph = opened(MENTIONED, visible=visible)
     neighbours(graph, "a")
     links(graph, "a")
-    assert sorted(asked) == ["a", "b", "c"]
+    assert sorted(lookups) == ["a", "b", "c"]
 
 
 def test_the_heavier_of_two_equal_edges_is_kept():
@@ -198,9 +198,9 @@ def test_an_edge_can_come_back():
 def test_cosines_are_the_stores():
     """NaN where the store has none, or where there is no store."""
     edges = [Edge("a", "b", "cites")]
-    asked = InMemoryGraph(edges, cosines=lambda vector, ids: {"a": 0.5}).scoped_graph(Scope(), EdgeFilter())
-    nodes = asked.nodes(["a", "b"])
-    assert asked.cosines(np.ones(2, np.float32), nodes).tolist() == pytest.approx([0.5, math.nan], nan_ok=True)
+    graph = InMemoryGraph(edges, cosines=lambda vector, ids: {"a": 0.5}).scoped_graph(Scope(), EdgeFilter())
+    nodes = graph.nodes(["a", "b"])
+    assert graph.cosines(np.ones(2, np.float32), nodes).tolist() == pytest.approx([0.5, math.nan], nan_ok=True)
     assert np.isnan(opened(edges).cosines(np.ones(2, np.float32), nodes)).all()
 
 
@@ -231,9 +231,9 @@ IDS = "abcde"
     st.lists(st.sampled_from(IDS), max_size=2),
     st.sampled_from(["out", "in", "both"]),
 )
-def test_it_equals_a_loop_over_the_edges(drawn, removed, direction):
+def test_it_equals_a_loop_over_the_edges(numbers, removed, direction):
     """After additions and removals, compared with a loop over the edges."""
-    edges = [Edge(a, b, r, w / 5) for a, b, r, w in drawn if a != b]
+    edges = [Edge(a, b, r, w / 5) for a, b, r, w in numbers if a != b]
     store = InMemoryGraph(edges[:10])
     store.remove(removed)
     store.add(edges[10:])
@@ -247,8 +247,8 @@ def test_it_equals_a_loop_over_the_edges(drawn, removed, direction):
     nodes = graph.nodes(list(IDS))
     inside = [id for id, node in zip(IDS, nodes, strict=True) if node >= 0]
     hops = graph.neighbours(nodes[nodes >= 0])
-    found = {(inside[o], id): w for o, id, w in zip(hops.origin, graph.ids(hops.node), hops.weight, strict=True)}
-    assert found == expected
+    actual = {(inside[o], id): w for o, id, w in zip(hops.origin, graph.ids(hops.node), hops.weight, strict=True)}
+    assert actual == expected
     assert all(edge is not None for edge in graph.edges(list(expected)))
 
 

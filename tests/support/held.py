@@ -29,7 +29,7 @@ def memory():
 
 def all_edges(store):
     """The edges that leave chunks, by source, target and relation."""
-    ids = {id for found in store.document_chunks(store.document_ids()).values() for id in found}
+    ids = {id for ids_of_document in store.document_chunks(store.document_ids()).values() for id in ids_of_document}
     return {(edge.source, edge.target, edge.relation): edge for edge in store.edges(sorted(ids))}
 
 
@@ -47,8 +47,8 @@ def rows_about(store, id):
     """Return the number of rows of the catalogue with this id, including edges of a node with it."""
     with store._index.catalog.reading() as connection:
         nodes = connection.execute("SELECT count(*) FROM nodes WHERE id = ?", (id,)).fetchone()[0]
-        lost = connection.execute(
+        dangling = connection.execute(
             "SELECT count(*) FROM edges WHERE source NOT IN (SELECT node FROM nodes) "
             "OR target NOT IN (SELECT node FROM nodes)"
         ).fetchone()[0]
-    return nodes + lost
+    return nodes + dangling

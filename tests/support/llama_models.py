@@ -37,8 +37,8 @@ class SayingLLM(MockLLM):
         super().__init__()
         self.answer = answer
 
-    def _say(self, *asked):
-        self.asked.append(asked)
+    def _say(self, *prompts):
+        self.asked.append(prompts)
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
@@ -47,8 +47,8 @@ class SayingLLM(MockLLM):
         return CompletionResponse(text=self._say(prompt))
 
     def chat(self, messages, **kwargs):
-        said = self._say(*(message.content for message in messages))
-        return ChatResponse(message=ChatMessage(role="assistant", content=said))
+        reply = self._say(*(message.content for message in messages))
+        return ChatResponse(message=ChatMessage(role="assistant", content=reply))
 
     async def achat(self, messages, **kwargs):
         return self.chat(messages)

@@ -26,15 +26,15 @@ class PlainStore:
         self.calls.append(("upsert", len(chunks)))
         self.parents_written += [parent.id for parent in parents]
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
-        for kind, given in (("chunks", chunks), ("parents", parents)):
-            held = self.chunks if kind == "chunks" else self.parents
-            for chunk in {chunk.id: chunk for chunk in given}.values():
-                old = held.get(chunk.id)
+        for kind, batch in (("chunks", chunks), ("parents", parents)):
+            stored = self.chunks if kind == "chunks" else self.parents
+            for chunk in {chunk.id: chunk for chunk in batch}.values():
+                old = stored.get(chunk.id)
                 counts["added" if old is None else "unchanged" if old == chunk else "updated"] += 1
                 if kind == "chunks" and (old is None or old.text != chunk.text):
                     counts["embedded"] += 1
                     self.embedded.append(chunk.id)
-                held[chunk.id] = chunk
+                stored[chunk.id] = chunk
         self._add(edges)
         return counts
 
@@ -43,25 +43,25 @@ class PlainStore:
         return 0
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        wanted = set(document_ids)
-        found: dict[str, set[str]] = {}
+        documents = set(document_ids)
+        chunk_ids: dict[str, set[str]] = {}
         for chunk in (*self.chunks.values(), *self.parents.values()):
-            if chunk.document in wanted:
-                found.setdefault(chunk.document, set()).add(chunk.id)
-        return found
+            if chunk.document in documents:
+                chunk_ids.setdefault(chunk.document, set()).add(chunk.id)
+        return chunk_ids
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         self.calls.append(("replace_edges", len(edges)))
-        gone = set(sources)
-        self.edges = {k: e for k, e in self.edges.items() if e.source not in gone or e.relation not in relations}
+        replaced = set(sources)
+        self.edges = {k: e for k, e in self.edges.items() if e.source not in replaced or e.relation not in relations}
         self._add(edges)
         return len(edges)
 
     def remove(self, ids: Sequence[str]) -> int:
         self.calls.append(("remove", len(ids)))
         there = [id for id in ids if self.chunks.pop(id, None) or self.parents.pop(id, None)]
-        gone = set(there)
-        self.edges = {k: e for k, e in self.edges.items() if e.source not in gone and e.target not in gone}
+        removed = set(there)
+        self.edges = {k: e for k, e in self.edges.items() if e.source not in removed and e.target not in removed}
         return len(there)
 
     def links(self, relation: str) -> set[tuple[str, str]]:

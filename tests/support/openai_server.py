@@ -140,8 +140,8 @@ def _events(request: dict[str, Any], reply: Reply) -> bytes:
     deltas = [{"role": "assistant", "content": ""}]
     if message.get("tool_calls"):
         call = message["tool_calls"][0]
-        begun = {**call, "index": 0, "function": {**call["function"], "arguments": ""}}
-        deltas.append({"tool_calls": [begun]})
+        start = {**call, "index": 0, "function": {**call["function"], "arguments": ""}}
+        deltas.append({"tool_calls": [start]})
         pieces = _pieces(call["function"]["arguments"])
         deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in pieces]
     else:

@@ -29,7 +29,7 @@ class Fixed(Embeddings):
         return [self._of(text) for text in texts]
 
     def _of(self, text):
-        return next((VECTORS[id] for id, known in TEXTS.items() if known == text), [0.0, 0.0, 1.0])
+        return next((VECTORS[id] for id, text_of_id in TEXTS.items() if text_of_id == text), [0.0, 0.0, 1.0])
 
 
 def documents(**metadata):

@@ -30,11 +30,11 @@ class SayingModel(BaseChatModel):
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         self.asked.append(messages)
         time.sleep(self.seconds)
-        said = self.answer(json.loads(messages[-1].content)) if callable(self.answer) else self.answer
-        if isinstance(said, BaseException):
-            raise said
-        if isinstance(said, str):
-            said = AIMessage(said)
-        if not isinstance(said, AIMessage):
-            said = AIMessage("", tool_calls=[{"name": kwargs["tools"][0]["title"], "args": said, "id": "1"}])
-        return ChatResult(generations=[ChatGeneration(message=said)])
+        reply = self.answer(json.loads(messages[-1].content)) if callable(self.answer) else self.answer
+        if isinstance(reply, BaseException):
+            raise reply
+        if isinstance(reply, str):
+            reply = AIMessage(reply)
+        if not isinstance(reply, AIMessage):
+            reply = AIMessage("", tool_calls=[{"name": kwargs["tools"][0]["title"], "args": reply, "id": "1"}])
+        return ChatResult(generations=[ChatGeneration(message=reply)])

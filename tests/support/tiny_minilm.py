@@ -15,8 +15,8 @@ TYPES = np.random.default_rng(8).standard_normal((2, 384)).astype(np.float32)
 def expected(text):
     """Return the expected vector: the mean over [CLS] words [SEP], at length 1."""
     words = ["[CLS]", *text.lower().split(), "[SEP]"]
-    known = [VOCABULARY.index(word if word in VOCABULARY else "[UNK]") for word in words]
-    mean = (WORDS[known] + TYPES[0]).mean(axis=0)
+    tokens = [VOCABULARY.index(word if word in VOCABULARY else "[UNK]") for word in words]
+    mean = (WORDS[tokens] + TYPES[0]).mean(axis=0)
     return mean / np.linalg.norm(mean)
 
 

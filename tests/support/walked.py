@@ -26,8 +26,8 @@ def step(one, what, weight, description=""):
     entity = {"entity": what} if what.startswith("entity:") else {}
     relation = "mentions" if entity else what.removeprefix("<")
     direction = {"direction": "backward"} if what.startswith("<") else {}
-    known = {"from_chunk_id": one, "relation": relation, "weight": weight, "description": description}
-    return {**known, **direction, **entity}
+    fields = {"from_chunk_id": one, "relation": relation, "weight": weight, "description": description}
+    return {**fields, **direction, **entity}
 
 
 def answer(*hits, query="Who wrote it?", degraded=(), **plan):

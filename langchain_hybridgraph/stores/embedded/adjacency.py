@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MENTIONS_CODE = 0
 # Largest number of changed edges kept next to the sorted ones, or share of all edges, before all are sorted again:
 # sorting 300,000 takes 50 ms and 3,000,000 half a second, adding a change next to them one or two ms.
-BESIDE, BESIDE_SHARE = 5_000, 0.05
+RECENT_EDGES, RECENT_SHARE = 5_000, 0.05
 
 
 # With this type numpy reads rows twice as fast as column by column.
@@ -66,9 +66,9 @@ class Columns(NamedTuple):
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
-    def select(self, chosen: Mask | Integers) -> Columns:
+    def select(self, selection: Mask | Integers) -> Columns:
         """Return the chosen edges."""
-        return Columns._make(column[chosen] for column in self)
+        return Columns._make(column[selection] for column in self)
 
 
 class IncidentEdges(NamedTuple):
@@ -85,9 +85,9 @@ class IncidentEdges(NamedTuple):
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
-    def select(self, chosen: Mask | Integers) -> IncidentEdges:
+    def select(self, selection: Mask | Integers) -> IncidentEdges:
         """Return the chosen edges."""
-        columns: Any = [column[chosen] for column in self]
+        columns: Any = [column[selection] for column in self]
         return IncidentEdges(*columns)
 
 
@@ -105,11 +105,11 @@ class EdgeSelection:
         cls, edge_filter: EdgeFilter, as_of: float | None, codes: Mapping[str, int], known_at: float | None = None
     ) -> Self:
         """Build it from a call's edge_filter and times, with the relations' codes."""
-        wanted = None
+        relations = None
         if edge_filter.relations is not None:
-            wanted = np.zeros(len(codes), np.bool_)
-            wanted[[codes[name] for name in edge_filter.relations if name in codes]] = True
-        return cls(wanted, edge_filter.min_weight, as_of, known_at)
+            relations = np.zeros(len(codes), np.bool_)
+            relations[[codes[name] for name in edge_filter.relations if name in codes]] = True
+        return cls(relations, edge_filter.min_weight, as_of, known_at)
 
 
 class SortedEdges:
@@ -160,21 +160,21 @@ class SortedEdges:
         place = np.minimum(nodes, len(self.starts) - 3) + 1
         return self.starts[place], self.starts[place + 1]
 
-    def incident(self, nodes: NDArray[np.int64], gone: Mask | None, wanted: EdgeSelection) -> IncidentEdges:
+    def incident(self, nodes: NDArray[np.int64], stale: Mask | None, selection: EdgeSelection) -> IncidentEdges:
         """Return the wanted edges attached to these nodes."""
         origin, position = self.at(nodes)
         keep: Mask | None = None
-        if gone is not None:
-            keep = ~gone[position]
-        if wanted.min_weight > 0:
-            keep = _and(keep, self.weight[position] >= wanted.min_weight)
-        if wanted.relations is not None:
-            keep = _and(keep, wanted.relations[self.relation[position]])
-        if wanted.as_of is not None and self.times is not None:
+        if stale is not None:
+            keep = ~stale[position]
+        if selection.min_weight > 0:
+            keep = _and(keep, self.weight[position] >= selection.min_weight)
+        if selection.relations is not None:
+            keep = _and(keep, selection.relations[self.relation[position]])
+        if selection.as_of is not None and self.times is not None:
             start, stop = self.times
-            keep = _and(keep, (start[position] <= wanted.as_of) & (stop[position] >= wanted.as_of))
-        if wanted.known_at is not None:
-            keep = _and(keep, self.learned[position] <= wanted.known_at)
+            keep = _and(keep, (start[position] <= selection.as_of) & (stop[position] >= selection.as_of))
+        if selection.known_at is not None:
+            keep = _and(keep, self.learned[position] <= selection.known_at)
         if keep is not None:
             origin, position = origin[keep], position[keep]
         return IncidentEdges(origin, self.ends[position], self.relation[position], self.weight[position])
@@ -207,12 +207,12 @@ class NodeFacts:
 class Changes(NamedTuple):
     """The present state of the nodes and pairs that changed since an adjacency was made.
 
-    ``nodes`` changed; ``known`` holds (node, row or -1, is an entity) of those that exist in the tenant.
+    ``nodes`` changed; ``existing`` holds (node, row or -1, is an entity) of those that exist in the tenant.
     ``edges`` are all present edges between ``pairs`` (k × 2).
     """
 
     nodes: NDArray[np.int64]
-    known: list[tuple[int, int, int]]
+    existing: list[tuple[int, int, int]]
     pairs: NDArray[np.int32]
     edges: Columns
 
@@ -221,7 +221,7 @@ class Changes(NamedTuple):
 class Adjacency:
     """State of a tenant's edges; a change creates a new state and leaves this one unchanged.
 
-    Most edges are stored twice, sorted by source and by target. Edges that have changed since are marked ``gone`` in
+    Most edges are stored twice, sorted by source and by target. Edges that have changed since are marked stale in
     these two halves, and their current state is in two small ones, ``recent``. ``version`` and ``position`` are the
     catalogue's. ``counts`` contains the number of edges for each relation's code.
     """
@@ -233,8 +233,8 @@ class Adjacency:
     facts: NodeFacts
     out: SortedEdges
     into: SortedEdges
-    out_gone: Mask | None = None
-    into_gone: Mask | None = None
+    out_stale: Mask | None = None
+    into_stale: Mask | None = None
     recent: tuple[SortedEdges, SortedEdges] | None = None
     changed: Columns = field(default_factory=lambda: Columns.of([], {}))
 
@@ -266,60 +266,64 @@ class Adjacency:
         """Return the same edges with another version and position of the catalogue."""
         return replace(self, version=version, position=position)
 
-    def incident(self, nodes: NDArray[np.int64], wanted: EdgeSelection, *, backwards: bool) -> IncidentEdges:
+    def incident(self, nodes: NDArray[np.int64], selection: EdgeSelection, *, backwards: bool) -> IncidentEdges:
         """Return the wanted edges that leave these nodes (``backwards``: arrive at them), in no particular order."""
-        half, gone = (self.into, self.into_gone) if backwards else (self.out, self.out_gone)
-        edges = half.incident(nodes, gone, wanted)
+        half, stale = (self.into, self.into_stale) if backwards else (self.out, self.out_stale)
+        edges = half.incident(nodes, stale, selection)
         if self.recent is None:
             return edges
-        more = self.recent[backwards].incident(nodes, None, wanted)
+        more = self.recent[backwards].incident(nodes, None, selection)
         return IncidentEdges.together([edges, more]) if len(more.end) else edges
 
     def updated(self, changes: Changes, codes: Mapping[str, int]) -> Adjacency:
         """Return the adjacency after these changes."""
         facts = self._facts_after(changes)
         source, target = changes.pairs[:, 0], changes.pairs[:, 1]
-        out_at, into_at = self.out.find(source, target), self.into.find(target, source)
-        if self.out_gone is not None:
-            out_at = out_at[~self.out_gone[out_at]]
-        kept = ~np.isin(_keys(self.changed.source, self.changed.target), _keys(source, target))
+        out_positions, into_positions = self.out.find(source, target), self.into.find(target, source)
+        if self.out_stale is not None:
+            out_positions = out_positions[~self.out_stale[out_positions]]
+        is_unchanged = ~np.isin(_keys(self.changed.source, self.changed.target), _keys(source, target))
         counts = _enlarge(self.counts, len(codes), 0)
-        for edges, sign in ((self.changed.select(~kept), -1), (self.out.columns(out_at), -1), (changes.edges, 1)):
+        for edges, sign in (
+            (self.changed.select(~is_unchanged), -1),
+            (self.out.columns(out_positions), -1),
+            (changes.edges, 1),
+        ):
             np.add.at(facts.degree, np.concatenate([edges.source, edges.target]), sign)
             np.add.at(counts, edges.relation, sign)
-        changed = Columns.together([self.changed.select(kept), changes.edges])
+        changed = Columns.together([self.changed.select(is_unchanged), changes.edges])
         after = replace(
             self,
             codes=codes,
             counts=counts,
             facts=facts,
-            out_gone=_mark(self.out_gone, out_at, len(self.out.ends)),
-            into_gone=_mark(self.into_gone, into_at, len(self.into.ends)),
+            out_stale=_mark(self.out_stale, out_positions, len(self.out.ends)),
+            into_stale=_mark(self.into_stale, into_positions, len(self.into.ends)),
             recent=_halves(changed) if len(changed.source) else None,
             changed=changed,
         )
-        many = max(BESIDE, BESIDE_SHARE * len(self.out.ends))
-        return after._ordered() if len(changed.source) > many else after
+        limit = max(RECENT_EDGES, RECENT_SHARE * len(self.out.ends))
+        return after._ordered() if len(changed.source) > limit else after
 
     def _facts_after(self, changes: Changes) -> NodeFacts:
         last = int(max(changes.nodes.max(initial=0), changes.edges.target.max(initial=0)))
-        known = np.array(changes.known, np.int64).reshape(-1, 3)
-        facts = self.facts.grown(last + 1, int(known[:, 1].max(initial=-1)) + 1)
+        existing = np.array(changes.existing, np.int64).reshape(-1, 3)
+        facts = self.facts.grown(last + 1, int(existing[:, 1].max(initial=-1)) + 1)
         facts.row[changes.nodes] = -1
         facts.is_entity[changes.nodes] = False
-        facts.row[known[:, 0]] = known[:, 1]
-        facts.is_entity[known[:, 0]] = known[:, 2] > 0
-        chunks = known[known[:, 1] >= 0]
+        facts.row[existing[:, 0]] = existing[:, 1]
+        facts.is_entity[existing[:, 0]] = existing[:, 2] > 0
+        chunks = existing[existing[:, 1] >= 0]
         facts.node_of_row[chunks[:, 1]] = chunks[:, 0]
         return facts
 
     def _ordered(self) -> Adjacency:
         """Return the same edges with the changed ones sorted among the others."""
-        gone = self.out_gone
-        present = np.arange(len(self.out.ends)) if gone is None else np.flatnonzero(~gone)
+        stale = self.out_stale
+        present = np.arange(len(self.out.ends)) if stale is None else np.flatnonzero(~stale)
         out, into = _halves(Columns.together([self.out.columns(present), self.changed]))
         none = Columns.of([], {})
-        return replace(self, out=out, into=into, out_gone=None, into_gone=None, recent=None, changed=none)
+        return replace(self, out=out, into=into, out_stale=None, into_stale=None, recent=None, changed=none)
 
 
 _NONE = np.zeros(0, np.int64)
@@ -336,11 +340,11 @@ def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[
     return number, np.arange(len(number)) + (first - before)[number]
 
 
-def _bisect(values: Integers, low: NDArray[np.int64], high: NDArray[np.int64], wanted: Integers) -> NDArray[np.int64]:
+def _bisect(values: Integers, low: NDArray[np.int64], high: NDArray[np.int64], keys: Integers) -> NDArray[np.int64]:
     """Return the first position in each range [low, high) of ascending values that is not below the wanted value."""
     while (is_open := low < high).any():
         middle = (low + high) // 2
-        is_less = is_open & (values[np.minimum(middle, len(values) - 1)] < wanted)
+        is_less = is_open & (values[np.minimum(middle, len(values) - 1)] < keys)
         low, high = np.where(is_less, middle + 1, low), np.where(is_open & ~is_less, middle, high)
     return low
 

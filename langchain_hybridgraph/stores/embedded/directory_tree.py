@@ -127,11 +127,11 @@ class Places:
     def grow(self, end: int, entries: Iterable[Place]) -> None:
         """Add the rows up to ``end``; ``entries`` holds those that are alive."""
         self.of_row += [-1] * (end - len(self.of_row))
-        for named in entries:
-            place = self.of_row[named.row] = self._place(_uri_of(named))
-            self.chunks[place].append(named.row)
-            if isinstance(named.context_type, str) and named.context_type:
-                self.types[place] = named.context_type
+        for entry in entries:
+            place = self.of_row[entry.row] = self._place(_uri_of(entry))
+            self.chunks[place].append(entry.row)
+            if isinstance(entry.context_type, str) and entry.context_type:
+                self.types[place] = entry.context_type
 
     def _place(self, uri: str) -> int:
         missing = []
@@ -189,13 +189,13 @@ class TreeState:
         cuts = np.flatnonzero(np.diff(depth[order])) + 1
         depths = tuple(_Depth(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
         tops = tuple(np.flatnonzero(above < 0).tolist())
-        made = cls(places, size, of_row, depths, tops, np.zeros(0, np.int64))
-        return replace(made, living=made.counts(living))
+        state = cls(places, size, of_row, depths, tops, np.zeros(0, np.int64))
+        return replace(state, living=state.counts(living))
 
     def counts(self, allowed: Mask) -> Nodes:
         """Return the number of these chunks at each place and below it."""
-        standing = self.of_row[allowed[: len(self.of_row)]]
-        count = np.bincount(standing[standing >= 0], minlength=self.size)
+        node_of_row = self.of_row[allowed[: len(self.of_row)]]
+        count = np.bincount(node_of_row[node_of_row >= 0], minlength=self.size)
         for depth in self.depths:
             count += np.bincount(depth.above, weights=count[depth.places], minlength=self.size).astype(np.int64)
         return count
@@ -204,10 +204,10 @@ class TreeState:
         """Return the sum of the hashes of these chunks' rows at and below each place; it is cached for all rows."""
         if is_all and self.of_all:
             return self.of_all[0]
-        standing = self.of_row[allowed[: len(self.of_row)]]
+        node_of_row = self.of_row[allowed[: len(self.of_row)]]
         rows = np.flatnonzero(allowed[: len(self.of_row)])
         sums = np.zeros(self.size, np.uint64)
-        np.add.at(sums, standing[standing >= 0], _hash(rows[standing >= 0]))
+        np.add.at(sums, node_of_row[node_of_row >= 0], _hash(rows[node_of_row >= 0]))
         for depth in self.depths:
             np.add.at(sums, depth.above, sums[depth.places])
         if is_all:
@@ -233,8 +233,8 @@ class ScopedTree:
 
     def node(self, uri: str) -> int:
         """Return the number of a directory or document, -1 for one that is empty or unknown."""
-        known = self._places.number  # most uris are normalised
-        node = known[uri] if uri in known else known.get(plain_uri(reference(uri)), -1)
+        numbers = self._places.number  # most uris are normalised
+        node = numbers[uri] if uri in numbers else numbers.get(plain_uri(reference(uri)), -1)
         return node if self._is_visible(node) else -1
 
     def uri(self, node: int) -> str:
@@ -257,24 +257,24 @@ class ScopedTree:
         """Return these nodes, by uri, with their chunks."""
         ordered = self._sorted(nodes)
         rows = list(map(self._rows_at, ordered))
-        held = np.array(list(map(len, rows)), np.int64)
+        counts = np.array(list(map(len, rows)), np.int64)
         each = np.array(ordered, np.int64)
         return Level(
             nodes=each,
             uris=list(map(self.uri, ordered)),
             chunks=self._tree_rows.ids(chain.from_iterable(rows)),
-            owners=np.repeat(np.arange(len(ordered)), held),
+            owners=np.repeat(np.arange(len(ordered)), counts),
             is_directory=np.array(list(map(self.is_directory, ordered)), np.bool_),
-            is_document=held > 0,
+            is_document=counts > 0,
             is_fully_visible=self._count[each] == self._grown.living[each],
         )
 
     def child_level(self, node: int) -> Level:
         """Return the children of a directory, the top level for -1; cached for calls that see everything."""
-        known = self._below.get(node)
-        if known is None:
-            known = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._grown.tops)
-        return known
+        level = self._below.get(node)
+        if level is None:
+            level = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._grown.tops)
+        return level
 
     def is_directory(self, node: int) -> bool:
         """Return whether the node has children."""
@@ -315,8 +315,8 @@ class ScopedTree:
         nodes = []
         for id in ids:
             row = self._tree_rows.row(id)
-            seen = 0 <= row < len(self._grown.of_row) and self._allowed[row]
-            nodes.append(int(self._grown.of_row[row]) if seen else -1)
+            is_visible = 0 <= row < len(self._grown.of_row) and self._allowed[row]
+            nodes.append(int(self._grown.of_row[row]) if is_visible else -1)
         return nodes
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
@@ -343,9 +343,9 @@ class ScopedTree:
 
 def _uri_of(place: Place) -> str:
     """Return the uri of a chunk as a text that can be the id of a summary."""
-    for named in (place.uri, place.url):
-        if isinstance(named, str) and named.strip():
-            return plain_uri(reference(named))
+    for uri in (place.uri, place.url):
+        if isinstance(uri, str) and uri.strip():
+            return plain_uri(reference(uri))
     document = place.document or place.id  # an empty document id counts as none
     if "://" in document or not (isinstance(place.source, str) and place.source.strip()):
         return plain_uri(document)

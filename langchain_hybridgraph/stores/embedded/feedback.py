@@ -112,7 +112,7 @@ class Feedback:
         with self._index.writer(), self._index.catalog.writing() as connection:
             memories = self._read_memories(connection, ids)
             for memory in memories.values():
-                catalog_feedback.revise(connection, memory, _apply(memory.kept, effect), self._index.clock())
+                catalog_feedback.revise(connection, memory, _apply(memory.values, effect), self._index.clock())
                 if memory.source is not None and (effect.ok or effect.bad):
                     catalog_feedback.credit(connection, self._index.rows.tenant, memory.source, effect.ok, effect.bad)
         return list(memories)
@@ -141,8 +141,8 @@ class Feedback:
         A name or a mapping, as ``MemoryRetriever`` accepts it.
         """
         with self._index.guard, self._index.catalog.reading() as connection:
-            kept = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
-        return None if kept is None else json.loads(kept[0])
+            row = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
+        return None if row is None else json.loads(row[0])
 
     def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
         """Set the :attr:`mode`; None deletes it."""
@@ -173,8 +173,8 @@ class Feedback:
                 memories = self._read_memories(connection, ids)
                 rows = []
                 for memory in memories.values():
-                    if memory.kept.retracted_at is None:
-                        catalog_feedback.revise(connection, memory, memory.kept._replace(retracted_at=now), now)
+                    if memory.values.retracted_at is None:
+                        catalog_feedback.revise(connection, memory, memory.values._replace(retracted_at=now), now)
                         rows.append(memory.row)
                 if rows:
                     catalog_outbox.log_changes(connection, [row for row in rows if row is not None])
@@ -221,20 +221,20 @@ class Feedback:
         memories = self._read_memories(connection, [old_id, new_id])
         old, new = memories[old_id], memories[new_id]
         end = begin - INSTANT
-        if old.kept.valid_from is not None and old.kept.valid_from > end:
+        if old.values.valid_from is not None and old.values.valid_from > end:
             raise ValueError(
-                f"{quote_value(old_id)} is valid from {iso_time(old.kept.valid_from)}, so it cannot be over when the "
+                f"{quote_value(old_id)} is valid from {iso_time(old.values.valid_from)}, so it cannot be over when the "
                 f"new fact begins at {iso_time(begin)}: give the new one a later valid_from, or "
                 f"retract({quote_value(old_id)})"
             )
-        if new.kept.valid_until is not None and new.kept.valid_until < begin:
+        if new.values.valid_until is not None and new.values.valid_until < begin:
             raise ValueError(
-                f"{quote_value(new_id)} would be valid until {iso_time(new.kept.valid_until)}, before it begins"
+                f"{quote_value(new_id)} would be valid until {iso_time(new.values.valid_until)}, before it begins"
             )
-        if old.kept.valid_until is None or old.kept.valid_until > end:
-            yield from catalog_feedback.revise(connection, old, old.kept._replace(valid_until=end), now)
-        if new.kept.valid_from is None:
-            yield from catalog_feedback.revise(connection, new, new.kept._replace(valid_from=begin), now)
+        if old.values.valid_until is None or old.values.valid_until > end:
+            yield from catalog_feedback.revise(connection, old, old.values._replace(valid_until=end), now)
+        if new.values.valid_from is None:
+            yield from catalog_feedback.revise(connection, new, new.values._replace(valid_from=begin), now)
 
     def expire(self) -> int:
         """Delete everything that has expired by its own metadata; return the number deleted.
@@ -274,16 +274,16 @@ def _effect_of(name: Any) -> FeedbackEffect:
     return verb
 
 
-def _apply(kept: MemoryValues, verb: FeedbackEffect) -> MemoryValues:
+def _apply(values: MemoryValues, verb: FeedbackEffect) -> MemoryValues:
     """Return the state after a feedback; values that it does not affect stay unset."""
-    confidence, utility = kept.confidence, kept.utility
+    confidence, utility = values.confidence, values.utility
     if verb.refutes:
         confidence = verb.confidence
     elif verb.confidence:
         confidence = _clamp((CONFIDENCE if confidence is None else confidence) + verb.confidence)
     if verb.utility:
         utility = _clamp((UTILITY if utility is None else utility) + verb.utility)
-    return kept._replace(confidence=confidence, utility=utility)
+    return values._replace(confidence=confidence, utility=utility)
 
 
 def _clamp(value: float) -> float:

@@ -26,4 +26,4 @@ class FileRecords:
         if records:
             stored = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
             with self._index.writer(), self._index.catalog.writing() as connection:
-                catalog_files.put(connection, self._index.rows.tenant, stored)
+                catalog_files.insert_or_replace(connection, self._index.rows.tenant, stored)

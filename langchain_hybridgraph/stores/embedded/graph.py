@@ -74,8 +74,8 @@ class GraphView:
         with index.guard:
             snapshot, adjacency = self._latest()
             allowed = np.append(index.allowed(snapshot.rows, scope), False)  # at -1, for a node without a row
-        wanted = EdgeSelection.by(edge_filter, scope.as_of, adjacency.codes, scope.known_at)
-        return ScopedGraph(snapshot, adjacency, allowed, wanted, edge_filter, index.catalog, index.guard)
+        selection = EdgeSelection.by(edge_filter, scope.as_of, adjacency.codes, scope.known_at)
+        return ScopedGraph(snapshot, adjacency, allowed, selection, edge_filter, index.catalog, index.guard)
 
     def prune_orphans(self) -> int:
         """Delete the edges with a missing end, and entities without other edges; return the number of edges.
@@ -119,7 +119,7 @@ class GraphView:
             return present
         with self._index.refresh_lock:
             snapshot, adjacency = self._read_latest(mirror)
-            while snapshot.generation.lost and catalogue.version() != snapshot.rows.version:
+            while snapshot.generation.unusable_files and catalogue.version() != snapshot.rows.version:
                 snapshot, adjacency = self._read_latest(mirror)  # see IndexFolder.snapshot
             mirror.state = snapshot, adjacency
         return snapshot, adjacency
@@ -171,10 +171,10 @@ class ScopedGraph:
     rarer. ``ends`` are the ascending nodes passed to :meth:`restricted_to`.
     """
 
-    seen: Snapshot
+    snapshot: Snapshot
     adjacency: Adjacency
     allowed: Mask
-    wanted: EdgeSelection
+    selection: EdgeSelection
     edge_filter: EdgeFilter
     catalogue: Catalogue
     guard: CloseGuard
@@ -182,7 +182,7 @@ class ScopedGraph:
 
     def __len__(self) -> int:
         """Return the number of chunks, in scope or not."""
-        return self.seen.rows.living
+        return self.snapshot.rows.living
 
     @property
     def has_entities(self) -> bool:
@@ -197,15 +197,15 @@ class ScopedGraph:
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """Return the node of each id, -1 for an id that is not in the graph or not in scope."""
         results = np.full(len(ids), -1, np.int64)
-        rows = self.seen.rows
+        rows = self.snapshot.rows
         of_row = self.adjacency.facts.node_of_row
         for place, row in enumerate(rows.places(ids)):
             if 0 <= row < len(self.allowed) - 1 and self.allowed[row]:
                 results[place] = of_row[row]
         if (results < 0).any() and self.has_entities:
             with self.guard:
-                named = self.catalogue.graph_nodes(rows.tenant, ids)
-            nodes = np.array([named.get(id, -1) for id in ids], np.int64)
+                node_of = self.catalogue.graph_nodes(rows.tenant, ids)
+            nodes = np.array([node_of.get(id, -1) for id in ids], np.int64)
             nodes[nodes >= len(self.adjacency.facts.row) - 1] = -1  # newer than this state
             results = np.where((results < 0) & self.adjacency.facts.is_entity[nodes], nodes, results)
         return results
@@ -214,13 +214,13 @@ class ScopedGraph:
         """Return the id of each node, chunk or entity; "" for one that was deleted meanwhile."""
         rows = self.adjacency.facts.row[nodes]
         others = nodes[rows < 0].tolist()
-        named: dict[int, str] = {}
+        id_of: dict[int, str] = {}
         if others:
             with self.guard:
-                named = self.catalogue.ids_of_nodes(others)
-        chunks = iter(self.seen.rows.ids(rows[rows >= 0].tolist()))
+                id_of = self.catalogue.ids_of_nodes(others)
+        chunks = iter(self.snapshot.rows.ids(rows[rows >= 0].tolist()))
         return [
-            next(chunks) if row >= 0 else named.get(node, "")
+            next(chunks) if row >= 0 else id_of.get(node, "")
             for node, row in zip(nodes.tolist(), rows.tolist(), strict=True)
         ]
 
@@ -282,11 +282,11 @@ class ScopedGraph:
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
         """Return the cosine of each chunk with a unit vector; NaN where it is unknown."""
         results = np.full(len(nodes), np.nan)
-        rows, matrix = self.adjacency.facts.row[nodes], self.seen.generation.matrix
-        known = rows >= 0
+        rows, matrix = self.adjacency.facts.row[nodes], self.snapshot.generation.matrix
+        has_row = rows >= 0
         with self.guard:
-            if matrix is not None and known.any():
-                results[known] = matrix.scores(vector, rows[known].astype(np.int64))
+            if matrix is not None and has_row.any():
+                results[has_row] = matrix.scores(vector, rows[has_row].astype(np.int64))
         return results
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
@@ -299,12 +299,12 @@ class ScopedGraph:
         ends = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
         pairs = [(nodes[one], nodes[other]) for one, other in steps]
-        over = self._entities_between(pairs) if self.has_entities else dict.fromkeys(pairs, -1)
+        entity_of_pair = self._entities_between(pairs) if self.has_entities else dict.fromkeys(pairs, -1)
         edges = self._edges_between(
-            {pair for pair, via in over.items() if via < 0},
-            {(end, via) for pair, via in over.items() for end in pair if via >= 0},
+            {pair for pair, via in entity_of_pair.items() if via < 0},
+            {(end, via) for pair, via in entity_of_pair.items() for end in pair if via >= 0},
         )
-        return [self._step(pair, over.get(pair), edges) for pair in pairs]
+        return [self._step(pair, entity_of_pair.get(pair), edges) for pair in pairs]
 
     # -- one hop --------------------------------------------------------------------------------------------
 
@@ -316,12 +316,12 @@ class ScopedGraph:
         facts, direction = self.adjacency.facts, self.edge_filter.direction
         is_entity = facts.is_entity[nodes]
         sources = np.where(self.allowed[facts.row[nodes]] | is_entity, nodes, -1)
-        out = self.adjacency.incident(sources, self.wanted, backwards=False)
+        out = self.adjacency.incident(sources, self.selection, backwards=False)
         is_mention = (out.relation == MENTIONS_CODE) & facts.is_entity[out.end]
         mentions = out.select(is_mention)
         links = [out.select(~is_mention)] if direction != "in" else []
         if direction != "out" or is_entity.any():
-            into = self.adjacency.incident(sources, self.wanted, backwards=True)
+            into = self.adjacency.incident(sources, self.selection, backwards=True)
             if direction == "out":
                 into = into.select((into.relation == MENTIONS_CODE) & is_entity[into.origin])
             links.append(into)
@@ -347,13 +347,13 @@ class ScopedGraph:
     def _mentions_of(self, entities: Nodes) -> IncidentEdges:
         """Return the mentions of these entities by chunks that a hop may lead to, in the order of the entities."""
         if self.ends is None:
-            mentioning = self.adjacency.incident(entities, self.wanted, backwards=True)
+            mentioning = self.adjacency.incident(entities, self.selection, backwards=True)
             mentioning = mentioning.select((mentioning.relation == MENTIONS_CODE) & self._is_end(mentioning.end))
             if self.adjacency.recent is None:
                 return mentioning
         else:
             # A few chunks have fewer mentions than a few entities.
-            out = self.adjacency.incident(self.ends, self.wanted, backwards=False)
+            out = self.adjacency.incident(self.ends, self.selection, backwards=False)
             place = _find_positions(entities, out.end)
             shared = np.flatnonzero((place >= 0) & (out.relation == MENTIONS_CODE))
             mentioning = IncidentEdges(place, self.ends[out.origin], out.relation, out.weight).select(shared)
@@ -365,7 +365,7 @@ class ScopedGraph:
         if self.edge_filter.hub_degree is None:
             return order
         origin, degree = mentions.origin[order], degree[order]
-        share = np.count_nonzero(self.allowed) / max(self.seen.rows.living, 1)
+        share = np.count_nonzero(self.allowed) / max(self.snapshot.rows.living, 1)
         is_first = _differs_from_previous(origin)
         total = np.cumsum(degree)
         before = np.maximum.accumulate(np.where(is_first, total - degree, 0))
@@ -387,13 +387,13 @@ class ScopedGraph:
         if not again.any():
             return hops
         # Duplicates are few; only they have to be compared.
-        many = order[again | np.append(again[1:], False)]
-        rarity = np.where(hops.via[many] < 0, -1, self.degrees(hops.via[many]))
-        best = many[np.lexsort((hops.via[many], rarity, -hops.weight[many], key[many]))]
-        kept = np.ones(len(key), np.bool_)
-        kept[many] = False
-        kept[best[_differs_from_previous(key[best])]] = True
-        return _select(hops, kept)
+        duplicates = order[again | np.append(again[1:], False)]
+        rarity = np.where(hops.via[duplicates] < 0, -1, self.degrees(hops.via[duplicates]))
+        best = duplicates[np.lexsort((hops.via[duplicates], rarity, -hops.weight[duplicates], key[duplicates]))]
+        is_best = np.ones(len(key), np.bool_)
+        is_best[duplicates] = False
+        is_best[best[_differs_from_previous(key[best])]] = True
+        return _select(hops, is_best)
 
     def _degree_factors(self, nodes: NDArray[np.integer]) -> Weights:
         """Return the factor by which the weight of an edge that leaves each node is multiplied."""
@@ -410,16 +410,16 @@ class ScopedGraph:
 
     def _entities_between(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
         """Return the entity of each pair's hop, -1 for a direct edge; pairs without a hop are left out."""
-        wanted = set(pairs)
-        origins = np.array(sorted({one for one, _ in wanted}), np.int64)
-        hops = self.restricted_to(np.array(sorted({other for _, other in wanted}), np.int64))._hops(origins)
+        pair_set = set(pairs)
+        origins = np.array(sorted({one for one, _ in pair_set}), np.int64)
+        hops = self.restricted_to(np.array(sorted({other for _, other in pair_set}), np.int64))._hops(origins)
         if self.edge_filter.hub_degree is None:
             # Undamped, a common entity has the same weight as a rare one, although sharing it means less.
             weight = np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self.degrees(hops.via), 2))
             hops = hops._replace(weight=weight)
         hops = self._best(hops)
         results = zip(origins[hops.origin].tolist(), hops.node.tolist(), hops.via.tolist(), strict=True)
-        return {(one, other): via for one, other, via in results if (one, other) in wanted}
+        return {(one, other): via for one, other, via in results if (one, other) in pair_set}
 
     def _edges_between(
         self, links: Collection[tuple[int, int]], mentions: Collection[tuple[int, int]]
@@ -434,7 +434,7 @@ class ScopedGraph:
         for mention in mentions:
             sources[mention].append(mention)
         with self.guard:
-            stored = self.catalogue.edges_between(sources, self.wanted.known_at)
+            stored = self.catalogue.edges_between(sources, self.selection.known_at)
         best: dict[tuple[int, int], Edge] = {}
         for source, target, edge in stored:
             if self._is_selected(edge) and (edge.relation == MENTIONS or (source, target) not in mentions):
@@ -452,7 +452,7 @@ class ScopedGraph:
         return None if first is None or second is None else (first, second)
 
     def _is_selected(self, edge: Edge) -> bool:
-        as_of, relations = self.wanted.as_of, self.edge_filter.relations
+        as_of, relations = self.selection.as_of, self.edge_filter.relations
         return (
             (relations is None or edge.relation in relations)
             and edge.weight >= self.edge_filter.min_weight
@@ -465,8 +465,8 @@ def _heaviest_first(edge: Edge) -> tuple[float, str, str]:
     return -edge.weight, edge.relation, edge.source
 
 
-def _select(hops: NeighborEdges, chosen: Mask | NDArray[np.int64]) -> NeighborEdges:
-    columns: Any = [column[chosen] for column in hops]
+def _select(hops: NeighborEdges, selection: Mask | NDArray[np.int64]) -> NeighborEdges:
+    columns: Any = [column[selection] for column in hops]
     return NeighborEdges(*columns)
 
 

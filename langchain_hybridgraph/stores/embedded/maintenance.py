@@ -225,11 +225,11 @@ class Maintenance:
         generation = self._index.generation
         if generation.matrix is not None:
             generation.matrix.remap()
-        lost = self._without_vector(texts)  # reads the model
-        faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.lost else []
-        if lost:
+        missing = self._without_vector(texts)  # reads the model
+        faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.unusable_files else []
+        if missing:
             faults.append(
-                f"vector matrix: {len(lost)} chunks have no usable vector, or that of another text; repair() embeds "
+                f"vector matrix: {len(missing)} chunks have no usable vector, or that of another text; repair() embeds "
                 "them again"
             )
         return faults
@@ -239,8 +239,8 @@ class Maintenance:
         matrix = self._index.generation.matrix
         if self._index.is_unfitted(self._index.generation) or matrix is None or not texts:
             return []
-        sound = matrix.intact(list(texts), list(texts.values())).tolist()
-        return [row for row, is_sound in zip(texts, sound, strict=True) if not is_sound]
+        intact = matrix.intact(list(texts), list(texts.values())).tolist()
+        return [row for row, is_intact in zip(texts, intact, strict=True) if not is_intact]
 
     def _embed_again(self, rows: Sequence[int]) -> None:
         for start in range(0, len(rows), EMBEDDED_AT_ONCE):

@@ -83,15 +83,15 @@ class MemoryIntake:
     ) -> list[tuple[str, float]]:
         """Return the n nearest chunks that are valid at some time of a period and pass the filter, best first."""
         with self._index.guard:
-            seen = self._index.snapshot()
-            matrix = seen.generation.matrix
+            snapshot = self._index.snapshot()
+            matrix = snapshot.generation.matrix
             if matrix is None:
                 return []
-            allowed = seen.rows.overlapping(*period)
+            allowed = snapshot.rows.overlapping(*period)
             if filter is not None:
                 allowed &= self._index.columns.mask(filter, len(allowed))
             rows, scores = matrix.search(vector, n, allowed[: len(matrix)])
-            return [(entry.id, entry.score) for entry in seen.rows.scored(rows.tolist(), scores.tolist())]
+            return [(entry.id, entry.score) for entry in snapshot.rows.scored(rows.tolist(), scores.tolist())]
 
     def has_pretrained_model(self) -> bool:
         """Return whether the vectors come from a model trained on more than the texts of this index."""
@@ -126,32 +126,32 @@ class MemoryIntake:
         ``vectors`` are those returned by :meth:`embed`. A memory without a creation time gets the present time.
         """
         batch = catalogue_rows(chunks, [], self._index.rows.tenant)
-        given = None
+        vectors_by_id = None
         # A model fitted to the corpus may have been fitted again since the vectors were made.
         if vectors is not None and not isinstance(self._index.embedding, FittedEmbedding):
-            given = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
+            vectors_by_id = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
         with self._index.writer():
-            undated = [entry.id for entry in batch if entry.given.created_at is None]
+            undated = [entry.id for entry in batch if entry.metadata_values.created_at is None]
             also = partial(self._change, undated=undated, changes=changes, now=self._index.clock())
-            self._writer.write(batch, checked_edges(edges), given, also)
+            self._writer.write(batch, checked_edges(edges), vectors_by_id, also)
             self._writer.flush()
 
     def _change(
         self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[Change], now: float
     ) -> Iterator[int]:
-        for held in self._held(connection, undated).values():
-            if held.kept.created_at is None:
+        for memory in self._stored_memories(connection, undated).values():
+            if memory.values.created_at is None:
                 yield from catalog_feedback.revise(
-                    connection, held, held.kept._replace(created_at=held.kept.learned_at), now
+                    connection, memory, memory.values._replace(created_at=memory.values.learned_at), now
                 )
         for change in changes:
-            for held in self._held(connection, [change.id]).values():
-                after = held.kept._replace(active_count=held.kept.active_count + change.uses)
+            for memory in self._stored_memories(connection, [change.id]).values():
+                after = memory.values._replace(active_count=memory.values.active_count + change.uses)
                 if change.uses:
                     after = after._replace(used_at=now)
                 if change.confidence is not None:
                     after = after._replace(confidence=change.confidence)
-                yield from catalog_feedback.revise(connection, held, after, now)
+                yield from catalog_feedback.revise(connection, memory, after, now)
 
-    def _held(self, connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, StoredMemory]:
+    def _stored_memories(self, connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, StoredMemory]:
         return catalog_feedback.read_states(connection, self._index.rows.tenant, ids)

@@ -56,7 +56,7 @@ class Reader:
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the valid chunks among ``ids`` that pass the filter (see ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
         with self._index.guard:
@@ -166,8 +166,8 @@ class Reader:
             if not snapshot.rows.living:
                 return partial(SourceResult, [])
             if self._index.is_unfitted(snapshot.generation):
-                lost = "no-vector-index" if snapshot.generation.lost else "no-lsa-index"
-                return partial(SourceResult, [], reason=lost)
+                reason = "no-vector-index" if snapshot.generation.unusable_files else "no-lsa-index"
+                return partial(SourceResult, [], reason=reason)
             vector = self._query_vector(query, snapshot.generation)
             if not vector.any():
                 unknown = "query-out-of-vocabulary" if query.vector is None else None

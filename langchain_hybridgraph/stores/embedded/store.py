@@ -149,9 +149,9 @@ class EmbeddedStore:
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the valid chunks among ``ids`` that pass the filter (see ``stores.protocols.ReadsChunks``)."""
-        return self._reader.read(ids, scope, known)
+        return self._reader.read(ids, scope, result_chunks)
 
     @property
     def has_parents(self) -> bool:

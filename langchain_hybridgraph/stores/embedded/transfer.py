@@ -95,7 +95,7 @@ class TransferIndex(EmbeddedStore):
     def restore_summaries(self, summaries: Sequence[SummaryRecord]) -> None:
         """Write summaries of directories; those that were up to date count as up to date."""
         tree = self.scoped_tree(Scope(None, self.tenant, time.time()))
-        written = [
+        summary_chunks = [
             Chunk(
                 chunk.id,
                 chunk.text,
@@ -107,7 +107,7 @@ class TransferIndex(EmbeddedStore):
             for chunk, _, is_current in summaries
         ]
         index = self.summaries.index_for_writing()
-        index.writer.upsert(written, vectors=np.stack([vector for _, vector, _ in summaries]))
+        index.writer.upsert(summary_chunks, vectors=np.stack([vector for _, vector, _ in summaries]))
         index.writer.flush()
 
 
@@ -268,8 +268,8 @@ class EmbeddedDestination:
             return
         if about:
             with closing(EmbeddedSource(self.path)) as present:
-                held = sum(sum(present.counts(tenant).values()) for tenant in present.facts().tenants)
-            if held or about["tenancy"] != ("multi" if facts.has_tenants else "single"):
+                existing = sum(sum(present.counts(tenant).values()) for tenant in present.facts().tenants)
+            if existing or about["tenancy"] != ("multi" if facts.has_tenants else "single"):
                 raise StoreError(
                     f"{self.path} already holds an index: name a folder that does not exist yet, or delete this one"
                 )
@@ -296,7 +296,7 @@ class EmbeddedDestination:
             if kind == "edges":
                 catalog_transfer.put_edges(connection, tenant, records, index.clock())
             elif kind == "files":
-                catalog_files.put(connection, tenant, records)
+                catalog_files.insert_or_replace(connection, tenant, records)
             elif kind == "settings":
                 catalog_transfer.put_settings(connection, tenant, records)
             catalog_outbox.set_facts(connection, **{PROGRESS: json.dumps(progress)})
@@ -331,30 +331,30 @@ class EmbeddedDestination:
     # -- what was written, read back ------------------------------------------------------------------------
 
     @property
-    def _written(self) -> EmbeddedSource:
+    def _as_source(self) -> EmbeddedSource:
         if self._source is None:
             self._source = EmbeddedSource(self.path)
         return self._source
 
     def facts(self) -> StoreFacts:
         """Return the facts of the index."""
-        return self._written.facts()
+        return self._as_source.facts()
 
     def counts(self, tenant: str) -> Mapping[str, int]:
         """Return the number of a tenant's records of each kind."""
-        return self._written.counts(tenant)
+        return self._as_source.counts(tenant)
 
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
         """Yield a tenant's records of a kind."""
-        return self._written.pages(tenant, kind, after, size)
+        return self._as_source.pages(tenant, kind, after, size)
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult:
         """Return the n chunks of a tenant nearest to the query's vector."""
-        return self._written.vector_search(tenant, query, n)
+        return self._as_source.vector_search(tenant, query, n)
 
     def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
         """Return the n chunks of a tenant that match the query's words best."""
-        return self._written.keyword_search(tenant, query, n)
+        return self._as_source.keyword_search(tenant, query, n)
 
     def close(self) -> None:
         """Release the files that are open."""

@@ -187,13 +187,13 @@ class Writer:
         rows = list(range(start, start + len(new)))
         if not new or self._index.is_unfitted(self._index.generation):
             return rows, 0
-        kept = self._kept_rows(new, stored)
+        reusable = self._reusable_rows(new, stored)
         texts: list[str] = []
         if vectors_by_id is not None:
             vectors = np.stack([vectors_by_id[entry.id] for entry in new])
         else:
-            texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in kept))
-            vectors = self._assemble([entry.text for entry in new], kept, texts, ahead)
+            texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in reusable))
+            vectors = self._assemble([entry.text for entry in new], reusable, texts, ahead)
         # Until the first vectors are accepted, any number of dimensions is allowed, even after failed attempts.
         matrix = self._index.generation.matrix
         if matrix is None or "dimension" not in facts:
@@ -202,32 +202,34 @@ class Writer:
         matrix.write(start, vectors, texts=[entry.text_hash for entry in new])
         return rows, len(texts)
 
-    def _kept_rows(self, new: Sequence[ChunkRow], stored: Mapping[str, StoredHashes]) -> dict[int, int]:
+    def _reusable_rows(self, new: Sequence[ChunkRow], stored: Mapping[str, StoredHashes]) -> dict[int, int]:
         """Return the rows whose undamaged vectors can be reused, by the position of the entry with the same text."""
-        kept = {
+        reusable = {
             place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, stored.get(e.id))) is not None
         }
         matrix = self._index.generation.matrix
-        if matrix is None or not kept:
+        if matrix is None or not reusable:
             return {}
-        sound = matrix.intact(list(kept.values()), [new[place].text_hash for place in kept])
-        return {place: row for (place, row), is_sound in zip(kept.items(), sound.tolist(), strict=True) if is_sound}
+        intact = matrix.intact(list(reusable.values()), [new[place].text_hash for place in reusable])
+        return {
+            place: row for (place, row), is_intact in zip(reusable.items(), intact.tolist(), strict=True) if is_intact
+        }
 
     def _assemble(
-        self, texts: Sequence[str], kept: Mapping[int, int], fresh: list[str], ahead: _Ahead | None
+        self, texts: Sequence[str], reusable: Mapping[int, int], fresh: list[str], ahead: _Ahead | None
     ) -> NDArray[np.float32]:
-        """Return one vector per text, from the rows in ``kept`` (by position) or by embedding the ``fresh`` texts."""
+        """Return one vector per text: from its row in ``reusable`` (by position), or by embedding it (``fresh``)."""
         embedded = self._embedded(fresh, ahead) if fresh else None
         place_of = {text: place for place, text in enumerate(fresh)}
         matrix = self._index.generation.matrix
-        if matrix is None or not kept:
+        if matrix is None or not reusable:
             assert embedded is not None, "a chunk that keeps no vector has a text to embed"
             return embedded[[place_of[text] for text in texts]]
         vectors = np.empty((len(texts), matrix.dimension), np.float32)
-        vectors[list(kept)] = matrix.take(list(kept.values()))
+        vectors[list(reusable)] = matrix.take(list(reusable.values()))
         if embedded is not None:
             self._index.check_width(embedded.shape[1])
-            others = [place for place in range(len(texts)) if place not in kept]
+            others = [place for place in range(len(texts)) if place not in reusable]
             vectors[others] = embedded[[place_of[texts[place]] for place in others]]
         return vectors
 
@@ -313,11 +315,11 @@ def _key(edge: Edge) -> tuple[str, str, str]:
 
 def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
     """Return one edge per source, target and relation: the heaviest, and the first of equally heavy ones."""
-    kept: dict[tuple[str, str, str], Edge] = {}
+    heaviest: dict[tuple[str, str, str], Edge] = {}
     for edge in edges:
-        if edge.weight > kept.setdefault(_key(edge), edge).weight:
-            kept[_key(edge)] = edge
-    return kept
+        if edge.weight > heaviest.setdefault(_key(edge), edge).weight:
+            heaviest[_key(edge)] = edge
+    return heaviest
 
 
 def _needs_vector(entry: ChunkRow, stored: StoredHashes | None) -> bool:

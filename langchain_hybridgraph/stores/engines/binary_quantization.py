@@ -81,9 +81,9 @@ def _signs(vectors: NDArray[np.float32]) -> Words:
     return words.view(np.uint64)
 
 
-def _differing(words: Words, sought: Words) -> NDArray[np.uint16]:
+def _differing(words: Words, bits: Words) -> NDArray[np.uint16]:
     """Return the number of differing bits in each column."""
-    counted = np.zeros(words.shape[1], np.uint16)
-    for row, word in zip(words, sought, strict=True):
-        counted += np.bitwise_count(row ^ word)
-    return counted
+    counts = np.zeros(words.shape[1], np.uint16)
+    for row, word in zip(words, bits, strict=True):
+        counts += np.bitwise_count(row ^ word)
+    return counts

@@ -170,10 +170,10 @@ class ServedChroma:
         rows = self.open(generation.number, generation.matrix.dimension)
         facts = self._catalogue.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
-        here = self.server.name, rows.id, generation.number
+        own = self.server.name, rows.id, generation.number
         state = self._state()
-        if state is None or state[:3] != here:
-            state = CollectionState(*here, applied=-1, rows=0, turn=0)
+        if state is None or state[:3] != own:
+            state = CollectionState(*own, applied=-1, rows=0, turn=0)
             self._backlog.forget()
         if state.applied == version:
             return
@@ -183,7 +183,7 @@ class ServedChroma:
         self._backlog.update(rows, generation, self._catalogue, applied=state.applied, version=version, floor=floor)
         self._backlog.fill(rows, generation, None if is_complete else FILLED_AT_ONCE)
         if not self._backlog.missing:
-            self._save(CollectionState(*here, applied=version, rows=len(rows), turn=state.turn + 1))
+            self._save(CollectionState(*own, applied=version, rows=len(rows), turn=state.turn + 1))
 
     def _connected(self) -> ChromaSearch:
         with self._lock:
@@ -196,8 +196,8 @@ class ServedChroma:
 
     def _index_id(self) -> str:
         """Return the id of this index, which it gets when its first collection is made."""
-        if (known := self._own_id()) is not None:
-            return known
+        if (own_id := self._own_id()) is not None:
+            return own_id
         id, (inode, path) = uuid.uuid4().hex[:16], _place(self._folder)
         with self._catalogue.writing() as connection:
             catalog_outbox.set_facts(connection, **{INDEX_ID: f"{id} {inode} {path}"})
@@ -265,8 +265,8 @@ def _recorded_id(catalogue: Catalogue, folder: Path) -> str | None:
     if stored is None:
         return None
     id, inode, path = str(stored).split(" ", 2)
-    here = _place(folder)
-    return id if inode == here[0] or path == here[1] else None
+    own = _place(folder)
+    return id if inode == own[0] or path == own[1] else None
 
 
 def _place(folder: Path) -> tuple[str, str]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Mask
 
-_REMEMBERED = 16  # number of cached masks, with one byte per row each
+_CACHED_MASKS = 16  # number of cached masks, with one byte per row each
 _FEW = 8  # up to this number of codes, comparing each is faster than looking up all rows in a table
 _SEVERAL = 500  # up to this number of numbers, comparing each is faster than numpy's isin, which sorts
 _EXACT = 2**53  # every integer up to this one is exact as a float
@@ -100,11 +100,11 @@ class MetadataColumns:
         if all(path in columns and columns[path].rows >= rows for path in paths):
             return
         with self._grow_lock:
-            wanted = {path: columns.get(path) or _Column(path) for path in paths}
-            behind = [column for column in wanted.values() if column.rows < rows]
-            if behind:
-                self._extend(behind, rows)
-            columns.update(wanted)
+            by_path = {path: columns.get(path) or _Column(path) for path in paths}
+            incomplete = [column for column in by_path.values() if column.rows < rows]
+            if incomplete:
+                self._extend(incomplete, rows)
+            columns.update(by_path)
 
     def _extend(self, columns: Sequence[_Column], stop: int) -> None:
         rows_and_values: list[tuple[list[int], list[Any]]] = [([], []) for _ in columns]
@@ -136,7 +136,7 @@ class _Built:
     def remember(self, filter: Filter, rows: int, mask: Mask) -> None:
         with self._lock:
             self._masks[filter, rows] = mask
-            if len(self._masks) > _REMEMBERED:
+            if len(self._masks) > _CACHED_MASKS:
                 self._masks.popitem(last=False)
 
 

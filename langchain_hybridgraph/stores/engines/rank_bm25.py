@@ -119,10 +119,10 @@ class RankBM25Index:
         texts = {int(row): text for row, text in add}
         words = {row: [sys.intern(word) for word in self._analyzer.all_words(text)] for row, text in texts.items()}
         forms = {row: _Forms(compounds(text), name_of(text)) for row, text in texts.items()}
-        gone = set(remove)
+        removed = set(remove)
         with self._counting:
-            self._words = {row: kept for row, kept in self._words.items() if row not in gone} | words
-            self._forms = {row: kept for row, kept in self._forms.items() if row not in gone} | forms
+            self._words = {row: value for row, value in self._words.items() if row not in removed} | words
+            self._forms = {row: value for row, value in self._forms.items() if row not in removed} | forms
             self._statistics, self._applied = None, version
 
     def __len__(self) -> int:
@@ -144,7 +144,7 @@ class RankBM25Index:
     def _count(self) -> _Statistics:
         with self._counting:
             if self._statistics is None:
-                self._statistics = _counted(self._words, self._forms)
+                self._statistics = _statistics_of(self._words, self._forms)
             return self._statistics
 
 
@@ -181,7 +181,7 @@ class _Statistics:
 _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
-def _counted(words: dict[int, list[str]], forms: dict[int, _Forms]) -> _Statistics:
+def _statistics_of(words: dict[int, list[str]], forms: dict[int, _Forms]) -> _Statistics:
     from rank_bm25 import BM25Plus
 
     rows = sorted(words)

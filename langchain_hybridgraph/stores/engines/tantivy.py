@@ -102,7 +102,7 @@ class TantivyIndex:
         beginning of the result for any larger n.
         """
         with _Engine("the keyword search failed"):
-            searcher = self._seen()
+            searcher = self._open_searcher()
             query = self._query(searcher, text)
             if query is None or n < 1:
                 return []
@@ -117,17 +117,17 @@ class TantivyIndex:
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
         """Return the BM25 of each of these rows, equal to :meth:`search`'s; omit rows without any of the words."""
         with _Engine("the keyword scores failed"):
-            searcher = self._seen()
+            searcher = self._open_searcher()
             query = self._query(searcher, text)
-            wanted = {int(row) for row in rows}
-            if query is None or not wanted:
+            row_set = {int(row) for row in rows}
+            if query is None or not row_set:
                 return {}
-            if len(wanted) <= _FEW_ROWS:
-                found, scores = _ranked(searcher, self._among(query, wanted), len(wanted))
+            if len(row_set) <= _FEW_ROWS:
+                hit_rows, scores = _ranked(searcher, self._among(query, row_set), len(row_set))
             else:
-                found, scores = _ranked(searcher, query, searcher.num_docs)
-            every = zip(found.tolist(), scores.tolist(), strict=True)
-            return {row: score for row, score in every if row in wanted}
+                hit_rows, scores = _ranked(searcher, query, searcher.num_docs)
+            every = zip(hit_rows.tolist(), scores.tolist(), strict=True)
+            return {row: score for row, score in every if row in row_set}
 
     def bound(self, text: str) -> float:
         """Return the largest BM25 any text could reach for this question: Σ idf·(k1 + 1), 0 without known words.
@@ -135,7 +135,7 @@ class TantivyIndex:
         A word that occurs twice counts twice. The result is a millionth above the sum, since Tantivy adds in 32 bits.
         """
         with _Engine("the keyword bound failed"):
-            searcher = self._seen()
+            searcher = self._open_searcher()
             every = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
             terms = self._terms(searcher, text)
             idfs = ((count, _idf(every, searcher.doc_freq("text", term))) for term, count in terms)
@@ -144,7 +144,7 @@ class TantivyIndex:
     def query_words(self, text: str) -> QuestionWords:
         """Return the number of different words in a question, up to 128, and their bound, found in texts or not."""
         with _Engine("the keyword bound failed"):
-            searcher = self._seen()
+            searcher = self._open_searcher()
             counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
             idfs = (_idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
             return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
@@ -157,7 +157,7 @@ class TantivyIndex:
         if not self._analyzer.has_telling_words(text):
             return {}
         with _Engine("the search for identifiers failed"):
-            searcher = self._seen()
+            searcher = self._open_searcher()
             postings = _Postings(self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed)
             return exact_matches(text, postings)
 
@@ -179,14 +179,14 @@ class TantivyIndex:
 
     def __len__(self) -> int:
         """Return the number of rows in the index, without the document that holds the version mark."""
-        return max(0, int(self._seen().num_docs) - (1 if self._applied else 0))
+        return max(0, int(self._open_searcher().num_docs) - (1 if self._applied else 0))
 
     def rows(self) -> set[int]:
         """Return all rows in the index."""
         import tantivy
 
         with _Engine("the keyword index cannot be read"):
-            searcher = self._seen()
+            searcher = self._open_searcher()
             texts = tantivy.Query.term_query(self._schema, "mark", False)
             return set(_ranked(searcher, texts, max(1, searcher.num_docs))[0].tolist())
 
@@ -222,7 +222,7 @@ class TantivyIndex:
             self._mirror = _Mirror(self._path)
         return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
 
-    def _seen(self) -> tantivy.Searcher:
+    def _open_searcher(self) -> tantivy.Searcher:
         if self._searcher is None:
             raise StoreError(f"the keyword index {self._path or 'in memory'} is closed")
         return self._searcher
@@ -251,8 +251,8 @@ class TantivyIndex:
     def _term(self, term: str, count: int) -> tantivy.Query:
         import tantivy
 
-        once = tantivy.Query.term_query(self._schema, "text", term, "freq")
-        return once if count == 1 else tantivy.Query.boost_query(once, float(count))
+        term_query = tantivy.Query.term_query(self._schema, "text", term, "freq")
+        return term_query if count == 1 else tantivy.Query.boost_query(term_query, float(count))
 
     def _among(self, query: tantivy.Query, rows: Iterable[int]) -> tantivy.Query:
         """Return the same query, with the same scores, restricted to these rows."""
@@ -322,10 +322,10 @@ class TantivyIndex:
         if not marks:
             return 0
         mark = searcher.doc(marks[0][1])
-        made = mark.get_first("analysis")
-        if made != self._analyzer.name:
+        analysis = mark.get_first("analysis")
+        if analysis != self._analyzer.name:
             raise StoreError(
-                f"the keyword index {self._path} holds words analysed as {made!r}, not as {self._analyzer.name!r}: "
+                f"the keyword index {self._path} holds words analysed as {analysis!r}, not as {self._analyzer.name!r}: "
                 "open it with its own language, or rebuild it from the texts"
             )
         return int(str(mark.get_first("version")))
@@ -443,11 +443,15 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
+# Names of the fields in the index.
+_TEXT_FIELDS = ("text", "written", "name")
+
+
 class _Fields(NamedTuple):
-    """Return the indexed form of a text."""
+    """The indexed form of a text, in the order of ``_TEXT_FIELDS``."""
 
     text: str
-    written: str
+    compounds: str
     name: str
 
 
@@ -471,7 +475,7 @@ def _text_document(row: int, fields: _Fields) -> tantivy.Document:
     document = tantivy.Document()
     document.add_integer("row", row)
     document.add_boolean("mark", False)
-    for field, content in zip(_Fields._fields, fields, strict=True):
+    for field, content in zip(_TEXT_FIELDS, fields, strict=True):
         document.add_text(field, content)
     return document
 

@@ -110,17 +110,17 @@ class VectorMatrix:
         self._keep_within_file()
         return self._take(np.asarray(rows, np.int64))
 
-    def _take(self, wanted: NDArray[np.int64]) -> NDArray[np.float32]:
-        if not len(wanted) or wanted.max() < len(self._matrix):
+    def _take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        if not len(rows) or rows.max() < len(self._matrix):
             # "clip" takes a quarter less time than a check of each row.
-            taken = np.take(self._matrix, wanted, axis=0, mode="clip")
+            vectors = np.take(self._matrix, rows, axis=0, mode="clip")
         else:
-            taken = np.zeros((len(wanted), self.dimension), np.float32)
-            there = wanted < len(self._matrix)
-            taken[there] = self._matrix[wanted[there]]
+            vectors = np.zeros((len(rows), self.dimension), np.float32)
+            is_stored = rows < len(self._matrix)
+            vectors[is_stored] = self._matrix[rows[is_stored]]
         if len(self._damaged):
-            taken[np.isin(wanted, self._damaged)] = 0
-        return taken
+            vectors[np.isin(rows, self._damaged)] = 0
+        return vectors
 
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
         """Return which of these rows are undamaged; in memory all are.
@@ -128,20 +128,22 @@ class VectorMatrix:
         With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by
         an earlier version do not record their text; they count as intact.
         """
-        wanted = np.asarray(rows, np.int64)
+        row_array = np.asarray(rows, np.int64)
         if self._path is None:
-            return np.ones(len(wanted), np.bool_)
+            return np.ones(len(row_array), np.bool_)
         self._keep_within_file()
         if not self._path.exists():  # searches continue with the map, which is lost when the process ends
-            return np.zeros(len(wanted), np.bool_)
-        there: Mask = wanted < len(self._matrix)
-        there[there] = _sums(self._matrix, wanted[there]) == _read(checksums(self._path), wanted[there])
+            return np.zeros(len(row_array), np.bool_)
+        is_intact: Mask = row_array < len(self._matrix)
+        is_intact[is_intact] = _sums(self._matrix, row_array[is_intact]) == _read(
+            checksums(self._path), row_array[is_intact]
+        )
         if texts is not None:
-            places = np.flatnonzero(there)
-            owned = _read(owners(self._path), wanted[places])
-            made = _sums(self._matrix, wanted[places], [texts[place] for place in places.tolist()])
-            there[places] = (owned == made) | (owned == 0)
-        return there
+            places = np.flatnonzero(is_intact)
+            owned = _read(owners(self._path), row_array[places])
+            sums = _sums(self._matrix, row_array[places], [texts[place] for place in places.tolist()])
+            is_intact[places] = (owned == sums) | (owned == 0)
+        return is_intact
 
     def lacks(self, allowed: Mask) -> bool:
         """Return whether one of these rows is known to be damaged or is beyond the end of the file."""
@@ -150,12 +152,12 @@ class VectorMatrix:
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the cosine of a unit vector with each of these rows."""
         self._keep_within_file()
-        wanted = np.asarray(rows, np.int64)
-        found = self._cosines(vector, wanted)
-        if self._path is None or (self._verify(wanted) and bool((np.abs(found) <= LARGEST).all())):
-            return found
-        self._verify_all(int(wanted.max()) + 1)
-        return self._cosines(vector, wanted)
+        row_array = np.asarray(rows, np.int64)
+        results = self._cosines(vector, row_array)
+        if self._path is None or (self._verify(row_array) and bool((np.abs(results) <= LARGEST).all())):
+            return results
+        self._verify_all(int(row_array.max()) + 1)
+        return self._cosines(vector, row_array)
 
     def approximate_search(
         self, vector: Vector, n: int, allowed: Mask
@@ -204,30 +206,30 @@ class VectorMatrix:
         """Verify all rows below ``end`` that have not been verified yet."""
         self._verify(np.arange(end), end)
 
-    def _verify(self, rows: NDArray[np.int64], most: int = VERIFIED) -> bool:
-        """Verify the first ``most`` of these rows that have not been verified yet; False if one is damaged."""
+    def _verify(self, rows: NDArray[np.int64], limit: int = VERIFIED) -> bool:
+        """Verify the first ``limit`` of these rows that have not been verified yet; False if one is damaged."""
         verified, damaged = self._verified, self._damaged
         new = _below(rows, len(verified))
         new = new[~verified[new]]
         if len(damaged):
             new = new[~np.isin(new, damaged)]
-        new = new[:most]
+        new = new[:limit]
         if not len(new):
             return True
-        sound = _sums(self._matrix, new) == self._checksums_of(new)
-        if not sound.all() and self._path is not None and not self._path.exists():
+        is_intact = _sums(self._matrix, new) == self._checksums_of(new)
+        if not is_intact.all() and self._path is not None and not self._path.exists():
             return True  # another process has replaced this generation: the map outlives its file, not the checksums
-        verified[new[sound]] = True
-        self._damaged = np.union1d(damaged, new[~sound])
-        return bool(sound.all())
+        verified[new[is_intact]] = True
+        self._damaged = np.union1d(damaged, new[~is_intact])
+        return bool(is_intact.all())
 
     def _checksums_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
-        known, end = self._checksums, int(rows.max()) + 1
-        if len(known) < end:
+        sums, end = self._checksums, int(rows.max()) + 1
+        if len(sums) < end:
             assert self._path is not None, "nothing is verified in memory"
-            more = _read(checksums(self._path), np.arange(len(known), end))
-            known = self._checksums = np.concatenate([known, more])
-        return known[rows]
+            more = _read(checksums(self._path), np.arange(len(sums), end))
+            sums = self._checksums = np.concatenate([sums, more])
+        return sums[rows]
 
     def _forget_verified(self) -> None:
         self._checksums, self._damaged, self._is_sampled = self._checksums[:0], _NO_ROWS, False
@@ -235,14 +237,14 @@ class VectorMatrix:
         self._signs = BinaryQuantizer()
 
     def _near(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        wanted = max(LEAST_RESCORED, RESCORED * n)
-        few = GATHER_SHARE * len(allowed)
-        if self._matrix[: len(allowed)].nbytes <= EXACT_BYTES or not wanted < few < np.count_nonzero(allowed):
+        count = max(LEAST_RESCORED, RESCORED * n)
+        gather_limit = GATHER_SHARE * len(allowed)
+        if self._matrix[: len(allowed)].nbytes <= EXACT_BYTES or not count < gather_limit < np.count_nonzero(allowed):
             return self._search(vector, n, allowed)
         self._signs.add_rows(self._matrix[: len(allowed)])
-        rows = self._signs.nearest(vector, wanted, allowed)
+        rows = self._signs.nearest(vector, count, allowed)
         # Comparing signs gains nothing if many vectors are alike, or if nearly all rows are returned.
-        if not n <= len(rows) <= few:
+        if not n <= len(rows) <= gather_limit:
             return self._search(vector, n, allowed)
         return _best(rows, self._cosines(vector, rows), n)
 
@@ -259,11 +261,11 @@ class VectorMatrix:
         return _best(None, scores, min(n, count))
 
     def _cosines(self, vector: Vector, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        found = np.empty(len(rows), np.float32)
+        results = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), GATHERED):
             part = slice(start, start + GATHERED)
-            found[part] = cosines(self._take(rows[part]), vector)
-        return found
+            results[part] = cosines(self._take(rows[part]), vector)
+        return results
 
     def close(self) -> None:
         """Release the map."""
@@ -367,11 +369,11 @@ def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
         return numbers
     first, last = int(rows.min()), int(rows.max())
     try:
-        held = np.fromfile(path, "<u4", count=last - first + 1, offset=first * 4)
+        stored = np.fromfile(path, "<u4", count=last - first + 1, offset=first * 4)
     except FileNotFoundError:
         return numbers
-    there = rows - first < len(held)
-    numbers[there] = held[rows[there] - first]
+    is_stored = rows - first < len(stored)
+    numbers[is_stored] = stored[rows[is_stored] - first]
     return numbers
 
 
@@ -386,8 +388,8 @@ def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         while data:
-            written = os.pwrite(file, data, offset)
-            data, offset = data[written:], offset + written
+            count = os.pwrite(file, data, offset)
+            data, offset = data[count:], offset + count
         if sync:
             os.fsync(file)
     finally:

@@ -11,6 +11,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
+from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
 from langchain_hybridgraph.stores.milvus.connection import Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import text
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS
@@ -139,7 +140,7 @@ class MilvusSource:
             facts = self._stored()
             analyzer = Analyzer(facts.language)
             self._indexes[tenant] = MilvusIndex(
-                self._connection, self._names, facts, _NoEmbedding(), analyzer, tenant or None, "Strong"
+                self._connection, self._names, facts, NoEmbedding(), analyzer, tenant or None, "Strong"
             )
         return self._indexes[tenant]
 
@@ -235,10 +236,6 @@ class MilvusDestination(MilvusSource):
         indexes.add_index("unused", index_type="AUTOINDEX", metric_type="COSINE")
         self._connection.call("create_collection", collection_name=self._ledger, schema=schema, index_params=indexes)
         self._connection.call("load_collection", collection_name=self._ledger)
-
-
-class _NoEmbedding:
-    """Placeholder for the embedding of collections whose texts are not embedded."""
 
 
 def _is_retracted(memory: MemoryRecord | None) -> bool:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 class ReadsChunks(Protocol):
     """The part of every store that the ``admit`` stage calls."""
 
-    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that exist in this tenant, pass the filter and are valid; omit the others.
 
-        ``known`` holds the chunks that the sources returned, for stores that cannot look up ids.
+        ``result_chunks`` holds the chunks that the sources returned, for stores that cannot look up ids.
         """
         ...
 

@@ -43,17 +43,17 @@ def answers(store):
     alone = [store.vector_search(Query(text, 10), 10) for text in TEXTS[::60]]
     both = [HybridRetriever(store, k=5).retrieve(text) for text in TEXTS[::60]]
     return (
-        [(found.entries, found.reason) for found in alone],
-        [([document.id for document in found], found.degraded) for found in both],
+        [(result.entries, result.reason) for result in alone],
+        [([document.id for document in result], result.degraded) for result in both],
     )
 
 
 def reasons(store):
     alone, both = answers(store)
-    said = {reason for _, degraded in both for reason in degraded}
-    assert said == {reason for _, reason in alone if reason is not None}
+    reasons_of_both = {reason for _, degraded in both for reason in degraded}
+    assert reasons_of_both == {reason for _, reason in alone if reason is not None}
     assert all(ids for ids, _ in both), "the words answer"
-    return said
+    return reasons_of_both
 
 
 def rewrite(pattern, change):

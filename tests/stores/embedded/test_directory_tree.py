@@ -15,17 +15,17 @@ from langchain_hybridgraph.stores.embedded.directory_tree import DEEPEST
 from langchain_hybridgraph.uris import directory_of, plain_uri
 
 
-def stored(*uris, path=None, **known):
+def stored(*uris, path=None, **metadata):
     store = HybridGraphStore(path, DeterministicFakeEmbedding(size=8))
-    store.upsert([chunk(uri, **known) for uri in uris])
+    store.upsert([chunk(uri, **metadata) for uri in uris])
     return store
 
 
-def chunk(uri, **known):
-    return Chunk(uri, f"text of {uri}", {"uri": uri, **known}, uri)
+def chunk(uri, **metadata):
+    return Chunk(uri, f"text of {uri}", {"uri": uri, **metadata}, uri)
 
 
-def drawn(store, scope=None):
+def nested(store, scope=None):
     """Return the tree as nested dicts of uris."""
     tree = store.scoped_tree(scope or Scope())
 
@@ -37,7 +37,7 @@ def drawn(store, scope=None):
 
 def test_files_give_the_tree():
     """Directories are there without a document of their own."""
-    assert drawn(stored("docs/a.md", "docs/api/b.md", "c.md")) == {
+    assert nested(stored("docs/a.md", "docs/api/b.md", "c.md")) == {
         "c.md": {},
         "docs": {"docs/a.md": {}, "docs/api": {"docs/api/b.md": {}}},
     }
@@ -108,17 +108,17 @@ def test_empty_directories_do_not_exist():
     """A directory is removed with the last chunk below it, and returns with the next."""
     store = stored("docs/old/a.md", "docs/b.md")
     store.remove(["docs/old/a.md"])
-    assert drawn(store) == {"docs": {"docs/b.md": {}}}
+    assert nested(store) == {"docs": {"docs/b.md": {}}}
     assert store.scoped_tree(Scope()).node("docs/old") == -1
     store.upsert([chunk("docs/old/new.md")])
-    assert drawn(store) == {"docs": {"docs/b.md": {}, "docs/old": {"docs/old/new.md": {}}}}
+    assert nested(store) == {"docs": {"docs/b.md": {}, "docs/old": {"docs/old/new.md": {}}}}
 
 
 def test_a_moved_document_stands_elsewhere():
     """A new uri for the same id leaves the old place empty."""
     store = stored("a/x")
     store.upsert([Chunk("a/x", "text of a/x", {"uri": "b/x"}, "a/x")])
-    assert drawn(store) == {"b": {"b/x": {}}}
+    assert nested(store) == {"b": {"b/x": {}}}
 
 
 def test_a_filter_hides_directories():
@@ -126,7 +126,7 @@ def test_a_filter_hides_directories():
     store = stored("a/x", "b/y", "a/z")
     store.upsert([chunk("a/x", year=1), chunk("b/y", year=2), chunk("a/z", year=2)])
     scope = Scope(parse_filter({"year": 1}))
-    assert drawn(store, scope) == {"a": {"a/x": {}}}
+    assert nested(store, scope) == {"a": {"a/x": {}}}
     tree = store.scoped_tree(scope)
     assert [tree.is_fully_visible(tree.node(uri)) for uri in ("a", "a/x")] == [False, True]
     assert tree.nodes(["a/x", "a/z", "b/y", "none"]) == [tree.node("a/x"), -1, -1, -1]
@@ -137,8 +137,8 @@ def test_time_hides_directories():
     """Nodes without a valid chunk at that time do not exist."""
     store = stored("a/x")
     store.upsert([chunk("b/y", valid_from=100.0, valid_until=200.0)])
-    assert set(drawn(store, Scope(as_of=150.0))) == {"a", "b"}
-    assert set(drawn(store, Scope(as_of=250.0))) == {"a"}
+    assert set(nested(store, Scope(as_of=150.0))) == {"a", "b"}
+    assert set(nested(store, Scope(as_of=250.0))) == {"a"}
 
 
 def test_tenants_have_trees_of_their_own(tmp_path):
@@ -146,7 +146,7 @@ def test_tenants_have_trees_of_their_own(tmp_path):
     for tenant in ("one", "two"):
         store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
         store.upsert([chunk(f"{tenant}/x")])
-        assert set(drawn(store)) == {tenant}
+        assert set(nested(store)) == {tenant}
         store.close()
 
 
@@ -154,11 +154,11 @@ def test_another_process_sees_what_was_written(tmp_path):
     """A reader's tree is up to date."""
     writer = stored("a/x", path=tmp_path)
     reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
-    assert set(drawn(reader)) == {"a"}
+    assert set(nested(reader)) == {"a"}
     writer.upsert([chunk("b/y")])
-    assert set(drawn(reader)) == {"a", "b"}
+    assert set(nested(reader)) == {"a", "b"}
     writer.remove(["a/x"])
-    assert set(drawn(reader)) == {"b"}
+    assert set(nested(reader)) == {"b"}
     reader.close()
     writer.close()
 
@@ -176,11 +176,11 @@ def test_a_tree_in_use_does_not_change():
 def test_threads_read_while_one_writes():
     """Each sees a tree of some commit, with everything written before it looked."""
     store, faults = stored("d/0000"), []
-    written = [1]
+    count = [1]
 
     def read():
-        while written[0] < 60:
-            least = written[0]
+        while count[0] < 60:
+            least = count[0]
             tree = store.scoped_tree(Scope())
             children = tree.children(tree.node("d"))
             if len(children) < least or [tree.uri(node) for node in children] != [
@@ -193,7 +193,7 @@ def test_threads_read_while_one_writes():
         reader.start()
     for n in range(1, 60):
         store.upsert([chunk(f"d/{n:04}")])
-        written[0] = n + 1
+        count[0] = n + 1
     for reader in readers:
         reader.join()
     assert faults == []
@@ -233,15 +233,15 @@ def test_an_empty_store():
 def test_it_is_the_tree_of_what_is_alive(uris, data):
     """After any deletions, the tree contains each place with a living uri at or below it, and nothing else."""
     store = stored(*uris)
-    gone = data.draw(st.sets(st.sampled_from(uris)))
-    store.remove(sorted(gone))
-    alive = {plain_uri(uri) for uri in uris if uri not in gone}
-    wanted = set(alive)
-    while above := {directory_of(uri) for uri in wanted} - wanted - {""}:
-        wanted |= above
+    removed = data.draw(st.sets(st.sampled_from(uris)))
+    store.remove(sorted(removed))
+    alive = {plain_uri(uri) for uri in uris if uri not in removed}
+    expected = set(alive)
+    while above := {directory_of(uri) for uri in expected} - expected - {""}:
+        expected |= above
     tree = store.scoped_tree(Scope())
     uris_of_nodes = {tree.uri(node) for node in range(100) if tree._is_visible(node)}
-    assert uris_of_nodes == wanted
+    assert uris_of_nodes == expected
 
 
 @settings(max_examples=30, deadline=None)
@@ -263,11 +263,11 @@ def test_a_state_is_that_of_what_the_call_sees():
     store = stored("d/a", "d/b")
     store.upsert([Chunk("d/c", "x", {"uri": "d/c", "year": 1}, "d/c")])
     scope = Scope(parse_filter({"year": {"$exists": False}}))
-    seen, every = store.scoped_tree(scope), store.scoped_tree(Scope())
-    assert seen.state(seen.node("d")) != every.state(every.node("d"))
-    assert seen.state(seen.node("d/a")) == every.state(every.node("d/a"))
+    scoped, every = store.scoped_tree(scope), store.scoped_tree(Scope())
+    assert scoped.state(scoped.node("d")) != every.state(every.node("d"))
+    assert scoped.state(scoped.node("d/a")) == every.state(every.node("d/a"))
     store.remove(["d/c"])
-    assert store.scoped_tree(Scope()).state(every.node("d")) == seen.state(seen.node("d"))
+    assert store.scoped_tree(Scope()).state(every.node("d")) == scoped.state(scoped.node("d"))
 
 
 # -- a level ------------------------------------------------------------------------------------------------------

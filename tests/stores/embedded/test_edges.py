@@ -36,7 +36,7 @@ def triples(store, *ids):
     return {(edge.source, edge.target, edge.relation) for edge in store.edges(ids)}
 
 
-def put(store, *ids, edges=()):
+def upsert(store, *ids, edges=()):
     store.upsert([Chunk(id, f"text of {id}", {}) for id in ids], edges=edges)
 
 
@@ -122,7 +122,7 @@ def test_ingesting_again_writes_nothing(memory):
 def test_edges_with_a_missing_end_are_deleted(store):
     """Edges to and from ids that never came are deleted and counted, and the ids are deleted."""
     links = [Edge("a", "missing", REFERENCES), Edge("gone", "a", "r"), Edge("gone", "missing", "r")]
-    put(store, "a", "b", edges=[Edge("a", "b", REFERENCES), *links])
+    upsert(store, "a", "b", edges=[Edge("a", "b", REFERENCES), *links])
     assert store.graph.prune_orphans() == 3
     assert triples(store, "a", "b", "gone") == {("a", "b", REFERENCES)}
     assert graph_nodes(store) == set()
@@ -138,7 +138,7 @@ def test_edges_of_parents_stay(store):
 
 def test_an_entity_stays_while_a_chunk_mentions_it(store):
     """With all of its edges; it goes with the last chunk that mentions it, as do the nodes that only it named."""
-    put(store, "a", "b", edges=[Edge("a", "Ada", MENTIONS), Edge("b", "Bo", MENTIONS), Edge("Ada", "Bo", "knows")])
+    upsert(store, "a", "b", edges=[Edge("a", "Ada", MENTIONS), Edge("b", "Bo", MENTIONS), Edge("Ada", "Bo", "knows")])
     assert store.graph.prune_orphans() == 0
     assert graph_nodes(store) == {"Ada", "Bo"}
     store.remove(["a"])
@@ -150,7 +150,7 @@ def test_an_entity_stays_while_a_chunk_mentions_it(store):
 def test_a_directory_stays_while_there_is_a_chunk_below(store):
     """Directly or further down; an empty directory is deleted, even one that a chunk contains."""
     full = [Edge("docs", "docs/api", CONTAINS), Edge("docs/api", "a", CONTAINS)]
-    put(store, "a", "b", edges=[*full, Edge("docs", "docs/old", CONTAINS), Edge("b", "b/empty", CONTAINS)])
+    upsert(store, "a", "b", edges=[*full, Edge("docs", "docs/old", CONTAINS), Edge("b", "b/empty", CONTAINS)])
     assert store.graph.prune_orphans() == 2
     assert triples(store, "docs", "docs/api", "b") == {(e.source, e.target, e.relation) for e in full}
     assert graph_nodes(store) == {"docs", "docs/api"}
@@ -160,13 +160,13 @@ def test_a_directory_stays_while_there_is_a_chunk_below(store):
 
 def test_directories_in_a_circle_are_deleted(store):
     """Two directories that contain each other and nothing else are orphans."""
-    put(store, "a", edges=[Edge("x", "y", CONTAINS), Edge("y", "x", CONTAINS)])
+    upsert(store, "a", edges=[Edge("x", "y", CONTAINS), Edge("y", "x", CONTAINS)])
     assert store.graph.prune_orphans() == 2
 
 
 def test_ids_that_no_edge_names_any_more_go(store):
     """Replacing edges leaves their old ends behind; pruning removes them without counting them."""
-    put(store, "a", edges=[Edge("a", "missing", "r")])
+    upsert(store, "a", edges=[Edge("a", "missing", "r")])
     store.replace_edges(["a"], ["r"], [])
     assert graph_nodes(store) == {"missing"}
     assert store.graph.prune_orphans() == 0
@@ -193,9 +193,9 @@ def test_another_tenants_edges_are_left_alone(tmp_path):
         )
 
     with opened("x") as other:
-        put(other, "a", edges=[Edge("a", "missing", "r")])
+        upsert(other, "a", edges=[Edge("a", "missing", "r")])
     with opened("y") as store:
-        put(store, "a", edges=[Edge("a", "missing", "r"), Edge("a", "lost", "r")])
+        upsert(store, "a", edges=[Edge("a", "missing", "r"), Edge("a", "lost", "r")])
         assert store.graph.prune_orphans() == 2
     with opened("x") as other:
         assert triples(other, "a") == {("a", "missing", "r")}
@@ -216,7 +216,7 @@ def test_times_of_edges_are_given_in_any_form(store):
         Edge("a", "c", "r", valid_until="1970-01-02"),
         Edge("a", "d", "r", valid_from=datetime(1970, 1, 3)),
     ]
-    put(store, "a", "b", "c", "d", edges=edges)
+    upsert(store, "a", "b", "c", "d", edges=edges)
     assert [sorted(one_hop_away(store, (day + 0.5) * DAY)) for day in (0, 1, 2)] == [["c"], ["b", "c"], ["b", "d"]]
     assert store.edges(["a"]) == edges
 
@@ -225,7 +225,7 @@ def test_times_of_edges_are_given_in_any_form(store):
 def test_an_edge_with_an_invalid_time_is_reported_and_repaired(tmp_path, column):
     """check reports an invalid time in a damaged index and repair deletes the edge; the others stay."""
     with closing(EmbeddedStore(IndexSettings(path=tmp_path, embedding=HashedWords(), name="words"))) as store:
-        put(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
+        upsert(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
     with closing(sqlite3.connect(tmp_path / "catalogue.sqlite")) as connection, connection:
         connection.execute(
             f"UPDATE edges SET {column} = '2024-01-01' WHERE target = (SELECT node FROM nodes WHERE id = 'b')"

@@ -222,13 +222,13 @@ def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
     first = opened(embedding=Raising())
     fill(first, chunk("a"), vectors=[[1.0] * 3])
     first.close()
-    found = opened(embedding=Raising()).vector_search(Query(None, 1, vector=np.ones(3, np.float32)), 1)
-    assert [entry.id for entry in found.entries] == ["a"]
+    result = opened(embedding=Raising()).vector_search(Query(None, 1, vector=np.ones(3, np.float32)), 1)
+    assert [entry.id for entry in result.entries] == ["a"]
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
-    ("made", "error"),
+    ("output", "error"),
     [
         (RuntimeError("no quota"), RuntimeError),
         ([[1.0] * 64], ValueError),
@@ -238,16 +238,16 @@ def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
     ],
     ids=["raises", "too few", "not finite", "other width", "ragged"],
 )
-def test_a_failing_embedding_writes_nothing(opened, folder, place, made, error):
+def test_a_failing_embedding_writes_nothing(opened, folder, place, output, error):
     """The error is raised, nothing of the batch is stored, and the next batch is accepted."""
 
     class Failing(HashedWords):
         fails = False
 
         def embed_documents(self, texts):
-            if self.fails and isinstance(made, Exception):
-                raise made
-            return made if self.fails else super().embed_documents(texts)
+            if self.fails and isinstance(output, Exception):
+                raise output
+            return output if self.fails else super().embed_documents(texts)
 
     model = Failing()
     store = opened(folder if place == "disk" else None, model)
@@ -324,7 +324,7 @@ def test_ids_of_any_shape(store, id):
     """Such an id is written, found, read, listed and removed, also with a given vector."""
     fill(store, chunk(id), chunk("other"), edges=[Edge(id, "other", "r")])
     assert everywhere(store) == ({id, "other"},) * 3
-    assert [found.id for found in store.get([id])] == [id]
+    assert [chunk.id for chunk in store.get([id])] == [id]
     assert store.vectors([id]).any()
     assert store.document_chunks([id]) == {id: {id}}
     assert store.edges([id]) == [Edge(id, "other", "r")]
@@ -412,9 +412,9 @@ def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place,
     store = opened(None if place == "memory" else folder)
     fill(store, *(chunk(f"c{n:03}", f"text number{n}", part=n / 300) for n in range(300)))
     for search in (by_vector, by_word):
-        found = search(store, "text", 20, filter=parse_filter({"part": {"$lt": share}}))
-        assert len(found) == min(20, round(300 * share))
-        assert all(int(id[1:]) / 300 < share for id in found)
+        hits = search(store, "text", 20, filter=parse_filter({"part": {"$lt": share}}))
+        assert len(hits) == min(20, round(300 * share))
+        assert all(int(id[1:]) / 300 < share for id in hits)
 
 
 def test_the_derived_document_can_be_filtered(store):
@@ -453,8 +453,8 @@ def test_a_vector_of_another_width_is_refused(store):
 def test_words_that_the_embedding_does_not_know(store):
     """A query with a zero vector returns nothing and says why."""
     fill(store, chunk("a"))
-    found = store.vector_search(Query("", 5), 5)
-    assert (list(found.entries), found.reason) == ([], "query-out-of-vocabulary")
+    result = store.vector_search(Query("", 5), 5)
+    assert (list(result.entries), result.reason) == ([], "query-out-of-vocabulary")
 
 
 # -- tenants --------------------------------------------------------------------------------------------------------
@@ -499,7 +499,7 @@ def test_tenants_share_nothing(opened, large):
     one, two = opened(tenant="one"), opened(tenant="two", read_only=True)
     for store, tenant, word, other in ((one, "one", "apple", "zebra"), (two, "two", "zebra", "apple")):
         assert len(store) == 3
-        assert {found.text for found in store.get(["a", "b", "c"])} == {f"{word} {id}" for id in "abc"}
+        assert {chunk.text for chunk in store.get(["a", "b", "c"])} == {f"{word} {id}" for id in "abc"}
         assert sorted(by_vector(store, f"{other} a b c")) == ["a", "b", "c"]
         assert (sorted(by_word(store, word)), by_word(store, other)) == (["a", "b", "c"], [])
         assert store.read_parents(["p"], Scope())["p"].text == tenant
@@ -663,14 +663,14 @@ def test_several_stores_may_create_the_index_at_once(opened, folder):
     """One of several stores that open a new folder at once creates the index, and all can use it."""
     start, errors = threading.Barrier(6), []
 
-    def found():
+    def create():
         start.wait()
         try:
             opened()
         except StoreError as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=found) for _ in range(6)]
+    threads = [threading.Thread(target=create) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -799,7 +799,7 @@ def test_a_chunk_that_is_replaced_under_a_reader_is_read(opened):
     assert set(by_vector(reader, "text")) == {"a", "b"}
     fill(writer, chunk("a", "changed"))
     writer.remove(["b"])
-    assert {id: found.text for id, found in reader.read(["a", "b"], Scope(), {}).items()} == {"a": "changed"}
+    assert {id: chunk.text for id, chunk in reader.read(["a", "b"], Scope(), {}).items()} == {"a": "changed"}
 
 
 def test_only_the_owner_opens_chroma(opened, folder, large):
@@ -856,12 +856,12 @@ def test_chroma_is_searched_when_it_is_up_to_date(opened, large, monkeypatch):
     scan = store._index.generation.matrix.approximate_search
     calls = []
     monkeypatch.setattr(store._index.generation.matrix, "approximate_search", lambda *a: calls.append(1) or scan(*a))
-    found = store.vector_search(Query("red cat", 10), 10).entries
+    hits = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == []
     monkeypatch.setattr(index_folder, "MATRIX_BYTES", 1 << 60)
     exact = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == [1]
-    assert [entry.score for entry in found] == pytest.approx([entry.score for entry in exact], abs=1e-5)
+    assert [entry.score for entry in hits] == pytest.approx([entry.score for entry in exact], abs=1e-5)
 
 
 def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog):
@@ -884,10 +884,10 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     store.upsert([chunk("b", "a new text")])
     crash(store)
     monkeypatch.setattr(reader, "LEFT_BEHIND", -1.0)
-    found = opened(read_only=True).keyword_search(Query("text", 9), 9)
-    assert ([entry.id for entry in found.entries], found.reason) == (["a"], "keyword-behind")
-    found = opened().keyword_search(Query("text", 9), 9)
-    assert (sorted(entry.id for entry in found.entries), found.reason) == (["a", "b"], None)
+    result = opened(read_only=True).keyword_search(Query("text", 9), 9)
+    assert ([entry.id for entry in result.entries], result.reason) == (["a"], "keyword-behind")
+    result = opened().keyword_search(Query("text", 9), 9)
+    assert (sorted(entry.id for entry in result.entries), result.reason) == (["a", "b"], None)
 
 
 def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
@@ -905,11 +905,11 @@ def test_texts_that_are_not_indexed_yet_are_searched(opened):
     """Before the first flush of a folder BM25 is computed from the texts, and the answer says so."""
     store = opened()
     store.upsert([chunk("a")])
-    found = store.keyword_search(Query("text", 1), 1)
-    assert ([entry.id for entry in found.entries], found.reason) == (["a"], "keyword-fallback")
+    result = store.keyword_search(Query("text", 1), 1)
+    assert ([entry.id for entry in result.entries], result.reason) == (["a"], "keyword-fallback")
     store.flush()
-    found = store.keyword_search(Query("text", 1), 1)
-    assert ([entry.id for entry in found.entries], found.reason) == (["a"], None)
+    result = store.keyword_search(Query("text", 1), 1)
+    assert ([entry.id for entry in result.entries], result.reason) == (["a"], None)
 
 
 def test_a_search_without_a_keyword_index_reports_it(opened):
@@ -990,8 +990,8 @@ def fitted(request, opened, folder):
 def test_before_the_fit_keyword_search_works(fitted):
     """Until flush there are no vectors: vector search reports it, and reading works."""
     fitted.upsert([chunk("a")])
-    found = fitted.vector_search(Query("text", 1), 1)
-    assert (list(found.entries), found.reason) == ([], "no-lsa-index")
+    result = fitted.vector_search(Query("text", 1), 1)
+    assert (list(result.entries), result.reason) == ([], "no-lsa-index")
     assert fitted.read(["a"], Scope(), {}).keys() == {"a"}
     assert not fitted.vectors(["a"]).any()
     assert fitted.vector_scores(np.ones(16, np.float32), ["a"]) == {}
@@ -1259,7 +1259,7 @@ def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkey
     injure(store, folder)
     again = opened()
     problems = again.admin.check().problems
-    assert any(problem in found for found in problems) if problem else problems == ()
+    assert any(problem in text for text in problems) if problem else problems == ()
     assert again.admin.repair().problems == ()
     expected = {"a", "b", "c", "late"} if "outbox" in damage else {"a", "b", "c"}
     assert everywhere(again) == (expected,) * 3

@@ -39,7 +39,7 @@ def format_of(folder):
     return version
 
 
-def found(folder, **options):
+def best_text(folder, **options):
     with HybridGraphStore(folder, "lsa", **options) as store:
         return HybridRetriever(store, k=1).invoke("Who barks?")[0].page_content
 
@@ -54,7 +54,7 @@ def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
-    assert found(folder) == "Dogs bark at cats."
+    assert best_text(folder) == "Dogs bark at cats."
     assert format_of(folder) == catalog_migrations.FORMAT_VERSION
     with HybridGraphStore(folder, "lsa") as store:
         store.add_texts(["Birds sing."], [{"updated_at": "2026-01-02"}], ids=["birds"])
@@ -65,23 +65,23 @@ def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
 def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
     """Opening it for writing migrates it, and all its contents are found."""
     assert format_of(folder) == tomorrow - 1
-    assert found(folder) == "Dogs bark at cats."
+    assert best_text(folder) == "Dogs bark at cats."
     assert format_of(folder) == tomorrow
 
 
 def test_an_old_index_opened_for_reading_says_how_to_migrate(folder, tomorrow):
     """A reader changes nothing; the error contains the line that migrates the index."""
     with pytest.raises(FormatVersionError, match=r"format 3.*reads 4.*HybridGraphStore\(path, embedding\)\.close\(\)"):
-        found(folder, read_only=True)
+        best_text(folder, read_only=True)
     assert format_of(folder) == tomorrow - 1
-    assert found(folder) == found(folder, read_only=True)
+    assert best_text(folder) == best_text(folder, read_only=True)
 
 
 def test_an_old_index_that_is_being_written_to_is_left_alone(folder, tomorrow, monkeypatch):
     """The other process may still be of the old version."""
     monkeypatch.setattr(creation, "CREATION_PATIENCE", 0.1)
     with WriterLock(folder / "writer.lock").turn(timeout=1), pytest.raises(StoreLockedError):
-        found(folder)
+        best_text(folder)
     assert format_of(folder) == tomorrow - 1
 
 
@@ -91,7 +91,7 @@ def test_an_old_index_in_a_folder_that_cannot_be_written_to(folder, tomorrow):
     for path in (*folder.iterdir(), folder):
         path.chmod(path.stat().st_mode & ~0o222)
     with pytest.raises(FormatVersionError, match="open it once for writing"):
-        found(folder)
+        best_text(folder)
     folder.chmod(0o755)
 
 
@@ -102,7 +102,7 @@ def test_a_newer_index_says_what_to_upgrade(folder, read_only):
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(FormatVersionError, match=r"format 99.*pip install --upgrade"):
-        found(folder, read_only=read_only)
+        best_text(folder, read_only=read_only)
     assert format_of(folder) == 99
 
 
@@ -113,9 +113,9 @@ def test_a_migration_that_fails_changes_nothing(folder, monkeypatch):
         patch.setattr(catalog_migrations, "MIGRATIONS", steps)
         patch.setattr(catalog_migrations, "FORMAT_VERSION", len(steps))
         with pytest.raises(Exception, match="nowhere"):
-            found(folder)
+            best_text(folder)
     assert format_of(folder) == len(steps) - 1
-    assert found(folder) == "Dogs bark at cats."
+    assert best_text(folder) == "Dogs bark at cats."
 
 
 def test_a_collection_of_chroma_is_not_an_index(tmp_path):

@@ -96,14 +96,14 @@ def search_every_way(store, *, of=("good",)):
         "graph": GraphRetriever(store, k=50, max_hops=2).retrieve("good neighbour", as_of=ALL_TIME),
         "memory": MemoryRetriever(store, k=50).retrieve("good neighbour", session_id="chat", as_of=ALL_TIME),
     }
-    for name, found in answers.items():
-        assert not [reason for reason in found.degraded if "failed" in reason], (name, found.degraded)
-        assert {document.metadata["chunk_id"] for document in found}.issuperset(of), name
-        found._repr_html_()
+    for name, result in answers.items():
+        assert not [reason for reason in result.degraded if "failed" in reason], (name, result.degraded)
+        assert {document.metadata["chunk_id"] for document in result}.issuperset(of), name
+        result._repr_html_()
     tree = HierarchicalRetriever(store, k=50)
-    found = tree.find("good neighbour", as_of=ALL_TIME)
-    assert found.total
-    assert not [reason for reason in found.degraded if "failed" in reason], found.degraded
+    result = tree.find("good neighbour", as_of=ALL_TIME)
+    assert result.total
+    assert not [reason for reason in result.degraded if "failed" in reason], result.degraded
     assert set(store.find(Scope(as_of=None))).issuperset(of)
     assert store.admin.check().problems == ()
     assert store.admin.stats()["chunks"] >= len(of)
@@ -153,11 +153,11 @@ def test_metadata(metadata):
         assert repr(back.metadata) == repr(as_stored(metadata))
         for filter in filters_of(as_stored(metadata)):
             search = partial(HybridRetriever(store, k=5).retrieve, "good", filter=filter, as_of=ALL_TIME)
-            found, error = attempted(search)
+            result, error = attempted(search)
             if error is not None:
                 assert isinstance(error, FilterError)
                 continue
-            assert not [reason for reason in found.degraded if "failed" in reason]
+            assert not [reason for reason in result.degraded if "failed" in reason]
         assert store.delete(["h"])
         search_every_way(store)
 

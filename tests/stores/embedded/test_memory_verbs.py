@@ -48,7 +48,7 @@ def memory():
         yield store
 
 
-def put(store, *chunks, at=None, **options):
+def upsert(store, *chunks, at=None, **options):
     if at is not None:
         store.clock.now = at
     store.upsert(
@@ -61,27 +61,27 @@ def chunk(id, text=None, **metadata):
     return Chunk(id, text or f"text of {id}", metadata)
 
 
-def known(store, id="a", **scope):
+def state_of(store, id="a", **scope):
     return store.memory.states([id], Scope(tenant=store.tenant, **scope)).get(id)
 
 
 def trust(store, id="a", **scope):
-    found = known(store, id, **scope)
-    return found.confidence, found.utility
+    state = state_of(store, id, **scope)
+    return state.confidence, state.utility
 
 
 def everywhere(store, text="text", **times):
     """Return the ids that each search finds, after checking that they agree."""
     scope = Scope(tenant=store.tenant, **times)
-    found = set(store.find(scope))
+    by_scope = set(store.find(scope))
     by_vector = {entry.id for entry in store.vector_search(Query(text, 9, scope), 9).entries}
     by_word = {entry.id for entry in store.keyword_search(Query(text, 9, scope), 9).entries}
     ids = ["a", "b", "c", "new", "old"]
     graph = store.scoped_graph(scope, EdgeFilter())
     walked = {id for id, node in zip(ids, graph.nodes(ids).tolist(), strict=True) if node >= 0}
     read = set(store.read(ids, scope, {}))
-    assert found == by_vector == by_word == walked == read, (found, by_vector, by_word, walked, read)
-    return found
+    assert by_scope == by_vector == by_word == walked == read, (by_scope, by_vector, by_word, walked, read)
+    return by_scope
 
 
 def neighbours(store, id, **times):
@@ -105,21 +105,21 @@ def test_first_values_come_from_the_metadata(store):
         "memory_type": "semantic",
         "provenance_depth": 2,
     }
-    put(store, chunk("a", **metadata), "b", at=50.0)
-    found = known(store)
-    assert (found.confidence, found.utility, found.active_count, found.used_at) == (0.9, 0.0, 3, None)
-    assert (found.valid_from, found.valid_until, found.created_at, found.learned_at) == (60.0, 90.0, 0.0, 50.0)
-    assert (found.memory_type, found.provenance_depth, found.updated_at) == ("semantic", 2, 40.0)
+    upsert(store, chunk("a", **metadata), "b", at=50.0)
+    state = state_of(store)
+    assert (state.confidence, state.utility, state.active_count, state.used_at) == (0.9, 0.0, 3, None)
+    assert (state.valid_from, state.valid_until, state.created_at, state.learned_at) == (60.0, 90.0, 0.0, 50.0)
+    assert (state.memory_type, state.provenance_depth, state.updated_at) == ("semantic", 2, 40.0)
     assert store.memory.columns(["a"], Scope()).updated_at.tolist() == [40.0]
-    put(store, chunk("a", **metadata | {"updated_at": 45}), at=55.0)
-    assert (known(store).updated_at, store.memory.columns(["a"], Scope()).updated_at.tolist()) == (45.0, [45.0])
-    plain = known(store, "b")
+    upsert(store, chunk("a", **metadata | {"updated_at": 45}), at=55.0)
+    assert (state_of(store).updated_at, store.memory.columns(["a"], Scope()).updated_at.tolist()) == (45.0, [45.0])
+    plain = state_of(store, "b")
     assert (plain.confidence, plain.utility, plain.active_count, plain.memory_type) == (None, None, 0, None)
 
 
 def test_the_embedded_store_remembers(memory):
     """It implements the protocol's method, and leaves out missing chunks."""
-    put(memory, "a")
+    upsert(memory, "a")
     assert implements(memory, HasMemory)
     assert memory.memory.states(["b", "a", "a"], Scope()).keys() == {"a"}
 
@@ -130,14 +130,14 @@ def test_the_embedded_store_remembers(memory):
 )
 def test_unusable_metadata_is_left_uninterpreted(memory, key, value):
     """An ingest continues, and the value counts as unset."""
-    put(memory, chunk("a", **{key: value}))
-    assert known(memory) == known(memory).__class__(learned_at=1_000.0)
+    upsert(memory, chunk("a", **{key: value}))
+    assert state_of(memory) == state_of(memory).__class__(learned_at=1_000.0)
     assert memory.get(["a"])[0].metadata[key] == value
 
 
 def test_parents_are_known_too(memory):
     """A parent replaces its children in a result, so it has learned values of its own."""
-    put(memory, Chunk("a", "t", {}, None, "p"), parents=[chunk("p", confidence=0.7)])
+    upsert(memory, Chunk("a", "t", {}, None, "p"), parents=[chunk("p", confidence=0.7)])
     assert trust(memory, "p") == (0.7, None)
 
 
@@ -146,29 +146,29 @@ def test_parents_are_known_too(memory):
 
 def test_learned_values_survive_an_ingest(store):
     """Neither the same chunk nor one with other metadata or another text resets learned values."""
-    put(store, chunk("a", confidence=0.5))
+    upsert(store, chunk("a", confidence=0.5))
     store.memory.feedback("a", "validate")
     store.memory.mark_used("a")
     for again in (chunk("a", confidence=0.5), chunk("a", confidence=0.5, page=2), chunk("a", "other text")):
-        put(store, again)
-        found = known(store)
-        assert (found.confidence, found.utility, found.active_count) == (pytest.approx(0.65), 1.0, 1)
+        upsert(store, again)
+        state = state_of(store)
+        assert (state.confidence, state.utility, state.active_count) == (pytest.approx(0.65), 1.0, 1)
 
 
 def test_changed_metadata_replace_learned_values(store):
     """A value that differs from the one given before replaces the learned value."""
-    put(store, chunk("a", confidence=0.5))
+    upsert(store, chunk("a", confidence=0.5))
     store.memory.feedback("a", "validate")
-    put(store, chunk("a", confidence=0.2))
+    upsert(store, chunk("a", confidence=0.2))
     assert trust(store) == (0.2, 1.0)
 
 
 def test_a_value_no_longer_given_is_unset(memory):
     """A value never changed by feedback is unset again; a learned one stays."""
-    put(memory, chunk("a", confidence=0.5, valid_until=2_000))
+    upsert(memory, chunk("a", confidence=0.5, valid_until=2_000))
     memory.memory.feedback("a", "refute")
-    put(memory, chunk("a"))
-    assert (known(memory).confidence, known(memory).valid_until) == (0.05, None)
+    upsert(memory, chunk("a"))
+    assert (state_of(memory).confidence, state_of(memory).valid_until) == (0.05, None)
 
 
 # -- feedback -----------------------------------------------------------------------------------------------------
@@ -180,14 +180,14 @@ def test_a_value_no_longer_given_is_unset(memory):
 )
 def test_a_verb_changes_confidence_and_utility(store, verb, after):
     """From confidence 0.4 and utility 0.4."""
-    put(store, chunk("a", confidence=0.4, utility=0.4))
+    upsert(store, chunk("a", confidence=0.4, utility=0.4))
     assert store.memory.feedback(["a"], verb) == ["a"]
     assert trust(store) == pytest.approx(after)
 
 
 def test_feedback_names_an_unknown_memory(memory):
     """Nothing is changed then, not even for the known ones."""
-    put(memory, chunk("a", confidence=0.4, utility=0.4))
+    upsert(memory, chunk("a", confidence=0.4, utility=0.4))
     with pytest.raises(ValueError, match="'unknown' is not in this store"):
         memory.memory.feedback(["a", "unknown"], "validate")
     assert trust(memory) == (0.4, 0.4)
@@ -195,7 +195,7 @@ def test_feedback_names_an_unknown_memory(memory):
 
 def test_unset_values_start_in_the_middle_and_at_the_top(memory):
     """Confidence at 0.5, utility at 1; values that a verb does not touch stay unset."""
-    put(memory, "a", "b")
+    upsert(memory, "a", "b")
     memory.memory.feedback("a", "stale")
     memory.memory.feedback("b", "useful")
     assert trust(memory, "a") == pytest.approx((0.4, 0.75))
@@ -207,7 +207,7 @@ def test_unset_values_start_in_the_middle_and_at_the_top(memory):
 def test_whatever_is_said_both_stay_between_0_and_1(verbs):
     """However often, in whatever order."""
     with closing(opened(None)) as store:
-        put(store, "a")
+        upsert(store, "a")
         for verb in verbs:
             store.memory.feedback("a", verb)
         confidence, utility = trust(store)
@@ -217,7 +217,7 @@ def test_whatever_is_said_both_stay_between_0_and_1(verbs):
 
 def test_an_unknown_verb(memory):
     """The error contains the verbs and the nearest one, and nothing is changed."""
-    put(memory, "a")
+    upsert(memory, "a")
     with pytest.raises(ValueError, match=r"'validated'.*'stale': did you mean 'validate'"):
         memory.memory.feedback("a", "validated")
     with pytest.raises(ValueError, match="feedback None is not known"):
@@ -227,17 +227,17 @@ def test_an_unknown_verb(memory):
 
 def test_uses_are_counted(store):
     """Each call counts once per memory, and records the time."""
-    put(store, "a", "b")
+    upsert(store, "a", "b")
     store.clock.now = 2_000.0
     assert store.memory.mark_used(["a", "a", "unknown"]) == 1
     store.clock.now = 3_000.0
     assert store.memory.mark_used(["a", "b"]) == 2
-    assert (known(store).active_count, known(store).used_at, known(store, "b").active_count) == (2, 3_000.0, 1)
+    assert (state_of(store).active_count, state_of(store).used_at, state_of(store, "b").active_count) == (2, 3_000.0, 1)
 
 
 def test_the_credibility_of_a_source(store):
     """(1 + ok) / (2 + ok + bad): each validated memory of the source is one ok, each refuted one bad."""
-    put(store, *(chunk(id, source="radio") for id in "abc"), chunk("d"))
+    upsert(store, *(chunk(id, source="radio") for id in "abc"), chunk("d"))
     assert store.memory.credibility("radio") == 0.5
     store.memory.feedback(["a", "b"], "validate")
     store.memory.feedback("c", "refute")
@@ -248,14 +248,14 @@ def test_the_credibility_of_a_source(store):
 
 def test_confidence_at_an_earlier_time(store):
     """With known_at confidence and utility are those of that time; uses are today's."""
-    put(store, chunk("a", confidence=0.5), at=10.0)
+    upsert(store, chunk("a", confidence=0.5), at=10.0)
     for at, verb in ((20.0, "validate"), (30.0, "refute")):
         store.clock.now = at
         store.memory.feedback("a", verb)
     store.memory.mark_used("a")
-    assert [known(store, known_at=at).confidence for at in (10, 19, 20, 29, 30)] == [0.5, 0.5, 0.65, 0.65, 0.05]
-    assert known(store, known_at=9.0) is None
-    assert known(store, known_at=10.0).active_count == 1
+    assert [state_of(store, known_at=at).confidence for at in (10, 19, 20, 29, 30)] == [0.5, 0.5, 0.65, 0.65, 0.05]
+    assert state_of(store, known_at=9.0) is None
+    assert state_of(store, known_at=10.0).active_count == 1
 
 
 # -- two times ----------------------------------------------------------------------------------------------------
@@ -263,8 +263,8 @@ def test_confidence_at_an_earlier_time(store):
 
 def test_later_chunks_were_not_known(store):
     """No search finds it, neither a chunk nor an edge."""
-    put(store, "a", "b", edges=[Edge("a", "b", "r")], at=10.0)
-    put(store, "c", edges=[Edge("b", "a", "s"), Edge("a", "c", "r")], at=20.0)
+    upsert(store, "a", "b", edges=[Edge("a", "b", "r")], at=10.0)
+    upsert(store, "c", edges=[Edge("b", "a", "s"), Edge("a", "c", "r")], at=20.0)
     assert [everywhere(store, known_at=at) for at in (9, 10, 20)] == [set(), {"a", "b"}, {"a", "b", "c"}]
     assert (neighbours(store, "b", known_at=10.0), neighbours(store, "b", known_at=20.0)) == (set(), {"a"})
     assert neighbours(store, "b") == {"a"}
@@ -272,26 +272,26 @@ def test_later_chunks_were_not_known(store):
 
 def test_a_changed_text_is_another_statement(store):
     """It was not known before it was ingested; changed metadata alone do not affect that."""
-    put(store, "a", "b", at=10.0)
-    put(store, chunk("a", "text that changed"), chunk("b", page=2), at=20.0)
+    upsert(store, "a", "b", at=10.0)
+    upsert(store, chunk("a", "text that changed"), chunk("b", page=2), at=20.0)
     assert (everywhere(store, known_at=15.0), everywhere(store, known_at=20.0)) == ({"b"}, {"a", "b"})
 
 
 def test_validity_as_it_was_known(store):
     """Until 20 it was known to be valid from 100 to 200, until 30 to 300, since then to 400."""
     for at, end in ((10.0, 200), (20.0, 300), (30.0, 400)):
-        put(store, chunk("a", valid_from=100, valid_until=end), at=at)
+        upsert(store, chunk("a", valid_from=100, valid_until=end), at=at)
     ends = {
         known_at: [end for end in (200, 300, 400) if everywhere(store, as_of=end, known_at=known_at)]
         for known_at in (10.0, 20.0, 30.0, None)
     }
     assert ends == {10.0: [200], 20.0: [200, 300], 30.0: [200, 300, 400], None: [200, 300, 400]}
-    assert known(store, known_at=25.0).valid_until == 300
+    assert state_of(store, known_at=25.0).valid_until == 300
 
 
 def test_an_unchanged_edge_keeps_its_age(store):
     """Replacing edges with the same ones, or with others of the same time, keeps when they were learned."""
-    put(store, "a", "b", edges=[Edge("a", "b", "r", 0.5)], at=10.0)
+    upsert(store, "a", "b", edges=[Edge("a", "b", "r", 0.5)], at=10.0)
     store.clock.now = 20.0
     store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.4)])
     assert neighbours(store, "a", known_at=10.0) == {"b"}
@@ -302,8 +302,8 @@ def test_an_unchanged_edge_keeps_its_age(store):
 
 def test_paths_use_edges_known_at_the_time(memory):
     """The heaviest edge of a step is the heaviest that was known."""
-    put(memory, "a", "b", edges=[Edge("a", "b", "weak", 0.2)], at=10.0)
-    put(memory, edges=[Edge("a", "b", "strong", 0.9)], at=20.0)
+    upsert(memory, "a", "b", edges=[Edge("a", "b", "weak", 0.2)], at=10.0)
+    upsert(memory, edges=[Edge("a", "b", "strong", 0.9)], at=20.0)
     relations = [
         memory.scoped_graph(Scope(known_at=at), EdgeFilter()).edges([("a", "b")])[0].relation for at in (10.0, 20.0)
     ]
@@ -319,12 +319,12 @@ TIMES = st.integers(0, 6)
     TIMES.map(float),
     st.none() | st.integers(0, 9).map(float),
 )
-def test_two_times_agree_with_a_log(said, as_of, known_at):
+def test_two_times_agree_with_a_log(statements, as_of, known_at):
     """Compared with a log of puts and retractions: every search agrees with it, now and at any time."""
     last = {}
     with closing(opened(None)) as store:
-        put(store, "c", at=-1.0)
-        for at, (id, first, until, is_retracted) in enumerate(said):
+        upsert(store, "c", at=-1.0)
+        for at, (id, first, until, is_retracted) in enumerate(statements):
             store.clock.now = float(at)
             if is_retracted and id in last:
                 store.memory.retract(id)
@@ -332,12 +332,12 @@ def test_two_times_agree_with_a_log(said, as_of, known_at):
             else:
                 if id in last and last[id][-1][1] is None:
                     continue  # the same text stays withdrawn
-                put(store, chunk(id, valid_from=first, valid_until=until))
+                upsert(store, chunk(id, valid_from=first, valid_until=until))
                 last.setdefault(id, []).append((at, (first, until)))
         expected = {"c"}
         for id, log in last.items():
-            held = [period for at, period in log if known_at is None or at <= known_at]
-            if held and held[-1] is not None and held[-1][0] <= as_of <= held[-1][1]:
+            periods = [period for at, period in log if known_at is None or at <= known_at]
+            if periods and periods[-1] is not None and periods[-1][0] <= as_of <= periods[-1][1]:
                 expected.add(id)
         assert everywhere(store, as_of=as_of, known_at=known_at) == expected
 
@@ -347,10 +347,10 @@ def test_two_times_agree_with_a_log(said, as_of, known_at):
 
 def test_the_old_fact_ends_as_the_new_one_begins(store):
     """One microsecond before; as_of then sees one or the other, known_at before sees the old one without an end."""
-    put(store, "old", at=10.0)
+    upsert(store, "old", at=10.0)
     store.clock.now = 20.0
     store.memory.replace_fact("old", chunk("new"), None)
-    assert (known(store, "old").valid_until, known(store, "new").valid_from) == (20.0 - 1e-6, 20.0)
+    assert (state_of(store, "old").valid_until, state_of(store, "new").valid_from) == (20.0 - 1e-6, 20.0)
     assert everywhere(store, as_of=30.0) == {"new"}
     assert everywhere(store, as_of=19.0) == {"old"}
     assert everywhere(store, as_of=30.0, known_at=15.0) == {"old"}
@@ -361,7 +361,7 @@ def test_the_old_fact_ends_as_the_new_one_begins(store):
 
 def test_the_new_fact_begins_when_it_says(memory):
     """Its valid_from takes precedence over ``at``, in any usual form; the old fact is valid until then."""
-    put(memory, "old")
+    upsert(memory, "old")
     memory.memory.replace_fact("old", chunk("new", valid_from="1970-01-01T02:00:00"), 5_000.0)
     assert everywhere(memory, as_of=5_000.0) == {"old"}
     assert everywhere(memory, as_of=7_200.0) == {"new"}
@@ -369,17 +369,17 @@ def test_the_new_fact_begins_when_it_says(memory):
 
 def test_superseding_twice_is_superseding_once(memory):
     """A repeated call changes nothing; an earlier end stays."""
-    put(memory, chunk("old", valid_until=500))
+    upsert(memory, chunk("old", valid_until=500))
     for _ in range(2):
         memory.memory.replace_fact("old", chunk("new"), 900.0)
-    assert (known(memory, "old").valid_until, known(memory, "new").valid_from) == (500.0, 900.0)
+    assert (state_of(memory, "old").valid_until, state_of(memory, "new").valid_from) == (500.0, 900.0)
 
 
 def test_a_superseded_chunk_stays_superseded_when_ingested_again(memory):
     """Ingesting the same document again does not remove the end."""
-    put(memory, chunk("old", page=1))
+    upsert(memory, chunk("old", page=1))
     memory.memory.replace_fact("old", chunk("new"), None)
-    put(memory, chunk("old", page=1), chunk("old", page=2))
+    upsert(memory, chunk("old", page=1), chunk("old", page=2))
     assert everywhere(memory, as_of=2_000.0) == {"new"}
 
 
@@ -397,10 +397,10 @@ def test_a_superseded_chunk_stays_superseded_when_ingested_again(memory):
 )
 def test_invalid_supersessions_are_refused(store, old, new, at, message):
     """Clear errors, and nothing is written: neither the new fact nor an end of the old one."""
-    put(store, chunk("old", valid_from=100))
+    upsert(store, chunk("old", valid_from=100))
     with pytest.raises(ValueError, match=message):
         store.memory.replace_fact(old, new, at)
-    assert (store.find(Scope()), known(store, "old").valid_until, store.edges(["new"])) == (["old"], None, [])
+    assert (store.find(Scope()), state_of(store, "old").valid_until, store.edges(["new"])) == (["old"], None, [])
 
 
 # -- retracting ---------------------------------------------------------------------------------------------------
@@ -408,20 +408,20 @@ def test_invalid_supersessions_are_refused(store, old, new, at, message):
 
 def test_a_retracted_statement_is_gone_but_was_known(store):
     """After its retraction no search finds it at any as_of; with known_at before, all do."""
-    put(store, "a", "b", edges=[Edge("b", "a", "r")], at=10.0)
+    upsert(store, "a", "b", edges=[Edge("b", "a", "r")], at=10.0)
     store.clock.now = 20.0
     assert store.memory.retract("a") == 1
     assert everywhere(store) == everywhere(store, as_of=15.0) == everywhere(store, known_at=20.0) == {"b"}
     assert everywhere(store, known_at=19.0) == {"a", "b"}
     assert (neighbours(store, "b"), neighbours(store, "b", known_at=19.0)) == (set(), {"a"})
-    assert (known(store), known(store, known_at=19.0).learned_at) == (None, 10.0)
-    assert [found.id for found in store.get(["a"])] == ["a"]
+    assert (state_of(store), state_of(store, known_at=19.0).learned_at) == (None, 10.0)
+    assert [stored.id for stored in store.get(["a"])] == ["a"]
     assert store.admin.stats()["retracted"] == 1
 
 
 def test_a_retraction_is_by_all_or_none(store):
     """An unknown id is an error, and the others are not retracted; twice is once."""
-    put(store, "a", "b")
+    upsert(store, "a", "b")
     with pytest.raises(ValueError, match="'x' is not in this store"):
         store.memory.retract(["a", "x"])
     assert everywhere(store) == {"a", "b"}
@@ -430,17 +430,17 @@ def test_a_retraction_is_by_all_or_none(store):
 
 def test_a_retracted_text_stays_so_until_it_changes(memory):
     """A withdrawn text stays withdrawn under other metadata; another text is a new statement."""
-    put(memory, "a")
+    upsert(memory, "a")
     memory.memory.retract("a")
-    put(memory, chunk("a", page=2))
+    upsert(memory, chunk("a", page=2))
     assert everywhere(memory) == set()
-    put(memory, chunk("a", "text that is right"))
+    upsert(memory, chunk("a", "text that is right"))
     assert everywhere(memory) == {"a"}
 
 
 def test_a_graph_in_memory_is_kept_up_to_date(store):
     """A graph already in memory sees the next call's retraction, validity and times."""
-    put(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")], at=10.0)
+    upsert(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")], at=10.0)
     assert neighbours(store, "a") == {"b", "c"}
     store.memory.retract("b")
     assert neighbours(store, "a") == {"c"}
@@ -453,7 +453,7 @@ def test_feedback_outlives_the_process(tmp_path):
     """After reopening, everything is unchanged; another process that reads sees each change."""
     folder = tmp_path / "index"
     with closing(opened(folder)) as store, closing(opened(folder, read_only=True)) as reader:
-        put(store, chunk("a", source="s"), "b", "old", at=10.0)
+        upsert(store, chunk("a", source="s"), "b", "old", at=10.0)
         assert everywhere(reader) == {"a", "b", "old"}
         store.clock.now = 20.0
         store.memory.feedback("a", "validate")
@@ -487,13 +487,13 @@ store.memory.replace_fact("old", Chunk("new", "text of new"), None)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     with closing(opened(folder)) as store:
-        assert (store.find(Scope()), known(store, "old").valid_until, store.edges(["new"])) == (["old"], None, [])
+        assert (store.find(Scope()), state_of(store, "old").valid_until, store.edges(["new"])) == (["old"], None, [])
         assert store.admin.check().ok
 
 
 def test_an_error_inside_undoes_all(memory, monkeypatch):
     """Feedback on several memories is one transaction."""
-    put(memory, chunk("a", source="s"), chunk("b", source="s"))
+    upsert(memory, chunk("a", source="s"), chunk("b", source="s"))
     credits = []
 
     def fail(connection, *values):
@@ -511,9 +511,9 @@ def test_tenants_learn_apart(tmp_path):
     """With equal ids and sources in one folder, neither tenant sees or changes anything of the other."""
     folder = tmp_path / "index"
     with closing(opened(folder, "one")) as store:
-        put(store, chunk("a", source="s"), chunk("b", source="s"))
+        upsert(store, chunk("a", source="s"), chunk("b", source="s"))
     with closing(opened(folder, "two")) as store:
-        put(store, chunk("a", source="s"), chunk("c", source="s"))
+        upsert(store, chunk("a", source="s"), chunk("c", source="s"))
         store.memory.feedback("a", "refute")
         store.memory.mark_used(["a", "b"])
         store.memory.retract("a")
@@ -529,7 +529,7 @@ def test_tenants_learn_apart(tmp_path):
             store.memory.states(["a"], Scope(tenant="one"))
     with closing(opened(folder, "one")) as store:
         assert everywhere(store) == {"a", "b"}
-        assert (trust(store, "a"), known(store, "b").active_count, store.memory.credibility("s")) == (
+        assert (trust(store, "a"), state_of(store, "b").active_count, store.memory.credibility("s")) == (
             (None, None),
             0,
             0.5,
@@ -538,10 +538,10 @@ def test_tenants_learn_apart(tmp_path):
 
 def test_deleting_a_chunk_deletes_what_was_learned(store):
     """Its values and their history; a new chunk under the same id starts afresh."""
-    put(store, chunk("a", valid_until=5_000))
+    upsert(store, chunk("a", valid_until=5_000))
     store.clock.now = 2_000.0
     store.memory.feedback("a", "validate")
-    put(store, chunk("a", valid_until=6_000))
+    upsert(store, chunk("a", valid_until=6_000))
     store.remove(["a"])
     with store._index.catalog.reading() as connection:
         left = [
@@ -549,7 +549,7 @@ def test_deleting_a_chunk_deletes_what_was_learned(store):
             for t in ("learned", "past_validity", "past_trust")
         ]
     assert left == [0, 0, 0]
-    put(store, "a")
+    upsert(store, "a")
     assert trust(store) == (None, None)
 
 
@@ -557,7 +557,7 @@ def test_missing_values_are_reported_and_repaired(tmp_path):
     """A chunk without learned values and values without a chunk are faults; repair adds and deletes them."""
     folder = tmp_path / "index"
     with closing(opened(folder)) as store:
-        put(store, chunk("a", confidence=0.7), "b")
+        upsert(store, chunk("a", confidence=0.7), "b")
     with closing(sqlite3.connect(folder / "catalogue.sqlite")) as connection, connection:
         connection.execute("DELETE FROM learned WHERE confidence = 0.7")
         connection.execute("INSERT INTO past_trust VALUES (99, 1.0, 0.5, 0.5)")
@@ -569,7 +569,9 @@ def test_missing_values_are_reported_and_repaired(tmp_path):
 
 def test_labels_and_times_are_one_mask(memory):
     """All-of labels, as_of and known_at apply together, and a filter sees metadata as given."""
-    put(memory, chunk("a", labels=["x", "y"], valid_until=50), chunk("b", labels=["x"]), chunk("c", labels=["y", "x"]))
+    upsert(
+        memory, chunk("a", labels=["x", "y"], valid_until=50), chunk("b", labels=["x"]), chunk("c", labels=["y", "x"])
+    )
     both = has_labels(all_of=["x", "y"])
     assert everywhere(memory, filter=both, as_of=40.0) == {"a", "c"}
     assert everywhere(memory, filter=both, as_of=60.0) == {"c"}
@@ -584,7 +586,7 @@ def test_a_mask_of_two_times_is_that_of_each_row(memory):
             chunk(f"{at}-{n}", valid_from=int(random.integers(0, 9)), valid_until=int(random.integers(4, 20)))
             for n in range(20)
         ]
-        put(memory, *chunks, at=float(at))
+        upsert(memory, *chunks, at=float(at))
     for as_of, known_at in ((5.0, 25.0), (None, 10.0), (12.0, None)):
         scope = Scope(as_of=as_of, known_at=known_at)
         values = memory.memory.states([f"{at}-{n}" for at in range(0, 50, 10) for n in range(20)], Scope())

@@ -34,7 +34,7 @@ def memory():
         yield store
 
 
-def said(store, session, n=9, **scope):
+def turns(store, session, n=9, **scope):
     return [turn.text for turn in store.sessions.turns(session, n, Scope(**scope))]
 
 
@@ -53,8 +53,8 @@ def test_turns_are_chunks(store):
     }
     assert (second.metadata["role"], second.document) == ("Ada", "session:s")
     assert [entry.id for entry in store.keyword_search(Query("roadster", 9), 9).entries] == [ids[1]]
-    known = store.memory.states(ids, Scope())[ids[0]]
-    assert (known.memory_type, known.created_at) == ("episodic", 1_000.0)
+    state = store.memory.states(ids, Scope())[ids[0]]
+    assert (state.memory_type, state.created_at) == ("episodic", 1_000.0)
 
 
 def test_the_newest_turn_comes_first(store):
@@ -63,27 +63,27 @@ def test_the_newest_turn_comes_first(store):
     store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
     store.sessions.add_pairs("t", [("user", "other")])
     store.sessions.add_pairs("s", [("user", "three")])
-    assert (said(store, "s"), said(store, "s", 2), said(store, "s", 0)) == (
+    assert (turns(store, "s"), turns(store, "s", 2), turns(store, "s", 0)) == (
         ["three", "two", "one"],
         ["three", "two"],
         [],
     )
-    assert (said(store, "t"), said(store, "unknown")) == (["other"], [])
+    assert (turns(store, "t"), turns(store, "unknown")) == (["other"], [])
 
 
 def test_more_turns_than_a_page(memory):
     """The order holds over hundreds of turns: nine comes before ten."""
     memory.sessions.add_pairs("s", [("user", f"turn {n}") for n in range(250)])
-    assert said(memory, "s", 300) == [f"turn {n}" for n in reversed(range(250))]
+    assert turns(memory, "s", 300) == [f"turn {n}" for n in reversed(range(250))]
 
 
 def test_chunks_of_an_ingest_may_be_turns(memory):
     """A chunk with a session_id belongs to the session; without a number it is ordered by time, then age."""
-    made = ("late", 30), ("early", 10), ("middle", 20), ("timeless", None)
-    memory.upsert([Chunk(id, id, {"session_id": 7, "created_at": at}) for id, at in made])
-    assert said(memory, "7") == ["late", "middle", "early", "timeless"]
+    times = ("late", 30), ("early", 10), ("middle", 20), ("timeless", None)
+    memory.upsert([Chunk(id, id, {"session_id": 7, "created_at": at}) for id, at in times])
+    assert turns(memory, "7") == ["late", "middle", "early", "timeless"]
     assert memory.sessions.add_pairs("7", [("user", "now")]) == ["session:7#1"]
-    assert said(memory, "7", 1) == ["now"]
+    assert turns(memory, "7", 1) == ["now"]
 
 
 def test_turns_are_in_the_calls_scope(store):
@@ -92,9 +92,9 @@ def test_turns_are_in_the_calls_scope(store):
     store.clock = lambda: 2_000.0
     store.sessions.add_pairs("s", [("user", "three")])
     store.memory.retract("session:s#2")
-    assert said(store, "s", filter=parse_filter({"role": "user"})) == ["three", "one"]
-    assert said(store, "s", as_of=1_061.0) == ["three"]
-    assert said(store, "s", known_at=1_500.0, as_of=1_060.0) == ["two", "one"]
+    assert turns(store, "s", filter=parse_filter({"role": "user"})) == ["three", "one"]
+    assert turns(store, "s", as_of=1_061.0) == ["three"]
+    assert turns(store, "s", known_at=1_500.0, as_of=1_060.0) == ["two", "one"]
 
 
 def test_numbers_go_on_after_a_retracted_turn(memory):
@@ -156,7 +156,7 @@ def test_sessions_of_tenants(tmp_path):
     with closing(opened(folder, "one")) as store:
         store.sessions.add_pairs("s", [("user", "mine"), ("ai", "too")], ttl=60)
     with closing(opened(folder, "two", now=5_000.0)) as store:
-        assert (said(store, "s"), store.sessions.counts(), store.sessions.delete("s"), store.memory.expire()) == (
+        assert (turns(store, "s"), store.sessions.counts(), store.sessions.delete("s"), store.memory.expire()) == (
             [],
             {},
             0,
@@ -164,9 +164,9 @@ def test_sessions_of_tenants(tmp_path):
         )
         assert store.sessions.add_pairs("s", [("user", "others'")]) == ["session:s#1"]
         with pytest.raises(TenantError, match="open for tenant 'two', but the call requests tenant 'one'"):
-            said(store, "s", tenant="one")
+            turns(store, "s", tenant="one")
     with closing(opened(folder, "one")) as store:
-        assert (said(store, "s"), store.sessions.counts()) == (["too", "mine"], {"s": 2})
+        assert (turns(store, "s"), store.sessions.counts()) == (["too", "mine"], {"s": 2})
 
 
 def test_a_killed_process_has_added_all_turns_or_none(tmp_path):
@@ -186,5 +186,5 @@ store.sessions.add_pairs("s", [("user", "two"), ("ai", "three")])
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     with closing(opened(folder)) as store:
-        assert said(store, "s") == ["one"]
+        assert turns(store, "s") == ["one"]
         assert store.sessions.add_pairs("s", [("user", "two")]) == ["session:s#2"]

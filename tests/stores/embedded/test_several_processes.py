@@ -109,11 +109,11 @@ def test_a_reader_follows_several_writers(folder):
         ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
         jobs = [pool.submit(write_in_another_process, folder, f"p{n}") for n in range(2)]
-        seen = 0
+        count = 0
         while not all(job.done() for job in jobs):
             there = ids_by_vector(reader, "text")
-            assert len(there) >= seen
-            seen = len(there)
+            assert len(there) >= count
+            count = len(there)
         ids = {id for job in jobs for id in job.result(PATIENCE)}
         assert ids_by_vector(reader, "text") == ids_by_word(reader, "text") == ids
 
@@ -284,12 +284,12 @@ def test_a_child_that_only_searches(folder):
     with closing(opened(folder)) as store:
         store.add_texts(["text one", "text two"], ids=["one", "two"])
         retriever = HybridRetriever(store, k=5)
-        assert {found.id for found in retriever.invoke("two")} == {"one", "two"}
+        assert {document.id for document in retriever.invoke("two")} == {"one", "two"}
         reading, writing = os.pipe()
 
         def search():
             os.read(reading, 1)
-            return sorted(found.id for found in retriever.invoke("three"))
+            return sorted(document.id for document in retriever.invoke("three"))
 
         child = Child(search)
         store.add_texts(["text three"], ids=["three"])
@@ -384,8 +384,8 @@ def test_a_child_of_a_large_index_leaves_chroma_to_its_parent(folder, monkeypatc
             ]
 
         child = Child(work)
-        added, is_open, found = child.result()
-        assert (is_open, set(found)) == (False, ids | set(added))
+        added, is_open, hit_ids = child.result()
+        assert (is_open, set(hit_ids)) == (False, ids | set(added))
         assert store._index.shared.chroma.is_open
         assert ids_by_vector(store, "text") == ids | set(added)
         assert store.admin.check().problems == ()
@@ -475,8 +475,8 @@ def test_joblib_gets_the_retriever_as_an_argument(folder):
         store.add_texts(["text one", "text two"], ids=["one", "two"])
         retriever = HybridRetriever(store, k=1)
         call = joblib.delayed(retriever.invoke)
-        found = joblib.Parallel(n_jobs=2)([call("one"), call("two")])
-    assert [document.id for [document] in found] == ["one", "two"]
+        answers = joblib.Parallel(n_jobs=2)([call("one"), call("two")])
+    assert [document.id for [document] in answers] == ["one", "two"]
 
 
 def test_retrievers_are_pickled_with_their_store(folder):
@@ -515,18 +515,18 @@ retriever.invoke("preloaded")
 def app(environ, start_response):
     id = environ["PATH_INFO"].strip("/")
     store.add_texts([f"text {id}"], ids=[id])
-    found = store.similarity_search(f"text {id}", k=1)[0].id
+    hit_id = store.similarity_search(f"text {id}", k=1)[0].id
     start_response("200 OK", [("Content-Type", "text/plain")])
-    return [f"{os.getpid()} {found}".encode()]
+    return [f"{os.getpid()} {hit_id}".encode()]
 """
 
 
 def test_gunicorn_with_preload(tmp_path, folder):
     """Workers forked from a program that has written and searched add and find."""
     (tmp_path / "program.py").write_text(GUNICORN)
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        port = chosen.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", "2", "--bind", f"127.0.0.1:{port}"]
     environment = {
         **os.environ,
@@ -543,7 +543,7 @@ def test_gunicorn_with_preload(tmp_path, folder):
         wait_for(lambda: add("first"), server)
         with ThreadPoolExecutor(4) as threads:
             answers = dict(zip(ids := [f"g{n}" for n in range(16)], threads.map(add, ids), strict=True))
-        assert [found for _, found in answers.values()] == ids
+        assert [hit_ids for _, hit_ids in answers.values()] == ids
         assert len({worker for worker, _ in answers.values()}) == 2
     finally:
         server.terminate()
@@ -584,15 +584,15 @@ def test_celery_prefork(tmp_path, folder):
     command = [sys.executable, "-m", "celery", "-A", "program", "worker", "--pool", "prefork", "--concurrency", "2"]
     quick = ["--without-mingle", "--without-gossip", "--without-heartbeat"]
     worker = subprocess.Popen([*command, *quick, "--loglevel", "ERROR"], cwd=tmp_path, env=environment)
-    asking = textwrap.dedent("""
+    script = textwrap.dedent("""
         import json
         from program import add
         tasks = [add.delay(f"k{n}") for n in range(10)]
         print(json.dumps([task.get(timeout=100, interval=0.05) for task in tasks]))
     """)
     try:
-        asked = subprocess.run(
-            [sys.executable, "-c", asking],
+        client = subprocess.run(
+            [sys.executable, "-c", script],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
@@ -603,7 +603,7 @@ def test_celery_prefork(tmp_path, folder):
         worker.terminate()
         worker.wait(PATIENCE)
     ids = [f"k{n}" for n in range(10)]
-    assert [found for _, found in json.loads(asked.stdout)] == ids
+    assert [hit_ids for _, hit_ids in json.loads(client.stdout)] == ids
     assert_all_there(folder, {"preloaded", *ids})
 
 

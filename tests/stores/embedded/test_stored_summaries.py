@@ -13,8 +13,8 @@ from langchain_hybridgraph.records import Chunk, Query, Scope
 PAGES = {"pets/cats.md": "Cats purr and sleep.", "pets/dogs.md": "Dogs bark at night.", "cars/fast.md": "It is fast."}
 
 
-def filled(path=None, embedding="lsa", **known):
-    store = HybridGraphStore(path, embedding, **known)
+def summarized_store(path=None, embedding="lsa", **options):
+    store = HybridGraphStore(path, embedding, **options)
     store.upsert([Chunk(uri, text, {"uri": uri}, uri) for uri, text in PAGES.items()])
     store.flush()
     return store
@@ -22,7 +22,7 @@ def filled(path=None, embedding="lsa", **known):
 
 def test_there_are_none_before_they_are_made():
     """Looking for them creates none."""
-    store = filled()
+    store = summarized_store()
     assert store.summaries.index() is None
     assert store.admin.stats()["layers"] == 0
 
@@ -30,7 +30,7 @@ def test_there_are_none_before_they_are_made():
 @pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever])
 def test_no_other_search_sees_them(retriever):
     """Results, scores and counts are the same with and without them."""
-    with_layers, without = filled(), filled()
+    with_layers, without = summarized_store(), summarized_store()
     build_layers(with_layers)
     for question in ("Which pets purr?", "pets", "cars fast"):
         one, other = (retriever(store, k=10).retrieve(question) for store in (with_layers, without))
@@ -42,7 +42,7 @@ def test_no_other_search_sees_them(retriever):
 
 def test_they_are_counted_by_themselves():
     """Two directories."""
-    store = filled()
+    store = summarized_store()
     build_layers(store)
     assert store.admin.stats()["layers"] == 2
     assert store.admin.check().counts == {"chunks": 3, "edges": 0, "layers": 2}
@@ -50,7 +50,7 @@ def test_they_are_counted_by_themselves():
 
 def test_they_last(tmp_path):
     """A later opening, and a reader, find them."""
-    store = filled(tmp_path)
+    store = summarized_store(tmp_path)
     build_layers(store)
     store.close()
     for read_only in (False, True):
@@ -61,7 +61,7 @@ def test_they_last(tmp_path):
 
 def test_a_reader_sees_those_that_are_made_later(tmp_path):
     """Without being opened again."""
-    writer = filled(tmp_path)
+    writer = summarized_store(tmp_path)
     reader = HybridGraphStore(tmp_path, read_only=True)
     assert reader.summaries.index() is None
     build_layers(writer)
@@ -72,7 +72,7 @@ def test_a_reader_sees_those_that_are_made_later(tmp_path):
 
 def test_a_reader_creates_none(tmp_path):
     """A store that is open for reading raises an error."""
-    filled(tmp_path).close()
+    summarized_store(tmp_path).close()
     store = HybridGraphStore(tmp_path, read_only=True)
     with pytest.raises((ReadOnlyError, Exception), match="read_only"):
         build_layers(store)
@@ -83,7 +83,7 @@ def test_a_reader_creates_none(tmp_path):
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
     """Vectors of another generation are not compared; the texts are embedded again, not written again."""
-    store = filled(None if in_memory else tmp_path)
+    store = summarized_store(None if in_memory else tmp_path)
     build_layers(store)
     generation = store.admin.stats()["generation"]
     store.upsert([Chunk(f"more/{n}", f"word{n} other{n} text", {"uri": f"more/{n}"}, f"more/{n}") for n in range(20)])
@@ -103,7 +103,7 @@ def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
 def test_a_new_model_takes_everybodys_summaries_over(tmp_path):
     """The writing tenant's refit loses no tenant's summaries."""
     for tenant in ("one", "two"):
-        store = filled(tmp_path, tenant=tenant)
+        store = summarized_store(tmp_path, tenant=tenant)
         build_layers(store)
         store.close()
     store = HybridGraphStore(tmp_path, tenant="two")
@@ -117,14 +117,14 @@ def test_a_new_model_takes_everybodys_summaries_over(tmp_path):
     assert [folder.name for folder in tmp_path.glob("layers-*")] == [f"layers-{generation}"]
 
 
-def put(store):
+def change_text(store):
     store.upsert([Chunk("pets/cats.md", "Cats hiss.", {"uri": "pets/cats.md"}, "pets/cats.md")])
 
 
-@pytest.mark.parametrize("change", [put, lambda store: store.remove(["pets/dogs.md"])])
+@pytest.mark.parametrize("change", [change_text, lambda store: store.remove(["pets/dogs.md"])])
 def test_a_change_hides_a_summary_at_once(tmp_path, change):
     """The directory's summary, in every process; the text itself is kept, so that no other is made again."""
-    writer = filled(tmp_path, DeterministicFakeEmbedding(size=8))
+    writer = summarized_store(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(writer)
     reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
     assert sorted(reader.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
@@ -151,7 +151,7 @@ def test_a_change_hides_the_summaries_above():
 
 def test_a_text_that_expires_hides_the_summary(monkeypatch):
     """From its last moment on, without a write."""
-    store, later = filled(), time.time() + 3_600
+    store, later = summarized_store(), time.time() + 3_600
     store.upsert([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
     build_layers(store)
     assert list(store.summaries.current().get(["pets"])) == ["pets"]
@@ -161,7 +161,7 @@ def test_a_text_that_expires_hides_the_summary(monkeypatch):
 
 def test_check_looks_into_them(tmp_path):
     """A problem of the summaries is reported as theirs, and repair fixes it."""
-    store = filled(tmp_path, DeterministicFakeEmbedding(size=8))
+    store = summarized_store(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(store)
     with store.summaries.index()._index.catalog.writing() as connection:
         connection.execute("INSERT INTO edges VALUES (1, 'lost', 999, 1.0, '', NULL, NULL, 0)")
@@ -182,7 +182,7 @@ def test_tenants_have_their_own(tmp_path):
 
 def test_closing_closes_them(tmp_path):
     """The folder's locks are released."""
-    store = filled(tmp_path)
+    store = summarized_store(tmp_path)
     build_layers(store)
     store.close()
     again = HybridGraphStore(tmp_path)

@@ -21,7 +21,7 @@ def opened(path, tenant, **options):
     return HybridGraphStore(path, MODEL, tenant=tenant, **options)
 
 
-def filled(path, tenant, word):
+def fill(path, tenant, word):
     """Write every kind of data of a tenant: chunks, edges, a session, feedback, a mode, summaries."""
     with opened(path, tenant) as store:
         chunks = [
@@ -44,25 +44,25 @@ def filled(path, tenant, word):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def folders(tmp_path_factory):
     """A folder of two tenants, and one that never had the first of them."""
     both, alone = tmp_path_factory.mktemp("both") / "index", tmp_path_factory.mktemp("alone") / "index"
-    filled(both, "ada", SECRET)
-    filled(both, "bo", "drummer")
-    filled(alone, "bo", "drummer")
+    fill(both, "ada", SECRET)
+    fill(both, "bo", "drummer")
+    fill(alone, "bo", "drummer")
     return both, alone
 
 
 @pytest.fixture
-def folder(made, tmp_path):
+def folder(folders, tmp_path):
     """A folder of two tenants."""
-    return shutil.copytree(made[0], tmp_path / "index")
+    return shutil.copytree(folders[0], tmp_path / "index")
 
 
 @pytest.fixture
-def alone(made):
+def alone(folders):
     """The folder as it would be without the first tenant."""
-    return made[1]
+    return folders[1]
 
 
 def rows(path, table):
@@ -138,24 +138,24 @@ def test_no_vector_of_a_dropped_tenant_is_left(folder):
 def test_other_tenants_stay_as_they_are(folder):
     """Counts, vector, keyword and graph results are unchanged, and check reports no problem."""
 
-    def seen():
+    def snapshot():
         with opened(folder, "bo") as store:
             stats = {name: value for name, value in store.admin.stats().items() if name not in ("version", "bytes")}
-            found = store.similarity_search_with_score("The drummer plays piece 2.", k=5)
+            hits = store.similarity_search_with_score("The drummer plays piece 2.", k=5)
             edges = store.edges([f"drummer-{n}" for n in range(5)])
             assert store.admin.check().problems == ()
             return (
                 stats,
-                found,
+                hits,
                 edges,
                 store.memory.mode,
                 store.memory.credibility("drummer.md"),
                 store.sessions.counts(),
             )
 
-    before = seen()
+    before = snapshot()
     drop_tenant(folder, "ada")
-    assert seen() == before
+    assert snapshot() == before
 
 
 def test_an_open_store_of_the_tenant_sees_that_it_is_gone(folder):
@@ -175,7 +175,7 @@ def test_a_store_goes_on_writing_meanwhile(folder):
         ada.add_texts(["Of no use any more."])
         drop_tenant(folder, "ada")
         bo.add_texts(["After."], ids=["after"])
-        assert {"before", "after"} <= {found.id for found in bo.similarity_search("Before. After.", k=20)}
+        assert {"before", "after"} <= {hit.id for hit in bo.similarity_search("Before. After.", k=20)}
         assert ada.similarity_search("piece 2", k=3) == []
         assert bo.admin.check().problems == ()
 
@@ -194,7 +194,7 @@ def test_a_folder_of_which_all_tenants_were_dropped_takes_new_ones(folder):
     assert list_tenants(folder) == {}
     with opened(folder, "ada") as store:
         store.add_texts(["A new beginning."], ids=["new"])
-        assert [found.id for found in store.similarity_search("beginning")] == ["new"]
+        assert [hit.id for hit in store.similarity_search("beginning")] == ["new"]
         assert store.admin.check().problems == ()
 
 

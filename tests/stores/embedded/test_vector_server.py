@@ -196,7 +196,7 @@ def test_a_search_notices_that_the_server_is_back(tmp_path, folder):
             add(store, 20, 30)
             assert nearest(store, "text 25", 1) == (["25"], SERVER_REASON)
             run.start()
-            written = store._index.catalog.version()
+            version = store._index.catalog.version()
             with opened(folder, run, read_only=True) as reader:
                 assert nearest(reader, "text 25", 1) == (["25"], SERVER_REASON)
                 assert not store._index.shared.server.completion.locked()
@@ -204,7 +204,7 @@ def test_a_search_notices_that_the_server_is_back(tmp_path, folder):
             while nearest(store, "text 25", 1)[1] is not None and time.monotonic() < deadline:
                 time.sleep(0.05)
             assert nearest(store, "text 25", 1) == (["25"], None)
-            assert (state(store).rows, store._index.catalog.version()) == (30, written)
+            assert (state(store).rows, store._index.catalog.version()) == (30, version)
     finally:
         run.stop()
 
@@ -412,11 +412,11 @@ def _fail():
 
 def test_token_and_headers_are_sent_and_kept_secret(folder):
     """Both go to the server with every request; neither is part of an error or a representation."""
-    seen = []
+    headers = []
 
     class Refusing(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            seen.append((self.headers["x-chroma-token"], self.headers["x-team"]))
+            headers.append((self.headers["x-chroma-token"], self.headers["x-team"]))
             self.send_response(401)
             self.end_headers()
 
@@ -430,7 +430,7 @@ def test_token_and_headers_are_sent_and_kept_secret(folder):
         with pytest.raises(StoreError, match="401") as error:
             server.connect()
         refusing.shutdown()
-    assert seen == [("secret", "blue")]
+    assert headers == [("secret", "blue")]
     assert "secret" not in f"{error.value} {server}"
 
 
@@ -507,5 +507,5 @@ def test_scopes_hold_over_the_server(server, folder):
         with opened(folder, server, tenant=tenant) as store:
             store.add_texts([f"{tenant} {n}" for n in range(12)], ids=[f"{tenant}-{n}" for n in range(12)])
     with opened(folder, server, tenant="ada") as store:
-        found = store.vector_search(Query("bo 3", 12, Scope(tenant="ada")), 12)
-        assert {entry.id for entry in found.entries} == {f"ada-{n}" for n in range(12)}
+        result = store.vector_search(Query("bo 3", 12, Scope(tenant="ada")), 12)
+        assert {entry.id for entry in result.entries} == {f"ada-{n}" for n in range(12)}

@@ -76,8 +76,8 @@ def test_an_index_is_read_and_written_without_tantivy(folder, error):
         [[], fallback],
     ]
     with closing(EmbeddedStore(IndexSettings(path=folder, embedding=HashedWords(), name="words"))) as store:
-        found = store.keyword_search(Query("bird purrs barks fish", 10), 10)
-        assert ({entry.id for entry in found.entries}, found.reason) == ({"bird", "cat", "dog"}, None)
+        result = store.keyword_search(Query("bird purrs barks fish", 10), 10)
+        assert ({entry.id for entry in result.entries}, result.reason) == ({"bird", "cat", "dog"}, None)
         assert store.admin.check().problems == ()
 
 

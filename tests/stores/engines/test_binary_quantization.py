@@ -9,7 +9,7 @@ from langchain_hybridgraph.stores.engines.binary_quantization import BinaryQuant
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 
-def drawn(rows, dimension, seed=0):
+def random_vectors(rows, dimension, seed=0):
     return unit(np.random.default_rng(seed).normal(size=(rows, dimension)))
 
 
@@ -26,7 +26,7 @@ def every(matrix):
 @given(st.integers(1, 200), st.integers(1, 30), st.integers(0, 1_000))
 def test_differing_bits_are_counted(dimension, rows, seed):
     """The bits in which one vector is above 0 and the other is not, for any number of dimensions."""
-    matrix, (vector,) = drawn(rows, dimension, seed), drawn(1, dimension, seed + 1)
+    matrix, (vector,) = random_vectors(rows, dimension, seed), random_vectors(1, dimension, seed + 1)
     counted = _differing(_signs(matrix).T.copy(), _signs(vector[None])[0])
     assert counted.tolist() == ((matrix > 0) != (vector > 0)).sum(axis=1).tolist()
 
@@ -34,7 +34,7 @@ def test_differing_bits_are_counted(dimension, rows, seed):
 @pytest.mark.parametrize("row", [0, 17, 299])
 def test_a_vector_is_nearest_to_itself(row):
     """A row of the matrix is found by its own vector."""
-    matrix = drawn(300, 96)
+    matrix = random_vectors(300, 96)
     assert row in taken_in(matrix).nearest(matrix[row], 1, every(matrix))
 
 
@@ -42,38 +42,38 @@ def test_most_of_the_nearest_are_found():
     """The 300 of 10,000 clustered vectors with fewest differing signs contain nine tenths of the nearest 20."""
     dice = np.random.default_rng(0)
     matrix = unit(dice.normal(size=(200, 128))[dice.integers(200, size=10_000)] + dice.normal(size=(10_000, 128)))
-    signs, found = taken_in(matrix), []
+    signs, shares = taken_in(matrix), []
     for vector in matrix[:50]:
         nearest = np.argsort(-(matrix @ vector))[:20]
-        found.append(np.isin(nearest, signs.nearest(vector, 300, every(matrix))).mean())
-    assert np.mean(found) > 0.9
+        shares.append(np.isin(nearest, signs.nearest(vector, 300, every(matrix))).mean())
+    assert np.mean(shares) > 0.9
 
 
 def test_about_the_requested_number():
     """A sample estimates the cut, so that the number is neither half nor twice the requested one."""
-    matrix = drawn(20_000, 128)
+    matrix = random_vectors(20_000, 128)
     assert 500 < len(taken_in(matrix).nearest(matrix[5], 1_000, every(matrix))) < 2_000
 
 
 def test_all_that_agree_alike_are_there():
     """A thousand equal vectors are all as near."""
-    matrix = np.concatenate([drawn(3_000, 64), np.tile(drawn(1, 64, seed=5), (1_000, 1))])
+    matrix = np.concatenate([random_vectors(3_000, 64), np.tile(random_vectors(1, 64, seed=5), (1_000, 1))])
     assert set(range(3_000, 4_000)) <= set(taken_in(matrix).nearest(matrix[3_500], 10, every(matrix)).tolist())
 
 
 def test_rows_that_are_not_allowed_are_left_out():
     """Only allowed rows come back, in their order; nothing when none is allowed."""
-    matrix = drawn(1_000, 64)
+    matrix = random_vectors(1_000, 64)
     allowed = np.arange(1_000) % 3 == 0
-    found = taken_in(matrix).nearest(matrix[0], 50, allowed)
-    assert allowed[found].all()
-    assert found.tolist() == sorted(found.tolist())
+    rows = taken_in(matrix).nearest(matrix[0], 50, allowed)
+    assert allowed[rows].all()
+    assert rows.tolist() == sorted(rows.tolist())
     assert taken_in(matrix).nearest(matrix[0], 50, np.zeros(1_000, np.bool_)).tolist() == []
 
 
 def test_rows_that_come_later_are_found():
     """A matrix may be added piece by piece; known rows stay known."""
-    matrix, signs = drawn(3_000, 64), BinaryQuantizer()
+    matrix, signs = random_vectors(3_000, 64), BinaryQuantizer()
     for stop in (1_000, 1_001, 3_000, 2_000):
         signs.add_rows(matrix[:stop])
     for row in (0, 999, 1_000, 2_999):
@@ -82,5 +82,5 @@ def test_rows_that_come_later_are_found():
 
 def test_the_middle_of_all_vectors_is_where_signs_are_read():
     """Vectors that all point the same way, as those of many models do, still differ."""
-    matrix = unit(drawn(2_000, 64) + 5)
+    matrix = unit(random_vectors(2_000, 64) + 5)
     assert len(taken_in(matrix).nearest(matrix[7], 20, every(matrix))) < 200

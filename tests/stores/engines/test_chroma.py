@@ -12,9 +12,9 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 @pytest.fixture
 def rows(tmp_path):
-    made = ChromaRows.in_folder(tmp_path / "chroma")
-    yield made
-    made.close()
+    opened = ChromaRows.in_folder(tmp_path / "chroma")
+    yield opened
+    opened.close()
 
 
 VECTORS = unit(np.random.default_rng(0).normal(size=(50, 8)))
@@ -23,9 +23,9 @@ VECTORS = unit(np.random.default_rng(0).normal(size=(50, 8)))
 def test_the_nearest_rows_come_first(rows):
     """The approximate answer is exact for a few rows."""
     rows.upsert(range(50), VECTORS)
-    found = rows.search(VECTORS[7], 5)
-    assert found.tolist() == np.argsort(-(VECTORS @ VECTORS[7]))[:5].tolist()
-    assert found.dtype == np.int64
+    nearest = rows.search(VECTORS[7], 5)
+    assert nearest.tolist() == np.argsort(-(VECTORS @ VECTORS[7]))[:5].tolist()
+    assert nearest.dtype == np.int64
 
 
 def test_a_row_is_replaced(rows):

@@ -28,9 +28,9 @@ def server(tmp_path_factory):
 def collection(server):
     """The id of a collection of 16 unit vectors."""
     with closing(chromadb.HttpClient(port=server.port)) as client:
-        made = client.create_collection("axes", configuration={"hnsw": {"space": "ip"}}, embedding_function=None)
-        made.upsert(ids=[str(row) for row in range(16)], embeddings=VECTORS)
-        return str(made.id)
+        created = client.create_collection("axes", configuration={"hnsw": {"space": "ip"}}, embedding_function=None)
+        created.upsert(ids=[str(row) for row in range(16)], embeddings=VECTORS)
+        return str(created.id)
 
 
 @contextmanager
@@ -93,13 +93,13 @@ def test_a_connection_that_the_server_closed_is_replaced(tmp_path):
     run.start()
     try:
         with closing(chromadb.HttpClient(port=run.port)) as client:
-            made = client.create_collection("axes", embedding_function=None)
-            made.upsert(ids=["5"], embeddings=[VECTORS[5]])
+            created = client.create_collection("axes", embedding_function=None)
+            created.upsert(ids=["5"], embeddings=[VECTORS[5]])
         with searching(run.url) as search:
-            search.start(str(made.id), VECTORS[5], 1)()
+            search.start(str(created.id), VECTORS[5], 1)()
             run.stop()
             run.start()
-            assert search.start(str(made.id), VECTORS[5], 1)().tolist() == [5]
+            assert search.start(str(created.id), VECTORS[5], 1)().tolist() == [5]
     finally:
         run.stop()
 

@@ -38,15 +38,17 @@ def masked(rows, condition, count=None):
 @pytest.mark.parametrize(("few", "several"), [(8, 500), (0, 0)], ids=["as shipped", "by tables"])
 @settings(max_examples=150, deadline=None)
 @given(
-    rows=st.lists(metadatas | st.none(), max_size=20), asked=st.lists(filters, min_size=1, max_size=4), data=st.data()
+    rows=st.lists(metadatas | st.none(), max_size=20),
+    searches=st.lists(filters, min_size=1, max_size=4),
+    data=st.data(),
 )
-def test_a_mask_is_matches_on_every_row(few, several, rows, asked, data):
+def test_a_mask_is_matches_on_every_row(few, several, rows, searches, data):
     """For any metadata and filters, evaluated while rows are added, mask[row] is filter.matches(metadata)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns_module, "_FEW", few)
         patch.setattr(columns_module, "_SEVERAL", several)
         columns = MetadataColumns(Rows(rows))
-        for filter in asked:
+        for filter in searches:
             count = data.draw(st.integers(0, len(rows)))
             mask = columns.mask(filter, count)
             assert mask.shape == (count,)
@@ -132,10 +134,10 @@ def test_orders_and_equality_of_numbers_are_exact(values, operand):
 def test_many_values_and_long_lists_of_operands():
     """A thousand different texts and numbers, searched for by lists of hundreds, are found exactly."""
     rows = Rows([{"id": f"doc-{row}", "n": row / 3} for row in range(1000)])
-    wanted = set(range(0, 1000, 3))
-    by_id = masked(rows, {"id": {"$in": [f"doc-{row}" for row in wanted]}})
-    by_number = masked(rows, {"n": {"$in": [row / 3 for row in wanted] * 2}})
-    assert by_id == by_number == [row in wanted for row in range(1000)]
+    thirds = set(range(0, 1000, 3))
+    by_id = masked(rows, {"id": {"$in": [f"doc-{row}" for row in thirds]}})
+    by_number = masked(rows, {"n": {"$in": [row / 3 for row in thirds] * 2}})
+    assert by_id == by_number == [row in thirds for row in range(1000)]
     assert masked(rows, {"id": {"$gt": "doc-5", "$lt": "doc-6"}}) == [
         "doc-5" < f"doc-{row}" < "doc-6" for row in range(1000)
     ]
@@ -287,7 +289,7 @@ def test_threads_that_ask_while_rows_are_added_get_right_masks():
     """Readers on several threads, each at its own number of rows, get the result of matches."""
     everything = [{"n": row % 7, "t": f"text {row % 50}", "l": [str(row % 3)]} for row in range(600)]
     columns = MetadataColumns(lambda start, stop: [(row, everything[row]) for row in range(start, stop)])
-    asked = [
+    searches = [
         {"n": {"$gt": 3}},
         {"t": {"$gte": "text 3"}},
         {"l": {"$contains": "1"}},
@@ -297,7 +299,7 @@ def test_threads_that_ask_while_rows_are_added_get_right_masks():
 
     def ask(offset):
         for step in range(40):
-            filter = parse_filter(asked[(step + offset) % len(asked)])
+            filter = parse_filter(searches[(step + offset) % len(searches)])
             rows = (step * 37 + offset * 101) % 600
             if columns.mask(filter, rows).tolist() != [filter.matches(metadata) for metadata in everything[:rows]]:
                 wrong.append((filter, rows))

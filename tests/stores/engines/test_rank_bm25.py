@@ -29,8 +29,10 @@ def test_it_is_built_once_after_each_change(monkeypatch):
     from langchain_hybridgraph.stores.engines import rank_bm25
 
     counted = []
-    count = rank_bm25._counted
-    monkeypatch.setattr(rank_bm25, "_counted", lambda words, forms: counted.append(len(words)) or count(words, forms))
+    count = rank_bm25._statistics_of
+    monkeypatch.setattr(
+        rank_bm25, "_statistics_of", lambda words, forms: counted.append(len(words)) or count(words, forms)
+    )
     index = RankBM25Index()
     for version in range(5):
         index.apply(version, [(version, "ada")], [])

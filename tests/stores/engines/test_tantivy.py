@@ -31,7 +31,7 @@ def folder(tmp_path):
     return with_two
 
 
-def found(index, text, n=100):
+def search(index, text, n=100):
     return [row for row, _ in index.search(text, n)]
 
 
@@ -94,11 +94,11 @@ def test_the_bound_holds_while_removed_texts_still_count():
 def test_an_index_outlives_its_process(folder):
     """Version, rows and words are there after a reopening, and writing is possible."""
     index = TantivyIndex(folder, writable=True)
-    assert (index.applied_version, index.rows(), found(index, "ada")) == (1, {0, 1}, [0])
+    assert (index.applied_version, index.rows(), search(index, "ada")) == (1, {0, 1}, [0])
     index.apply(2, [(2, "ada")], [0])
     index.close()
     index = TantivyIndex(folder)
-    assert (index.applied_version, index.rows(), found(index, "ada")) == (2, {1, 2}, [2])
+    assert (index.applied_version, index.rows(), search(index, "ada")) == (2, {1, 2}, [2])
 
 
 def test_the_texts_are_not_kept(folder):
@@ -169,7 +169,7 @@ def test_two_write_in_turn(folder):
     second.apply(3, [(3, "ada")], [])
     first.apply(4, [(4, "ada")], [])
     second.reload()
-    assert (second.applied_version, found(second, "ada")) == (4, [0, 2, 3, 4])
+    assert (second.applied_version, search(second, "ada")) == (4, [0, 2, 3, 4])
 
 
 def test_one_writes_at_a_time(folder):
@@ -183,16 +183,16 @@ def test_one_writes_at_a_time(folder):
 
     first.apply(2, texts(), [])
     second.apply(3, [(3, "ada")], [])
-    assert (second.applied_version, found(second, "ada")) == (3, [0, 2, 3])
+    assert (second.applied_version, search(second, "ada")) == (3, [0, 2, 3])
 
 
 def test_a_reader_sees_commits_when_it_reloads(folder):
     """Not before, so that one query has one result."""
     writer, reader = TantivyIndex(folder, writable=True), TantivyIndex(folder)
     writer.apply(2, [(2, "ada")], [])
-    assert (reader.applied_version, found(reader, "ada")) == (1, [0])
+    assert (reader.applied_version, search(reader, "ada")) == (1, [0])
     reader.reload()
-    assert (reader.applied_version, found(reader, "ada")) == (2, [0, 2])
+    assert (reader.applied_version, search(reader, "ada")) == (2, [0, 2])
 
 
 def test_searches_run_beside_a_writer(folder):
@@ -202,7 +202,7 @@ def test_searches_run_beside_a_writer(folder):
 
     def ask():
         while index.applied_version < 12:
-            if found(index, "ada")[:1] != [0] or index.scores("ada", [0]).keys() != {0}:
+            if search(index, "ada")[:1] != [0] or index.scores("ada", [0]).keys() != {0}:
                 wrong.append(index.applied_version)
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
@@ -223,7 +223,7 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
         reader = TantivyIndex(folder, writable=True)
     for lock in folder.glob(".*.lock"):
         lock.chmod(0)
-    assert (reader.applied_version, found(reader, "ada")) == (1, [0])
+    assert (reader.applied_version, search(reader, "ada")) == (1, [0])
     with pytest.raises(ReadOnlyError):
         reader.apply(2, [], [])
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
@@ -232,7 +232,7 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
     writer = TantivyIndex(folder, writable=True)
     writer.apply(2, [(2, "ada")], [0])
     reader.reload()
-    assert (reader.applied_version, found(reader, "ada")) == (2, [2])
+    assert (reader.applied_version, search(reader, "ada")) == (2, [2])
     reader.close()
     writer.close()
 
@@ -254,7 +254,7 @@ def test_a_panic_is_a_store_error(folder, capfd):
     index = TantivyIndex(folder)
     with pytest.raises(StoreError, match="the search failed"), _Engine("the search failed"):
         index._searcher.search(tantivy.Query.all_query(), 0)
-    assert found(index, "ada") == [0]
+    assert search(index, "ada") == [0]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
@@ -307,23 +307,23 @@ def rows_of(version):
 
 def test_a_killed_writer_leaves_a_whole_index(tmp_path):
     """After kill -9 version and rows agree, nothing confirmed is lost, and writing continues."""
-    said = 0
+    reported = 0
     for pause in (0.0, 0.013, 0.031, 0.057):
         writer = child(WRITE_ON, tmp_path / "keywords")
         with selectors.DefaultSelector() as ready:  # select() takes no descriptor above 1,023
             ready.register(writer.stdout, selectors.EVENT_READ)
             assert ready.select(60)
-        said = int(writer.stdout.readline())
+        reported = int(writer.stdout.readline())
         time.sleep(pause)
         writer.send_signal(signal.SIGKILL)
         rest, _ = writer.communicate()
-        said = max([said, *map(int, rest.split())])
+        reported = max([reported, *map(int, rest.split())])
         index = TantivyIndex(tmp_path / "keywords")
-        assert said <= index.applied_version <= said + 1
+        assert reported <= index.applied_version <= reported + 1
         assert index.rows() == rows_of(index.applied_version)
-        assert set(found(index, "ada", 10_000)) == rows_of(index.applied_version)
+        assert set(search(index, "ada", 10_000)) == rows_of(index.applied_version)
         index.close()
-    assert said >= 4
+    assert reported >= 4
 
 
 READ_BESIDE = """
@@ -371,12 +371,12 @@ except StoreError as error:
 def test_a_full_disk_loses_nothing(folder):
     """A write to a full disk is a StoreError; existing data stay, and writing works again with free space."""
     filling = child(FILL_UP, folder)
-    said, _ = filling.communicate(timeout=60)
-    applied, rows, error = json.loads(said)
+    output, _ = filling.communicate(timeout=60)
+    applied, rows, error = json.loads(output)
     assert (applied, rows) == (3, [0, 1, 2])
     assert "cannot write to the keyword index" in error
     index = TantivyIndex(Path(folder))
-    assert (index.applied_version, found(index, "ada")) == (3, [0, 2])
+    assert (index.applied_version, search(index, "ada")) == (3, [0, 2])
 
 
 def test_many_commits_are_merged(folder):
@@ -397,7 +397,7 @@ def test_the_same_answer_from_one_segment_and_from_many():
     whole.apply(1, enumerate(texts), [])
     for version in range(3):
         parts.apply(version + 1, [(row, texts[row]) for row in range(version, 300, 3)], [])
-    assert found(whole, "w1 w5 w9") == found(parts, "w1 w5 w9")
+    assert search(whole, "w1 w5 w9") == search(parts, "w1 w5 w9")
 
 
 def killed_before_the_commit(path):

@@ -66,10 +66,10 @@ def test_returned_vectors_are_copies(path):
     """Returned vectors are copies."""
     matrix = VectorMatrix(path, 8)
     matrix.write(0, random_units(1, 5))
-    taken = matrix.take([0, 1])
-    before = taken.copy()
+    vectors = matrix.take([0, 1])
+    before = vectors.copy()
     matrix.write(0, random_units(2, 5))
-    assert taken.tolist() == before.tolist()
+    assert vectors.tolist() == before.tolist()
 
 
 @given(
@@ -86,10 +86,10 @@ def test_search_is_a_sort_of_all_cosines(seed, rows, n, share):
     matrix.write(0, unit(vectors))
     allowed = generator.random(rows) < share
     vector = unit(generator.normal(size=2))
-    found, scores = matrix.search(vector, n, allowed)
+    hits, scores = matrix.search(vector, n, allowed)
     cosines = matrix.take(range(rows)) @ vector
     expected = sorted(np.flatnonzero(allowed).tolist(), key=lambda row: (-cosines[row], row))[:n]
-    assert sorted(found.tolist()) == sorted(expected) or scores[-1] == pytest.approx(cosines[expected[-1]], abs=1e-6)
+    assert sorted(hits.tolist()) == sorted(expected) or scores[-1] == pytest.approx(cosines[expected[-1]], abs=1e-6)
     assert scores.tolist() == pytest.approx(sorted(cosines[allowed].tolist(), reverse=True)[:n], abs=1e-6)
 
 
@@ -178,8 +178,8 @@ def test_rows_that_are_overwritten_are_found_as_they_are(path, large):
     accepted = np.ones(3_000, np.bool_)
     matrix.approximate_search(vectors[0], 3, accepted)
     matrix.write(3_000, random_units(7, 1_000, 64))
-    found, _ = matrix.approximate_search(matrix.take([3_500])[0], 1, np.ones(4_000, np.bool_))
-    assert found.tolist() == [3_500]
+    rows, _ = matrix.approximate_search(matrix.take([3_500])[0], 1, np.ones(4_000, np.bool_))
+    assert rows.tolist() == [3_500]
 
 
 def damage(file, offset, change):

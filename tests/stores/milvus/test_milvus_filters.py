@@ -53,7 +53,7 @@ def lets_through(condition, metadata):
         "numbers": marked.numbers,
         "key": "a",
         "ARRAY_CONTAINS": lambda marks, mark: mark in marks,
-        "ARRAY_CONTAINS_ANY": lambda marks, wanted: any(mark in marks for mark in wanted),
+        "ARRAY_CONTAINS_ANY": lambda marks, operands: any(mark in marks for mark in operands),
     }
     return eval(expression(condition), {}, names)
 

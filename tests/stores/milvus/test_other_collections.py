@@ -68,8 +68,8 @@ def test_a_collection_made_by_hand_is_refused(uri):
 def test_a_collection_with_missing_fields_is_refused(uri):
     """A collection that claims to be a store's but lacks fields is refused by their names."""
     client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
-    known = client.describe_collection("plain_chunks")["properties"]["hybridgraph"]
-    facts = Facts.read(known, "here")
+    properties = client.describe_collection("plain_chunks")["properties"]["hybridgraph"]
+    facts = Facts.read(properties, "here")
     client.create_collection("half_chunks", dimension=64, properties={"hybridgraph": facts.description()})
     with pytest.raises(NotAnIndexError, match=r"does not have the fields of a store: key \(VARCHAR, there: none\)"):
         MilvusStore(uri, WordEmbeddings(), collection="half")

@@ -71,8 +71,8 @@ def test_the_interface_of_langchain(stores):
     """The methods of a VectorStore work as those of the embedded store."""
     embedded, milvus = stores
     for search in ("similarity_search", "max_marginal_relevance_search"):
-        found, expected = (getattr(store, search)("bread and water", k=3) for store in (milvus, embedded))
-        assert [document.id for document in found] == [document.id for document in expected]
+        actual, expected = (getattr(store, search)("bread and water", k=3) for store in (milvus, embedded))
+        assert [document.id for document in actual] == [document.id for document in expected]
     assert milvus.similarity_search("", k=2, filter={"source": "moon.md"})[0].id == "moon.md#0"
     milvus.add_texts(["The sun shines."], ids=["sun"])
     assert milvus.similarity_search("sun shines", k=1)[0].id == "sun"

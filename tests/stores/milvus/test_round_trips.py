@@ -108,9 +108,9 @@ def test_two_hops_to_hundreds_of_chunks_read_them_in_one_call(store):
     assert {hit.hops for hit in result.hits} == {0, 2}
 
 
-def assert_calls(store, retriever, wanted, question="the river floods the valley"):
+def assert_calls(store, retriever, expected, question="the river floods the valley"):
     calls, result = calls_of(store, retriever, question)
-    assert calls == wanted
+    assert calls == expected
     assert result.hits[0].id == "seed"
     assert "near" in {hit.id for hit in result.hits}
 

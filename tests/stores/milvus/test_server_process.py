@@ -52,7 +52,7 @@ def repeated(action):
             time.sleep(0.1)
 
 
-def write(uri, writer, written):
+def write(uri, writer, batches):
     """Write batches of chunks, each with an edge to the next, and report each batch once it is confirmed."""
     store = repeated(lambda: MilvusStore(uri, WordEmbeddings(), timeout=5))
     for batch in range(BATCHES):
@@ -60,7 +60,7 @@ def write(uri, writer, written):
         edges = [Edge(one, other, "next") for one, other in pairwise(ids)]
         chunks = [Chunk(id, f"text {id}") for id in [*ids, "shared"]]
         repeated(lambda chunks=chunks, edges=edges: store.upsert(chunks, edges=edges))
-        written.put((writer, batch))
+        batches.put((writer, batch))
 
 
 @pytest.fixture
@@ -73,13 +73,13 @@ def server(tmp_path):
 def test_several_writers_lose_nothing_when_the_server_is_killed(server):
     """All confirmed batches of all processes are there after two kills, and each chunk and edge once."""
     context = multiprocessing.get_context("spawn")
-    written = context.Queue()
-    writers = [context.Process(target=write, args=(server.uri, writer, written)) for writer in range(WRITERS)]
+    batches = context.Queue()
+    writers = [context.Process(target=write, args=(server.uri, writer, batches)) for writer in range(WRITERS)]
     for process in writers:
         process.start()
     confirmed = []
     while len(confirmed) < WRITERS * BATCHES:
-        confirmed.append(written.get(timeout=BOUNDED))
+        confirmed.append(batches.get(timeout=BOUNDED))
         if len(confirmed) in (8, 20):
             server.kill()
             server.start()

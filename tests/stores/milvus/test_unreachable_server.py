@@ -107,12 +107,12 @@ def test_hits_found_before_the_server_was_lost_are_returned(proxy, store):
     retriever.invoke("a river")
     connection, call = store._index.connection, store._index.connection.call
 
-    def lost(method, **arguments):
+    def unreachable_call(method, **arguments):
         if method == "query":
             proxy.drop()
         return call(method, **arguments)
 
-    connection.call = lost
+    connection.call = unreachable_call
     result = retriever.retrieve("the floods")
     assert result[0].id == "river"
     assert "graph-failed" in result.degraded

@@ -80,11 +80,11 @@ class Catalogue(CatalogConnections):
 
     def age(self) -> float:
         """Return the seconds since its files were last written to; 0 for a catalogue in memory."""
-        written = []
+        times = []
         for path in () if self._path is None else (self._path, self._path.with_name(f"{self._path.name}-wal")):
             with suppress(FileNotFoundError):
-                written.append(path.stat().st_mtime)
-        return time.time() - max(written) if written else 0.0
+                times.append(path.stat().st_mtime)
+        return time.time() - max(times) if times else 0.0
 
     def graph_position(self) -> tuple[int, int]:
         """Return the number of the last commit that changed a chunk, and that of the last change to the graph."""
@@ -142,18 +142,18 @@ class Catalogue(CatalogConnections):
             )
             while page := results.fetchmany(_ROWS_AT_ONCE):
                 for row, id, document, metadata in page:
-                    named = parse_metadata(metadata) or {}
-                    yield Place(row, id, document, *map(named.get, ("uri", "url", "source", "context_type")))
+                    values = parse_metadata(metadata) or {}
+                    yield Place(row, id, document, *map(values.get, ("uri", "url", "source", "context_type")))
 
     def row_states(self, rows: Iterable[int] | None = None) -> Iterator[RowState]:
         """Yield the id and the times of these rows or of all, in no particular order, without their texts.
 
         Replaced and deleted rows are left out.
         """
-        chosen = "row NOT NULL" if rows is None else "row IN (SELECT value FROM json_each(?))"
+        condition = "row NOT NULL" if rows is None else "row IN (SELECT value FROM json_each(?))"
         with self.reading() as connection:
             results = connection.execute(
-                f"SELECT {', '.join(RowState._fields)} FROM {_STORED} WHERE {chosen}",
+                f"SELECT {', '.join(RowState._fields)} FROM {_STORED} WHERE {condition}",
                 () if rows is None else (number_list(rows),),
             )
             while page := results.fetchmany(_ROWS_AT_ONCE):
@@ -176,11 +176,11 @@ class Catalogue(CatalogConnections):
 
     def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
         """Return earlier validity as (row, known until, valid from, valid until), of these rows or of all."""
-        chosen = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
+        condition = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
         with self.reading() as connection:
             return connection.execute(
                 "SELECT row, known_until, ifnull(valid_from, -9e999), ifnull(valid_until, 9e999) "
-                f"FROM past_validity CROSS JOIN nodes USING (node) WHERE row NOT NULL {chosen}",
+                f"FROM past_validity CROSS JOIN nodes USING (node) WHERE row NOT NULL {condition}",
                 () if rows is None else (number_list(rows),),
             ).fetchall()
 
@@ -290,12 +290,12 @@ class Catalogue(CatalogConnections):
 
     def edges(self, tenant: str, ids: Iterable[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these ids (``backwards``: arrive at them), by source, relation and target."""
-        here = "t" if backwards else "s"
+        near_end = "t" if backwards else "s"
         with self.reading() as connection:
             results = connection.execute(
                 f"SELECT {_EDGE} FROM edges e "
                 "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
-                f"WHERE {here}.tenant = ? AND {here}.id IN (SELECT value FROM json_each(?)) "
+                f"WHERE {near_end}.tenant = ? AND {near_end}.id IN (SELECT value FROM json_each(?)) "
                 "ORDER BY s.id, relation, t.id",
                 (tenant, json_list(ids)),
             ).fetchall()
@@ -305,10 +305,10 @@ class Catalogue(CatalogConnections):
         """Return the faults that SQLite and the rules of the tables find; [] for an intact catalogue."""
         with self.reading() as connection:
             faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
-            lost = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
+            dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
             wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {INVALID_EDGES}").fetchone()[0]
             unread = [id for id, metadata in connection.execute(_METADATA) if parse_metadata(metadata) is None]
-        faults += [f"{lost} edges point to missing nodes"] if lost else []
+        faults += [f"{dangling} edges point to missing nodes"] if dangling else []
         if unread:
             faults.append(f"the metadata of {len(unread)} chunks cannot be read ({unread[0]!r:.80} …); add them again")
         what = "have no weight, are never valid, or lead to themselves or another tenant"

@@ -51,10 +51,10 @@ class CatalogConnections:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Borrow a connection for SELECTs; each sees the last commit, inside :meth:`snapshot` all the same one."""
-        held: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
+        snapshot_connection: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
         try:
-            if held is not None:
-                yield held
+            if snapshot_connection is not None:
+                yield snapshot_connection
             else:
                 with self._borrowed() as connection:
                     yield connection
@@ -177,10 +177,10 @@ class CatalogConnections:
         """Return a pooled connection made in the file's present state; close the others."""
         while True:
             try:
-                made, connection = self._pool.pop()
+                file_state, connection = self._pool.pop()
             except IndexError:
                 return None
-            if made == state:
+            if file_state == state:
                 return connection
             connection.close()
 

@@ -42,15 +42,17 @@ _LEARNED = (
     "provenance_depth, {end} IS NOT l.expires_at "
     # CROSS fixes the order of the joins: ids, nodes, states.
     "FROM json_each(?3) asked CROSS JOIN nodes ON tenant = ?2 AND nodes.id = asked.value "
-    "CROSS JOIN learned l ON l.node = nodes.node {joined} WHERE {known}"
+    "CROSS JOIN learned l ON l.node = nodes.node {joined} WHERE {condition}"
 )
-_LEARNED_NOW = _LEARNED.format(trust=_TRUST, valid=_VALID, end="l.valid_until", joined="", known="retracted_at IS NULL")
+_LEARNED_NOW = _LEARNED.format(
+    trust=_TRUST, valid=_VALID, end="l.valid_until", joined="", condition="retracted_at IS NULL"
+)
 _LEARNED_THEN = _LEARNED.format(
     trust=_TRUST_THEN,
     valid=_VALID_THEN,
     end="iif(v.node, v.valid_until, l.valid_until)",
     joined=_then("past_trust", "t") + _then("past_validity", "v"),
-    known="learned_at <= ?1 AND ifnull(retracted_at, 9e999) > ?1",
+    condition="learned_at <= ?1 AND ifnull(retracted_at, 9e999) > ?1",
 )
 
 
@@ -78,7 +80,7 @@ class StoredMemory(NamedTuple):
     node: int
     row: int | None
     metadata: str
-    kept: MemoryValues
+    values: MemoryValues
 
     @property
     def source(self) -> str | None:
@@ -109,13 +111,13 @@ ByRow = tuple[
 _BY_ROW = (
     "SELECT row, confidence, utility, active_count, used_at, updated_at, coalesce(valid_from, created_at, learned_at), "
     "iif(valid_until IS expires_at, valid_until, NULL), "
-    "provenance_depth, memory_type FROM {source} WHERE tenant = ?1 AND {wanted}"
+    "provenance_depth, memory_type FROM {source} WHERE tenant = ?1 AND {condition}"
 )
-_FROM_ROW = _BY_ROW.format(source="nodes CROSS JOIN learned USING (node)", wanted="row >= ?2 AND row < ?3")
+_FROM_ROW = _BY_ROW.format(source="nodes CROSS JOIN learned USING (node)", condition="row >= ?2 AND row < ?3")
 _CHANGED = _BY_ROW.format(
     source="(SELECT DISTINCT node FROM learned_changes WHERE number > ?2) CROSS JOIN nodes USING (node) "
     "CROSS JOIN learned USING (node)",
-    wanted="row NOT NULL",
+    condition="row NOT NULL",
 )
 
 
@@ -151,30 +153,30 @@ def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow
     Learned values of an existing chunk are kept, unless its metadata give another value than before. A changed text is
     a new statement that was not known before ``now``.
     """
-    kept = _kept(connection, entries)
+    existing = _read_existing(connection, entries)
     put_entries(connection, entries)
-    new = [entry for entry in entries if entry.id not in kept]
-    fresh = {entry.id: _initial(entry.given, now) for entry in new}
-    again = {entry.id: _ingested_again(entry, kept[entry.id], now) for entry in entries if entry.id in kept}
+    new = [entry for entry in entries if entry.id not in existing]
+    fresh = {entry.id: _initial(entry.metadata_values, now) for entry in new}
+    again = {entry.id: _after_ingest(entry, existing[entry.id], now) for entry in entries if entry.id in existing}
     connection.executemany(
         f"INSERT INTO learned (node, {_NAMES}) VALUES "
         f"((SELECT node FROM nodes WHERE tenant = ? AND id = ?){', ?' * len(MemoryValues._fields)})",
         ((entry.tenant, entry.id, *fresh[entry.id]) for entry in new),
     )
     for id, after in again.items():
-        replace(connection, kept[id].node, kept[id].kept, after, now)
+        replace(connection, existing[id].node, existing[id].values, after, now)
 
 
-class _Before(NamedTuple):
+class _ExistingMemory(NamedTuple):
     """State of a chunk before it is replaced."""
 
     node: int
     text_hash: bytes
-    given: ParsedMetadata
-    kept: MemoryValues
+    metadata_values: ParsedMetadata
+    values: MemoryValues
 
 
-def _kept(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> dict[str, _Before]:
+def _read_existing(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> dict[str, _ExistingMemory]:
     """Return the state of those of these entries that already exist."""
     if not entries:
         return {}
@@ -184,44 +186,44 @@ def _kept(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> dict[s
         (entries[0].tenant, json_list(entry.id for entry in entries)),
     )
     return {
-        id: _Before(node, text_hash, ParsedMetadata.of(parse_metadata(metadata) or {}), MemoryValues(*values))
+        id: _ExistingMemory(node, text_hash, ParsedMetadata.of(parse_metadata(metadata) or {}), MemoryValues(*values))
         for id, node, text_hash, metadata, *values in rows
     }
 
 
-def _initial(given: ParsedMetadata, now: float) -> MemoryValues:
+def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
     """Return the state of a new chunk."""
     return MemoryValues(
-        valid_from=given.valid_from,
-        valid_until=given.valid_until,
+        valid_from=metadata.valid_from,
+        valid_until=metadata.valid_until,
         learned_at=now,
         retracted_at=None,
-        expires_at=given.valid_until,
-        confidence=given.confidence,
-        utility=given.utility,
-        active_count=given.active_count or 0,
+        expires_at=metadata.valid_until,
+        confidence=metadata.confidence,
+        utility=metadata.utility,
+        active_count=metadata.active_count or 0,
         used_at=None,
-        updated_at=given.updated_at,
-        created_at=given.created_at,
-        memory_type=given.memory_type,
-        provenance_depth=given.provenance_depth or 0,
+        updated_at=metadata.updated_at,
+        created_at=metadata.created_at,
+        memory_type=metadata.memory_type,
+        provenance_depth=metadata.provenance_depth or 0,
     )
 
 
-def _ingested_again(entry: ChunkRow, before: _Before, now: float) -> MemoryValues:
+def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> MemoryValues:
     """Return the state after these metadata have been ingested."""
-    first, last = _initial(before.given, now)._asdict(), _initial(entry.given, now)._asdict()
-    kept = before.kept._asdict()
-    given = {name: last[name] for name in last if last[name] != first[name] and _overrides(name, last, first, kept)}
-    after = before.kept._replace(**given)
+    first, last = _initial(before.metadata_values, now)._asdict(), _initial(entry.metadata_values, now)._asdict()
+    values = before.values._asdict()
+    changes = {name: last[name] for name in last if last[name] != first[name] and _overrides(name, last, first, values)}
+    after = before.values._replace(**changes)
     if entry.text_hash == before.text_hash:
         return after
     return after._replace(learned_at=now, retracted_at=None)
 
 
-def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
+def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     """Return whether a change in the metadata replaces the learned value; a removed value replaces only itself."""
-    return last[name] is not None or kept[name] == first[name]
+    return last[name] is not None or values[name] == first[name]
 
 
 def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
@@ -297,7 +299,7 @@ def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
 
 def faults(connection: sqlite3.Connection) -> list[str]:
     """Return the faults in the tables; [] if there are none."""
-    missing, lost = connection.execute(
+    missing, orphans = connection.execute(
         f"SELECT (SELECT count(*) FROM nodes WHERE {_STATELESS}), (SELECT count(*) FROM learned WHERE {_OWNERLESS}) "
         f"+ (SELECT count(*) FROM past_validity WHERE {_OWNERLESS}) "
         f"+ (SELECT count(*) FROM past_trust WHERE {_OWNERLESS})"
@@ -305,8 +307,8 @@ def faults(connection: sqlite3.Connection) -> list[str]:
     faults = []
     if missing:
         faults.append(f"{missing} chunks have no learned values, so searches miss them; repair() restores initial ones")
-    if lost:
-        faults.append(f"{lost} learned values belong to no chunk; repair() deletes them")
+    if orphans:
+        faults.append(f"{orphans} learned values belong to no chunk; repair() deletes them")
     return faults
 
 
@@ -326,10 +328,10 @@ def repair(connection: sqlite3.Connection, now: float) -> list[int]:
     return [row for _, row, _ in unlearned if row is not None]
 
 
-def revise(connection: sqlite3.Connection, known: StoredMemory, after: MemoryValues, now: float) -> list[int]:
+def revise(connection: sqlite3.Connection, memory: StoredMemory, after: MemoryValues, now: float) -> list[int]:
     """Write the present state; return the row of the chunk if its times have changed, else []."""
-    replace(connection, known.node, known.kept, after, now)
-    return [known.row] if known.row is not None and known.kept[:4] != after[:4] else []
+    replace(connection, memory.node, memory.values, after, now)
+    return [memory.row] if memory.row is not None and memory.values[:4] != after[:4] else []
 
 
 def replace(connection: sqlite3.Connection, node: int, before: MemoryValues, after: MemoryValues, now: float) -> None:

@@ -42,7 +42,7 @@ def read(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
     return [FileRecord._make((*values, tuple(documents.get(values[0], ())))) for values in rows]
 
 
-def put(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
+def insert_or_replace(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
     """Insert or replace records."""
     connection.executemany(
         "DELETE FROM file_documents WHERE tenant = ? AND source = ?", ((tenant, record.source) for record in records)

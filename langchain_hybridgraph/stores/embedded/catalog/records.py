@@ -49,7 +49,7 @@ class ChunkRow(NamedTuple):
     metadata: str
     text_hash: bytes
     content_hash: bytes
-    given: ParsedMetadata
+    metadata_values: ParsedMetadata
 
 
 class StoredHashes(NamedTuple):
@@ -86,7 +86,7 @@ class StoredChunk(NamedTuple):
 
         Known means ingested and not retracted.
         """
-        return self._known(known_at) and (
+        return self._is_known(known_at) and (
             as_of is None
             or (
                 (self.valid_from is None or self.valid_from <= as_of)
@@ -94,7 +94,7 @@ class StoredChunk(NamedTuple):
             )
         )
 
-    def _known(self, known_at: float | None) -> bool:
+    def _is_known(self, known_at: float | None) -> bool:
         if known_at is None:
             return self.retracted_at is None
         return self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)

@@ -105,7 +105,7 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
         metadata=metadata,
         text_hash=text_hash(text),
         content_hash=_hash(kind, document, parent or "", metadata, text),
-        given=ParsedMetadata.of(chunk.metadata),
+        metadata_values=ParsedMetadata.of(chunk.metadata),
     )
 
 

@@ -55,7 +55,7 @@ def memories(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) ->
     nodes = json.dumps([state.node for state in states.values()])
     histories = [_history(connection, table, columns, nodes) for table, columns in _HISTORIES]
     return {
-        id: MemoryRecord(state.kept._asdict(), *(history.get(state.node, ()) for history in histories))
+        id: MemoryRecord(state.values._asdict(), *(history.get(state.node, ()) for history in histories))
         for id, state in states.items()
     }
 

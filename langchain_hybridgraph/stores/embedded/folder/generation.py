@@ -34,13 +34,13 @@ class Generation:
     A change of the model makes generation N + 1 next to the present one and switches in one commit of the catalogue.
     ``folder`` None keeps the matrix in memory and has no collection: the matrix is always scanned.
 
-    ``lost`` names the files of this generation that were missing or, once they have been read, unusable.
+    ``unusable_files`` names the files of this generation that were missing or, once they have been read, unusable.
     """
 
     def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embedding) -> None:
         self.folder = folder
         self.number = number
-        self.lost: tuple[str, ...] = ()
+        self.unusable_files: tuple[str, ...] = ()
         self._embedding = embedding
         self._unread: tuple[BinaryIO, Callable[[BinaryIO], Embedding]] | None = None
         self._reading = threading.Lock()
@@ -84,7 +84,7 @@ class Generation:
     def _lose_model(self) -> None:
         """Keep the present embedding; the texts are available, so the model can be fitted again."""
         logger.warning("the model %s cannot be read; repair() makes a new one", self.model_file, exc_info=True)
-        self.lost += ("model",)
+        self.unusable_files += ("model",)
 
     @property
     def model_file(self) -> Path | None:
@@ -156,7 +156,7 @@ class Generation:
     def _open_matrix(self, dimension: int) -> VectorMatrix:
         file = self._file("vectors", ".f32")
         if file is not None and not file.exists():
-            self.lost += ("vectors",)
+            self.unusable_files += ("vectors",)
         return VectorMatrix(file, dimension)
 
     def _file(self, stem: str, suffix: str = "") -> Path | None:

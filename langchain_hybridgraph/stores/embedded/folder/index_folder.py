@@ -272,7 +272,7 @@ class IndexFolder:
         if catalog.version() != state.snapshot.rows.version:
             with state.refresh_lock:
                 latest, facts = self._latest()
-                while latest.generation.lost and catalog.version() != latest.rows.version:
+                while latest.generation.unusable_files and catalog.version() != latest.rows.version:
                     # The writer has switched to the next generation meanwhile and removed the files of this one.
                     latest, facts = self._latest()
                 self._check_embedding(facts)

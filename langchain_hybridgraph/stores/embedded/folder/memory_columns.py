@@ -38,12 +38,12 @@ class MemoryMirror:
 
     def at(self, rows: Sequence[int]) -> MemoryColumns:
         """Return the state of these rows; all values of a negative row or another tenant's row are unset."""
-        asked = np.array(rows, np.int64)
+        places = np.array(rows, np.int64)
         with self._lock:
-            self._follow(int(asked.max(initial=-1)) + 1)
-            values = self._values[asked]
+            self._follow(int(places.max(initial=-1)) + 1)
+            values = self._values[places]
             kinds = list(self._kinds)
-        values[asked < 0] = _UNSET
+        values[places < 0] = _UNSET
         columns = values.T
         return MemoryColumns._make([*columns[:-1], columns[-1].astype(np.int64), kinds])
 

@@ -38,7 +38,7 @@ class ModelFitting:
             return False
         facts = catalogue.facts()
         fitted, end = int(facts.get("fitted_row", -1)), int(facts["next_row"])
-        if fitted == end and not generation.lost:
+        if fitted == end and not generation.unusable_files:
             return False  # without reading the model
         chunks = catalogue.count_rows()
         if not chunks:

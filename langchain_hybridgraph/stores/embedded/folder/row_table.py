@@ -53,23 +53,23 @@ class ValidityHistory(NamedTuple):
         others = ~np.isin(self.row, np.array(rows, np.int64))
         if not entries and others.all():
             return self
-        kept = (column[others] for column in self)
-        columns: Any = map(np.concatenate, zip(kept, ValidityHistory.of(entries), strict=True))
+        remaining = (column[others] for column in self)
+        columns: Any = map(np.concatenate, zip(remaining, ValidityHistory.of(entries), strict=True))
         return ValidityHistory(*columns)._ordered()
 
     def _ordered(self) -> Self:
         order = np.argsort(-self.known_until, kind="stable")
         return self._replace(**{name: column[order] for name, column in self._asdict().items()})
 
-    def at(self, known_at: float, known: RowTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def at(self, known_at: float, times: RowTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the start and end of validity of every row as known at a time."""
-        first, last = known.valid_from, known.valid_until
-        then = self.known_until > known_at
-        if then.any():
+        first, last = times.valid_from, times.valid_until
+        is_later = self.known_until > known_at
+        if is_later.any():
             first, last = first.copy(), last.copy()
             # The earliest change after that time holds the values of that time; it comes last among several.
-            first[self.row[then]] = self.valid_from[then]
-            last[self.row[then]] = self.valid_until[then]
+            first[self.row[is_later]] = self.valid_from[is_later]
+            last[self.row[is_later]] = self.valid_until[is_later]
         return first, last
 
 
@@ -88,14 +88,14 @@ class Rows:
         self.has_parents = False
         self._end = 0
         self._alive: Mask = np.zeros(0, np.bool_)
-        self._shown = self._alive  # alive and not retracted
+        self._visible = self._alive  # alive and not retracted
         self._timed = False
         self._past = ValidityHistory.of([])
         # Shared with earlier and later states: new rows are appended, and a change to a row's times copies the
         # columns.
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
-        self._known = RowTimes(*np.zeros((4, 0)))
+        self._times = RowTimes(*np.zeros((4, 0)))
 
     def __len__(self) -> int:
         """Return the largest row so far plus one."""
@@ -104,7 +104,7 @@ class Rows:
     @property
     def full(self) -> bool:
         """Whether every row ever used is alive, belongs to this tenant and is valid at all times."""
-        return self.living == self._end and not self._timed and self._shown is self._alive
+        return self.living == self._end and not self._timed and self._visible is self._alive
 
     def updated(
         self,
@@ -123,11 +123,11 @@ class Rows:
         touched = list(touched)
         table = type(self)(self.tenant)
         table.version, table.has_parents, table._timed = version, has_parents, self._timed
-        table._ids, table._row_of, table._known = self._ids, self._row_of, self._known
+        table._ids, table._row_of, table._times = self._ids, self._row_of, self._times
         table._alive = self._alive.copy()
         table._grow(max(end, self._end))
         dead = {row for row in touched if row < self._end and table._alive[row]}
-        shared = table._known
+        shared = table._times
         for entry in stored:
             if entry.tenant == self.tenant:
                 table._take(entry, shared)
@@ -135,8 +135,8 @@ class Rows:
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
-        shown = table._alive & (table._known.retracted_at == np.inf)
-        table._shown = table._alive if np.array_equal(shown, table._alive) else shown
+        visible = table._alive & (table._times.retracted_at == np.inf)
+        table._visible = table._alive if np.array_equal(visible, table._alive) else visible
         table._past = self._past.updated(touched, list(past))
         return table
 
@@ -149,14 +149,14 @@ class Rows:
 
         ``as_of`` None excludes no row because of its validity.
         """
-        end, known = self._end, self._known
-        mask = (self._shown if known_at is None else self._alive)[:end].copy()
-        first, last = known.valid_from, known.valid_until
+        end, times = self._end, self._times
+        mask = (self._visible if known_at is None else self._alive)[:end].copy()
+        first, last = times.valid_from, times.valid_until
         is_timed = self._timed
         if known_at is not None:
-            mask &= known.learned_at[:end] <= known_at
-            mask &= known.retracted_at[:end] > known_at
-            first, last = self._past.at(known_at, known)
+            mask &= times.learned_at[:end] <= known_at
+            mask &= times.retracted_at[:end] > known_at
+            first, last = self._past.at(known_at, times)
             is_timed = is_timed or len(self._past.row) > 0
         if is_timed and as_of is not None:
             mask &= first[:end] <= as_of
@@ -165,31 +165,31 @@ class Rows:
 
     def overlapping(self, first: float, last: float) -> Mask:
         """Return a new mask of the rows that are alive, not retracted, and valid at some time of this period."""
-        mask, known = self._shown[: self._end].copy(), self._known
+        mask, times = self._visible[: self._end].copy(), self._times
         if self._timed:
-            mask &= known.valid_from[: self._end] <= last
-            mask &= known.valid_until[: self._end] >= first
+            mask &= times.valid_from[: self._end] <= last
+            mask &= times.valid_until[: self._end] >= first
         return mask
 
     def rows(self, ids: Iterable[str]) -> list[int]:
         """Return the rows of these ids, in their order; ids without one are left out."""
-        known = self._row_of
-        return [row for id in ids if (row := known.get(id)) is not None]
+        row_of = self._row_of
+        return [row for id in ids if (row := row_of.get(id)) is not None]
 
     def places(self, ids: Iterable[str]) -> list[int]:
         """Return the row of each of these ids, -1 for an id without one."""
-        known = self._row_of
-        return [known.get(id, -1) for id in ids]
+        row_of = self._row_of
+        return [row_of.get(id, -1) for id in ids]
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         """Return the ids of these rows."""
-        known = self._ids
-        return [known[row] for row in rows]
+        all_ids = self._ids
+        return [all_ids[row] for row in rows]
 
     def scored(self, rows: Iterable[int], scores: Iterable[float]) -> list[ScoredId]:
         """Return rows and scores as ids and scores, best first, ties by id."""
-        known = self._ids
-        ids, listed = [known[row] for row in rows], list(scores)
+        all_ids = self._ids
+        ids, listed = [all_ids[row] for row in rows], list(scores)
         if any(map(ge, listed[1:], listed)):  # not yet in order, or with ties
             ordered = sorted(zip(map(neg, listed), ids, strict=True))
             ids, listed = [id for _, id in ordered], [-score for score, _ in ordered]
@@ -197,17 +197,17 @@ class Rows:
 
     def _take(self, entry: RowState, shared: RowTimes) -> None:
         row = entry.row
-        known = (
+        times = (
             -np.inf if entry.valid_from is None else entry.valid_from,
             np.inf if entry.valid_until is None else entry.valid_until,
             entry.learned_at,
             np.inf if entry.retracted_at is None else entry.retracted_at,
         )
-        if self._alive[row] and self._known is shared:
-            if all(column[row] == value for column, value in zip(shared, known, strict=True)):
+        if self._alive[row] and self._times is shared:
+            if all(column[row] == value for column, value in zip(shared, times, strict=True)):
                 return
-            self._known = RowTimes(*(column.copy() for column in shared))
-        for column, value in zip(self._known, known, strict=True):
+            self._times = RowTimes(*(column.copy() for column in shared))
+        for column, value in zip(self._times, times, strict=True):
             column[row] = value
         self._ids[row] = entry.id
         self._timed = self._timed or entry.valid_from is not None or entry.valid_until is not None
@@ -222,7 +222,7 @@ class Rows:
     def _grow(self, end: int) -> None:
         if end > len(self._alive):
             size = max(end, 2 * len(self._alive), 1024)
-            self._known = self._known.grown(size)
+            self._times = self._times.grown(size)
             self._alive = np.concatenate([self._alive, np.zeros(size - len(self._alive), np.bool_)])
         self._ids.extend([""] * (end - len(self._ids)))
         self._end = end

@@ -57,7 +57,7 @@ class OpenFolder:
         """
         with _guard:
             key = _key(path)
-            if key in _lost:
+            if key in _lost_in_fork:
                 raise StoreError(
                     f"{path} cannot be opened in process {os.getpid()}, which was forked while another thread was "
                     "using the index, so SQLite cannot be trusted with it here: start workers by spawn or "
@@ -105,7 +105,7 @@ def _key(path: Path) -> Key:
 
 _guard = threading.RLock()  # the finaliser of a store may run inside it
 _open: dict[Key, OpenFolder] = {}
-_lost: set[Key] = set()
+_lost_in_fork: set[Key] = set()
 
 
 def _before_fork() -> None:
@@ -130,7 +130,7 @@ def _after_fork_in_child() -> None:
         folder.chroma.leave_to_parent()
         keep_alive_forever(folder)
         if folder.catalogue.is_lending or not folder.has_turn:
-            _lost.add(key)
+            _lost_in_fork.add(key)
     _open.clear()
 
 

@@ -83,7 +83,7 @@ class FileLock:
         _locks.add(self)
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether this object holds the lock."""
         return self._file is not None
 

@@ -18,9 +18,9 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
 
 @pytest.fixture(params=["disk", "memory"])
 def catalogue(request, tmp_path):
-    made = Catalogue(tmp_path / "catalogue.sqlite" if request.param == "disk" else None, create=True)
-    yield made
-    made.close()
+    opened = Catalogue(tmp_path / "catalogue.sqlite" if request.param == "disk" else None, create=True)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
@@ -29,16 +29,16 @@ def path(tmp_path):
     return tmp_path / "catalogue.sqlite"
 
 
-def put(catalogue, *chunks, parents=(), edges=(), tenant="", first=0):
+def insert(catalogue, *chunks, parents=(), edges=(), tenant="", first=0):
     rows = iter(range(first, first + len(chunks)))
-    made = [
+    entries = [
         entry._replace(row=next(rows) if entry.kind == "chunk" else None)
         for entry in catalogue_rows(chunks, parents, tenant)
     ]
     with catalogue.writing() as connection:
-        insert_or_replace(connection, made, 0.0)
+        insert_or_replace(connection, entries, 0.0)
         catalog_writes.put_edges(connection, tenant, edges, 0.0)
-        catalog_outbox.log_changes(connection, [entry.row for entry in made if entry.row is not None])
+        catalog_outbox.log_changes(connection, [entry.row for entry in entries if entry.row is not None])
 
 
 def delete(catalogue, *ids, tenant=""):
@@ -89,7 +89,7 @@ def test_somebody_elses_database(tmp_path):
 def test_a_damaged_database_is_a_store_error(path):
     """Errors that SQLite raises while reading become the package's own."""
     catalogue = Catalogue(path)
-    put(catalogue, *(Chunk(f"c{n}", "text " * 50) for n in range(500)))
+    insert(catalogue, *(Chunk(f"c{n}", "text " * 50) for n in range(500)))
     catalogue.close()
     data = bytearray(path.read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
@@ -103,16 +103,16 @@ def test_a_damaged_database_is_a_store_error(path):
 
 def test_an_error_rolls_back(catalogue):
     """Nothing of a transaction that raises is stored, and the next one works."""
-    made = [e._replace(row=0) for e in catalogue_rows([Chunk("a", "t")], [], "")]
+    entries = [e._replace(row=0) for e in catalogue_rows([Chunk("a", "t")], [], "")]
 
     def fail(connection):
-        insert_or_replace(connection, made, 0.0)
+        insert_or_replace(connection, entries, 0.0)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError), catalogue.writing() as connection:
         fail(connection)
     assert ids(catalogue) == set()
-    put(catalogue, Chunk("b", "t"))
+    insert(catalogue, Chunk("b", "t"))
     assert ids(catalogue) == {"b"}
 
 
@@ -128,19 +128,19 @@ def test_a_snapshot_is_one_commit(path):
     reader, writer = Catalogue(path), Catalogue(path)
     with reader.snapshot():
         before = reader.version()
-        put(writer, Chunk("a", "t"))
+        insert(writer, Chunk("a", "t"))
         assert (reader.version(), ids(reader), reader.rows()) == (before, set(), [])
     assert (reader.version(), ids(reader), reader.rows()) == (before + 1, {"a"}, [0])
 
 
 def test_pages_hold_no_lock(catalogue):
     """Writing is possible while pages are being read, and every chunk that was there comes once."""
-    put(catalogue, *(Chunk(f"c{n}", "t") for n in range(10)))
-    seen = []
+    insert(catalogue, *(Chunk(f"c{n}", "t") for n in range(10)))
+    rows = []
     for page in catalogue.pages(stop=10, step=3):
-        seen += [entry.row for entry in page]
-        put(catalogue, Chunk(f"new{len(seen)}", "t"), first=100 + len(seen))
-    assert seen == list(range(10))
+        rows += [entry.row for entry in page]
+        insert(catalogue, Chunk(f"new{len(rows)}", "t"), first=100 + len(rows))
+    assert rows == list(range(10))
 
 
 # -- chunks and parents ---------------------------------------------------------------------------------------------
@@ -148,29 +148,29 @@ def test_pages_hold_no_lock(catalogue):
 
 def test_an_entry_is_replaced_by_its_id(catalogue):
     """An existing id gets the new row and the new content; another tenant's stays."""
-    put(catalogue, Chunk("a", "old"), tenant="one")
-    put(catalogue, Chunk("a", "others'"), tenant="two", first=1)
-    put(catalogue, Chunk("a", "new"), tenant="one", first=2)
+    insert(catalogue, Chunk("a", "old"), tenant="one")
+    insert(catalogue, Chunk("a", "others'"), tenant="two", first=1)
+    insert(catalogue, Chunk("a", "new"), tenant="one", first=2)
     assert [(e.tenant, e.text) for e in sorted(catalogue.read_rows([0, 1, 2]))] == [("two", "others'"), ("one", "new")]
 
 
 def test_texts_and_metadata_with_nul(catalogue):
     """NUL characters are kept."""
-    put(catalogue, Chunk("a", "x\0y", {"k\0": "v\0w"}))
-    found = catalogue.read_rows([0])[0].chunk()
-    assert (found.text, dict(found.metadata)) == ("x\0y", {"k\0": "v\0w"})
+    insert(catalogue, Chunk("a", "x\0y", {"k\0": "v\0w"}))
+    chunk = catalogue.read_rows([0])[0].chunk()
+    assert (chunk.text, dict(chunk.metadata)) == ("x\0y", {"k\0": "v\0w"})
 
 
 def test_asking_for_an_id_with_nul_finds_nothing(catalogue):
     """SQLite's json_each would end the id at the NUL and find another chunk."""
-    put(catalogue, Chunk("a", "t"))
+    insert(catalogue, Chunk("a", "t"))
     assert catalogue.read_ids("", ["a\0b", "\ud800"]) == []
     assert delete(catalogue, "a\0b") == (0, [])
 
 
 def test_metadata_is_parsed_when_it_is_looked_at(catalogue):
     """A chunk's metadata reads like a dictionary and cannot be changed."""
-    put(catalogue, Chunk("a", "t", {"x": 1, "y": [2]}))
+    insert(catalogue, Chunk("a", "t", {"x": 1, "y": [2]}))
     metadata = catalogue.read_rows([0])[0].chunk().metadata
     assert (len(metadata), list(metadata), metadata["y"], metadata.get("z")) == (2, ["x", "y"], [2], None)
     assert repr(metadata) == "{'x': 1, 'y': [2]}"
@@ -180,14 +180,14 @@ def test_metadata_is_parsed_when_it_is_looked_at(catalogue):
 
 def test_thousands_of_rows_in_one_read(catalogue):
     """Lists longer than SQLite's limit of variables work."""
-    put(catalogue, *(Chunk(f"c{n}", "t") for n in range(33_000)))
+    insert(catalogue, *(Chunk(f"c{n}", "t") for n in range(33_000)))
     assert len(catalogue.read_rows(range(33_000))) == 33_000
     assert len(catalogue.read_ids("", [f"c{n}" for n in range(33_000)])) == 33_000
 
 
 def test_deleting_returns_what_there_was(catalogue):
     """The count is that of existing chunks and parents, the rows are the freed ones."""
-    put(catalogue, Chunk("a", "t"), Chunk("b", "t"), parents=[Chunk("p", "t")])
+    insert(catalogue, Chunk("a", "t"), Chunk("b", "t"), parents=[Chunk("p", "t")])
     assert delete(catalogue, "a", "p", "unknown", "a") == (2, [0])
     assert ids(catalogue) == {"b"}
 
@@ -195,7 +195,7 @@ def test_deleting_returns_what_there_was(catalogue):
 def test_a_parent_goes_with_its_last_child(catalogue):
     """Children are counted wherever their document is."""
     children = Chunk("a", "t", {}, "one", "p"), Chunk("b", "t", {}, "two", "p")
-    put(catalogue, *children, parents=[Chunk("p", "t"), Chunk("q", "t", {}, "one")])
+    insert(catalogue, *children, parents=[Chunk("p", "t"), Chunk("q", "t", {}, "one")])
     delete(catalogue, "a")
     assert ids(catalogue) == {"b", "p", "q"}
     delete(catalogue, "b")
@@ -204,7 +204,7 @@ def test_a_parent_goes_with_its_last_child(catalogue):
 
 def test_a_parent_that_waits_for_its_children_stays(catalogue):
     """Deleting a chunk keeps parents that it did not name."""
-    put(catalogue, Chunk("a", "t", {}, "doc"), parents=[Chunk("p", "t", {}, "doc")])
+    insert(catalogue, Chunk("a", "t", {}, "doc"), parents=[Chunk("p", "t", {}, "doc")])
     delete(catalogue, "a")
     assert ids(catalogue) == {"p"}
 
@@ -213,7 +213,7 @@ def test_tenants_delete_their_own(catalogue):
     """Equal ids and parents of another tenant stay, with their edges."""
     for number, tenant in enumerate(("one", "two")):
         chunks = Chunk("a", "t", {}, "d", "p"), Chunk("b", "t", {}, "d", "p")
-        put(
+        insert(
             catalogue,
             *chunks,
             parents=[Chunk("p", "t")],
@@ -234,31 +234,31 @@ def test_the_heaviest_of_equal_edges_stays(catalogue, at_once):
     """Unique on source, target and relation: the highest weight wins and keeps its description and times."""
     edges = [Edge("a", "b", "r", 0.5, "weak"), Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0), Edge("a", "b", "r", 0.7)]
     for batch in [edges] if at_once else [[edge] for edge in edges]:
-        put(catalogue, edges=batch)
+        insert(catalogue, edges=batch)
     assert catalogue.edges("", ["a"]) == [Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0)]
 
 
 def test_direction_and_relation_make_other_edges(catalogue):
     """The reverse and another relation are edges of their own; they come by source, relation and target."""
     edges = [Edge("a", "b", "s"), Edge("a", "c", "r"), Edge("a", "b", "r"), Edge("b", "a", "r")]
-    put(catalogue, edges=edges)
+    insert(catalogue, edges=edges)
     assert [(e.target, e.relation) for e in catalogue.edges("", ["a"])] == [("b", "r"), ("c", "r"), ("b", "s")]
     assert [e.source for e in catalogue.edges("", ["a"], backwards=True)] == ["b"]
 
 
 def test_ends_need_not_exist(catalogue):
     """An edge may come before its chunks; its ends become chunks when these are added."""
-    put(catalogue, edges=[Edge("a", "b", "r")])
+    insert(catalogue, edges=[Edge("a", "b", "r")])
     assert (ids(catalogue), catalogue.stored_hashes("", ["a"])["a"].kind) == (set(), "graph")
-    put(catalogue, Chunk("a", "t"), Chunk("b", "t"))
+    insert(catalogue, Chunk("a", "t"), Chunk("b", "t"))
     assert ids(catalogue) == {"a", "b"}
     assert catalogue.edges("", ["a"]) == [Edge("a", "b", "r")]
 
 
 def test_edges_go_with_their_ends(catalogue):
     """Deleting a chunk deletes its edges in both directions; replacing it does not."""
-    put(catalogue, Chunk("a", "t"), edges=[Edge("a", "b", "r"), Edge("c", "a", "r"), Edge("b", "c", "r")])
-    put(catalogue, Chunk("a", "changed"), first=1)
+    insert(catalogue, Chunk("a", "t"), edges=[Edge("a", "b", "r"), Edge("c", "a", "r"), Edge("b", "c", "r")])
+    insert(catalogue, Chunk("a", "changed"), first=1)
     assert len(catalogue.edges("", ["a", "b", "c"])) == 3
     delete(catalogue, "a")
     assert catalogue.edges("", ["a", "b", "c"]) == [Edge("b", "c", "r")]
@@ -266,7 +266,7 @@ def test_edges_go_with_their_ends(catalogue):
 
 def test_edges_are_deleted_by_their_ends_and_relation(catalogue):
     """Whatever their weight; edges in the other direction and of other relations are kept."""
-    put(catalogue, edges=[Edge("a", "b", "r"), Edge("a", "b", "s"), Edge("b", "a", "r")])
+    insert(catalogue, edges=[Edge("a", "b", "r"), Edge("a", "b", "s"), Edge("b", "a", "r")])
     with catalogue.writing() as connection:
         catalog_writes.delete_edges(connection, "", [Edge("a", "b", "r", 0.5)])
     assert catalogue.edges("", ["a", "b"]) == [Edge("a", "b", "s"), Edge("b", "a", "r")]
@@ -274,7 +274,7 @@ def test_edges_are_deleted_by_their_ends_and_relation(catalogue):
 
 def test_edges_to_missing_nodes_are_a_fault(catalogue):
     """An edge with a missing end is reported, and can be deleted."""
-    put(catalogue, edges=[Edge("a", "b", "r"), Edge("b", "c", "r")])
+    insert(catalogue, edges=[Edge("a", "b", "r"), Edge("b", "c", "r")])
     assert catalogue.faults() == []
     with catalogue.writing() as connection:
         connection.execute("DELETE FROM nodes WHERE id = 'c'")
@@ -286,7 +286,7 @@ def test_edges_to_missing_nodes_are_a_fault(catalogue):
 
 def test_counts_are_per_tenant(catalogue):
     """Chunks, parents, edges and entities of one tenant."""
-    put(catalogue, Chunk("a", "t"), parents=[Chunk("p", "t")], edges=[Edge("a", "b", "r")], tenant="one")
+    insert(catalogue, Chunk("a", "t"), parents=[Chunk("p", "t")], edges=[Edge("a", "b", "r")], tenant="one")
     assert catalogue.count("one") == {"chunks": 1, "parents": 1, "edges": 1, "entities": 0}
     assert catalogue.count("two") == {"chunks": 0, "parents": 0, "edges": 0, "entities": 0}
     assert (catalogue.has_parents("one"), catalogue.has_parents("two")) == (True, False)
@@ -298,7 +298,7 @@ def test_counts_are_per_tenant(catalogue):
 def test_changes_since_a_version(catalogue):
     """The rows that later versions touched, each once, until they are trimmed."""
     for number in range(3):
-        put(catalogue, Chunk("a", str(number)), Chunk("b", str(number)), first=2 * number)
+        insert(catalogue, Chunk("a", str(number)), Chunk("b", str(number)), first=2 * number)
     with catalogue.writing() as connection:
         assert catalog_outbox.log_changes(connection, [0, 0, 7]) == 4
     assert (sorted(catalogue.changed_rows(1)), sorted(catalogue.changed_rows(4))) == ([0, 2, 3, 4, 5, 7], [])

@@ -128,14 +128,14 @@ def test_lone_surrogates_in_texts_are_replaced():
 
 def test_references_can_be_stored():
     """A document's and a parent's name come from metadata, which may hold anything."""
-    made = entry(Chunk("a", "t", {"source": "a\0b\ud800", "parent_id": "p\0"}))
-    assert (made.document, made.parent) == ("a\ufffdb\ufffd", "p\ufffd") == (reference("a\0b\ud800"), "p\ufffd")
+    row = entry(Chunk("a", "t", {"source": "a\0b\ud800", "parent_id": "p\0"}))
+    assert (row.document, row.parent) == ("a\ufffdb\ufffd", "p\ufffd") == (reference("a\0b\ud800"), "p\ufffd")
 
 
 def test_the_last_of_equal_ids_counts():
     """The last of several chunks with one id counts, and a chunk counts before a parent."""
-    made = catalogue_rows([Chunk("a", "1"), Chunk("b", "2"), Chunk("a", "3")], [Chunk("b", "4"), Chunk("c", "5")], "t")
-    assert {(e.id, e.kind, e.text, e.tenant) for e in made} == {
+    rows = catalogue_rows([Chunk("a", "1"), Chunk("b", "2"), Chunk("a", "3")], [Chunk("b", "4"), Chunk("c", "5")], "t")
+    assert {(e.id, e.kind, e.text, e.tenant) for e in rows} == {
         ("a", "chunk", "3", "t"),
         ("b", "chunk", "2", "t"),
         ("c", "parent", "5", "t"),
@@ -168,17 +168,17 @@ def test_moving_a_boundary_changes_the_hash():
 @pytest.mark.parametrize("time", ["2024-05-01T00:00:00Z", 1714521600, datetime(2024, 5, 1, tzinfo=UTC), "20240501"])
 def test_validity_is_read_from_metadata(time):
     """Times in any usual form become unix seconds; absent ones are None."""
-    made = entry(Chunk("a", "t", {"valid_from": time}))
-    assert made.given[:2] == (1714521600.0, None)
+    row = entry(Chunk("a", "t", {"valid_from": time}))
+    assert row.metadata_values[:2] == (1714521600.0, None)
 
 
 def test_an_unusable_time_is_left_alone_and_named_once(caplog, monkeypatch):
     """Metadata is kept unchanged; one warning names the key."""
     monkeypatch.setattr(given_values, "_warned_keys", set())
     with caplog.at_level(logging.WARNING):
-        made = [entry(Chunk(id, "t", {"valid_until": "soon"})) for id in "ab"]
-    assert [e.given.valid_until for e in made] == [None, None]
-    assert json.loads(made[0].metadata) == {"valid_until": "soon"}
+        rows = [entry(Chunk(id, "t", {"valid_until": "soon"})) for id in "ab"]
+    assert [e.metadata_values.valid_until for e in rows] == [None, None]
+    assert json.loads(rows[0].metadata) == {"valid_until": "soon"}
     assert len(caplog.records) == 1
     assert "valid_until" in caplog.text
 
@@ -215,11 +215,11 @@ def test_anything_but_an_edge_is_refused():
         checked_edges([("a", "b", "cites")])
 
 
-@pytest.mark.parametrize("given", [Edge("a", "b", "cites"), None, 7], ids=repr)
-def test_anything_but_a_list_of_edges_is_refused(given):
+@pytest.mark.parametrize("edges", [Edge("a", "b", "cites"), None, 7], ids=repr)
+def test_anything_but_a_list_of_edges_is_refused(edges):
     """A single edge is not a list; the error shows an example."""
     with pytest.raises(ConfigurationError, match=r'must be a list of Edge, such as \[Edge\("a"'):
-        checked_edges(given)
+        checked_edges(edges)
 
 
 @pytest.mark.parametrize("description", [None, 7, b"text"])

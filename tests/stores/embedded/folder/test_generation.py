@@ -12,9 +12,9 @@ MODEL = FittedWords(["a"])
 
 @pytest.fixture
 def generation(tmp_path):
-    made = Generation(tmp_path, 3, None, MODEL)
-    yield made
-    made.close()
+    opened = Generation(tmp_path, 3, None, MODEL)
+    yield opened
+    opened.close()
 
 
 def files(folder):
@@ -40,7 +40,7 @@ def test_vectors_come_in_batches_up_to_the_end(generation):
     generation.fill(iter([(range(10_000), vectors(10_000), [b""] * 10_000)]))
     parts = list(generation.vectors([*range(9_000), 20_000]))
     assert [len(rows) for rows, _ in parts] == [8_192, 808]
-    assert all(len(rows) == len(found) for rows, found in parts)
+    assert all(len(rows) == len(batch) for rows, batch in parts)
 
 
 def test_zeros_stay_out_of_the_collection(generation):
@@ -80,17 +80,17 @@ def test_leftovers_of_other_generations_go(generation, tmp_path):
 
 def test_missing_and_unreadable_files_are_reported(tmp_path, caplog):
     """A missing matrix or model is reported at once, an unreadable model when it is read; the embedding is kept."""
-    assert Generation(tmp_path, 1, None, MODEL).lost == ()
+    assert Generation(tmp_path, 1, None, MODEL).unusable_files == ()
     generation = Generation(tmp_path, 1, 4, MODEL)
-    assert generation.lost == ("vectors",)
+    assert generation.unusable_files == ("vectors",)
     generation.load(FittedWords.load)
-    assert generation.lost == ("vectors", "model")
+    assert generation.unusable_files == ("vectors", "model")
     generation = Generation(tmp_path, 1, None, MODEL)
     generation.model_file.write_bytes(b"no archive")
     generation.load(FittedWords.load)
-    assert generation.lost == ()
+    assert generation.unusable_files == ()
     assert generation.embedding is MODEL
-    assert generation.lost == ("model",)
+    assert generation.unusable_files == ("model",)
     assert "repair()" in caplog.text
 
 
@@ -102,7 +102,7 @@ def test_a_model_whose_file_is_removed_can_still_be_read(tmp_path):
     generation.remove()
     assert not generation.model_file.exists()
     assert generation.embedding.words == ["blue", "red"]
-    assert generation.lost == ()
+    assert generation.unusable_files == ()
 
 
 def test_in_memory_there_are_no_files():

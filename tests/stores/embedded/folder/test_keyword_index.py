@@ -18,80 +18,80 @@ from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
 @pytest.fixture
 def catalogue(tmp_path):
-    made = Catalogue(tmp_path / "catalogue.sqlite", create=True)
-    yield made
-    made.close()
+    opened = Catalogue(tmp_path / "catalogue.sqlite", create=True)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
 def writer(tmp_path, catalogue):
-    made = KeywordEngine(tmp_path / "keywords", "english", catalogue)
-    yield made
-    made.close()
+    opened = KeywordEngine(tmp_path / "keywords", "english", catalogue)
+    yield opened
+    opened.close()
 
 
-def put(catalogue, first, *texts):
+def insert(catalogue, first, *texts):
     """Add chunks with these texts at these rows; return the catalogue's version."""
-    made = catalogue_rows([Chunk(f"c{first + n}", text) for n, text in enumerate(texts)], [], "")
+    entries = catalogue_rows([Chunk(f"c{first + n}", text) for n, text in enumerate(texts)], [], "")
     rows = range(first, first + len(texts))
     with catalogue.writing() as connection:
-        insert_or_replace(connection, [e._replace(row=row) for e, row in zip(made, rows, strict=True)], 0.0)
+        insert_or_replace(connection, [e._replace(row=row) for e, row in zip(entries, rows, strict=True)], 0.0)
         return catalog_outbox.log_changes(connection, rows)
 
 
-def found(keywords, text):
+def search(keywords, text):
     return [row for row, _ in keywords.index.search(text, 10)]
 
 
 def test_follow_brings_the_index_up_to_date(catalogue, writer):
     """Rows in the outbox are added or removed, and the version is recorded."""
-    writer.follow(put(catalogue, 0, "a cat", "a dog"), 0)
-    assert (found(writer, "cat"), found(writer, "dog")) == ([0], [1])
+    writer.follow(insert(catalogue, 0, "a cat", "a dog"), 0)
+    assert (search(writer, "cat"), search(writer, "dog")) == ([0], [1])
     with catalogue.writing() as connection:
         _, dead = catalog_writes.delete_ids(connection, "", ["c0"])
         version = catalog_outbox.log_changes(connection, dead)
     assert writer.lags(version)
     writer.follow(version, 0)
-    assert (found(writer, "cat"), found(writer, "dog"), writer.lags(version)) == ([], [1], False)
+    assert (search(writer, "cat"), search(writer, "dog"), writer.lags(version)) == ([], [1], False)
 
 
 def test_an_outbox_that_is_too_short_leads_to_a_rebuild(catalogue, writer):
     """An index further behind than the outbox reaches is built from all texts."""
-    put(catalogue, 0, "a cat")
-    version = put(catalogue, 1, "a dog")
+    insert(catalogue, 0, "a cat")
+    version = insert(catalogue, 1, "a dog")
     with catalogue.writing() as connection:
         catalog_outbox.trim_changes(connection, 1)
     writer.follow(version, 1)
-    assert (found(writer, "cat"), found(writer, "dog")) == ([0], [1])
+    assert (search(writer, "cat"), search(writer, "dog")) == ([0], [1])
 
 
 def test_an_index_from_the_future_is_rebuilt(catalogue, writer):
     """An index ahead of the catalogue, as after restoring a backup, is rebuilt."""
-    version = put(catalogue, 0, "a cat")
+    version = insert(catalogue, 0, "a cat")
     writer.index.apply(version + 5, [(7, "a ghost")], [])
     writer.follow(version, 0)
-    assert (found(writer, "ghost"), found(writer, "cat")) == ([], [0])
+    assert (search(writer, "ghost"), search(writer, "cat")) == ([], [0])
 
 
 def test_a_reader_sees_what_the_writer_did(tmp_path, catalogue, writer):
     """A reader opened before the first commit finds chunks after it reloads."""
     reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
-    assert found(reader, "cat") == []
+    assert search(reader, "cat") == []
     for number, word in enumerate(("cat", "dog")):
-        writer.follow(put(catalogue, number, word), 0)
+        writer.follow(insert(catalogue, number, word), 0)
         reader.reload()
-        assert found(reader, word) == [number]
+        assert search(reader, word) == [number]
     assert reader.reason is None
 
 
 def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalogue, writer, caplog):
     """rank_bm25 over the catalogue's texts is the fallback, and the reason says so."""
-    version = put(catalogue, 0, "a cat", "a dog")
+    version = insert(catalogue, 0, "a cat", "a dog")
     writer.follow(version, 0)
     writer.close()
     (tmp_path / "keywords" / "meta.json").write_text("{")
     reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
-    assert found(reader, "cat") == [0]
+    assert search(reader, "cat") == [0]
     assert reader.reason == "keyword-fallback"
     assert "repair()" in caplog.text
     assert reader.lags(version)
@@ -99,49 +99,49 @@ def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalogue, writer, 
 
 def test_a_reader_before_the_first_index_warns_once(tmp_path, catalogue, caplog):
     """A reader opened before the writer has made the index logs one line without a traceback in all."""
-    put(catalogue, 0, "a cat")
+    insert(catalogue, 0, "a cat")
     reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     for _ in range(3):
-        assert found(reader, "cat") == [0]
+        assert search(reader, "cat") == [0]
         reader.reload()
-    (said,) = caplog.records
-    assert (said.levelname, said.exc_info, "\n" in said.getMessage()) == ("WARNING", None, False)
-    assert "keyword-fallback" in said.getMessage()
+    (warning,) = caplog.records
+    assert (warning.levelname, warning.exc_info, "\n" in warning.getMessage()) == ("WARNING", None, False)
+    assert "keyword-fallback" in warning.getMessage()
 
 
 def test_rebuild_repairs_a_broken_index(tmp_path, catalogue, writer):
     """After rebuild Tantivy is searched again."""
-    version = put(catalogue, 0, "a cat", "a dog")
+    version = insert(catalogue, 0, "a cat", "a dog")
     writer.follow(version, 0)
     writer.close()
     shutil.rmtree(tmp_path / "keywords")
     (tmp_path / "keywords").mkdir()
     (tmp_path / "keywords" / "meta.json").write_text("{")
     writer.rebuild(version)
-    assert (found(writer, "cat"), writer.reason, writer.index.rows()) == ([0], None, {0, 1})
+    assert (search(writer, "cat"), writer.reason, writer.index.rows()) == ([0], None, {0, 1})
 
 
 def test_without_a_folder_it_lags(tmp_path, catalogue):
     """Without an index on disk, it lags as soon as there is any chunk."""
     keywords = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     assert not keywords.lags(0)
-    assert keywords.lags(put(catalogue, 0, "a cat"))
+    assert keywords.lags(insert(catalogue, 0, "a cat"))
 
 
 def test_a_question_under_which_the_index_changes_is_asked_again(catalogue, writer):
     """Searches during a rebuild get an answer."""
-    version = put(catalogue, 0, *(f"cat number{n}" for n in range(200)))
+    version = insert(catalogue, 0, *(f"cat number{n}" for n in range(200)))
     writer.follow(version, 0)
     answers, errors, stop = [], [], threading.Event()
 
-    def search():
+    def ask():
         while not stop.is_set():
             try:
                 answers.append(len(writer.query(lambda index: index.search("cat", 500))))
             except StoreError as error:
                 errors.append(error)
 
-    threads = [threading.Thread(target=search) for _ in range(3)]
+    threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in range(5):
@@ -157,20 +157,20 @@ def test_two_write_in_turn(tmp_path, catalogue, writer):
     """Tantivy's own lock is free between writes, and each sees what the other has written."""
     other = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     for number, (word, keywords) in enumerate([("cat", writer), ("dog", other), ("cow", writer)]):
-        keywords.follow(put(catalogue, number, word), 0)
+        keywords.follow(insert(catalogue, number, word), 0)
     other.reload()
-    assert [found(keywords, "dog") for keywords in (writer, other)] == [[1], [1]]
+    assert [search(keywords, "dog") for keywords in (writer, other)] == [[1], [1]]
     assert other.index.rows() == {0, 1, 2}
     other.close()
 
 
 def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalogue, writer, caplog):
     """A file in the way of the next commit, unknown to Tantivy's lists: all texts are found afterwards."""
-    writer.follow(put(catalogue, 0, "a cat", "a dog"), 0)
+    writer.follow(insert(catalogue, 0, "a cat", "a dog"), 0)
     with catalogue.writing() as connection:
         _, dead = catalog_writes.delete_ids(connection, "", ["c0"])
         catalog_outbox.log_changes(connection, dead)
-    version = put(catalogue, 2, "a bird")
+    version = insert(catalogue, 2, "a bird")
     writer.close()
     folder = tmp_path / "keywords"
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name.endswith(".json")}
@@ -180,21 +180,21 @@ def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalogue, write
     for name, content in before.items():
         (folder / name).write_bytes(content)
     writer.follow(version, 0)
-    assert [found(writer, word) for word in ("cat", "dog", "bird")] == [[], [1], [2]]
+    assert [search(writer, word) for word in ("cat", "dog", "bird")] == [[], [1], [2]]
     assert "cannot be continued and is rebuilt" in caplog.text
 
 
 def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, catalogue):
     """After a kill in the first commit or in the middle of a rebuild, and the reason says so."""
     TantivyIndex(tmp_path / "keywords", writable=True).close()
-    put(catalogue, 0, "a cat")
+    insert(catalogue, 0, "a cat")
     reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
-    assert (found(reader, "cat"), reader.reason) == ([0], "keyword-fallback")
+    assert (search(reader, "cat"), reader.reason) == ([0], "keyword-fallback")
 
 
 def test_an_empty_index_is_not_created(tmp_path, catalogue, writer, caplog):
     """Before the first text there is nothing to index, and the first one does not need the fallback."""
     writer.follow(0, 0)
     assert not (tmp_path / "keywords").exists()
-    writer.follow(put(catalogue, 0, "a cat"), 0)
-    assert (found(writer, "cat"), caplog.records) == ([0], [])
+    writer.follow(insert(catalogue, 0, "a cat"), 0)
+    assert (search(writer, "cat"), caplog.records) == ([0], [])

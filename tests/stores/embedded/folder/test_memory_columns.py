@@ -17,7 +17,7 @@ from langchain_hybridgraph.stores.protocols import MemoryColumns
 from langchain_hybridgraph.testing import HashedWords
 
 IDS = ["a", "b", "c", "nobody"]
-GIVEN = {
+METADATA = {
     "confidence": 0.7,
     "utility": 0.0,
     "active_count": 3,
@@ -35,22 +35,22 @@ def opened(path=None, tenant=None, **options):
     return store
 
 
-def put(store, **chunks):
+def upsert(store, **chunks):
     store.upsert([Chunk(id, f"text of {id}", metadata) for id, metadata in chunks.items()])
     store.flush()
 
 
-def rows(known):
+def rows(columns):
     """One record per memory, its type by name."""
-    kinds = [None if kind < 0 else known.kinds[kind] for kind in known.kind.tolist()]
-    numbers = [[None if np.isnan(value) else value for value in column.tolist()] for column in known[:8]]
+    kinds = [None if kind < 0 else columns.kinds[kind] for kind in columns.kind.tolist()]
+    numbers = [[None if np.isnan(value) else value for value in column.tolist()] for column in columns[:8]]
     return list(zip(*numbers, kinds, strict=True))
 
 
 def assert_alike(store, scope=None):
     scope = scope or Scope()
-    known = store.memory.states(IDS, scope)
-    expected = MemoryColumns.of([known.get(id, MemoryState()) for id in IDS])
+    states = store.memory.states(IDS, scope)
+    expected = MemoryColumns.of([states.get(id, MemoryState()) for id in IDS])
     assert rows(store.memory.columns(IDS, scope)) == rows(expected)
 
 
@@ -63,8 +63,8 @@ def fail_inside(store):
 def test_columns_of_records():
     """NaN is unset, −1 means no type; a valid memory began when it became valid."""
     times = {"updated_at": 1.5, "valid_from": 2.0, "created_at": 1.0}
-    known = MemoryColumns.of([MemoryState(0.5, None, 3, **times, memory_type="semantic"), MemoryState()])
-    assert rows(known) == [
+    columns = MemoryColumns.of([MemoryState(0.5, None, 3, **times, memory_type="semantic"), MemoryState()])
+    assert rows(columns) == [
         (0.5, None, 3, None, 1.5, 2.0, None, 0, "semantic"),
         (None, None, 0, None, None, None, None, 0, None),
     ]
@@ -80,7 +80,7 @@ def test_no_ids():
 def test_values_from_metadata_and_feedback():
     """First values, then each verb; another text under the same id."""
     with closing(opened()) as store:
-        put(store, a=GIVEN, b={})
+        upsert(store, a=METADATA, b={})
         assert_alike(store)
         assert rows(store.memory.columns(["a"], Scope())) == [(0.7, 0.0, 3, None, 20.0, 10.0, 9e9, 2, "semantic")]
         for verb in ("validate", "refute", "useful", "stale"):
@@ -96,7 +96,7 @@ def test_values_from_metadata_and_feedback():
 def test_an_end_that_was_learned_later():
     """It does not count as an expected end, neither in records nor in columns; a given end does."""
     with closing(opened()) as store:
-        put(store, a={}, b=GIVEN)
+        upsert(store, a={}, b=METADATA)
         store.clock = lambda: 1_500.0
         store.memory.replace_fact("a", Chunk("c", "text of c"), 2_000.0)
         assert [store.memory.states(["a", "b"], Scope())[id].end_learned for id in ("a", "b")] == [True, False]
@@ -108,7 +108,7 @@ def test_an_end_that_was_learned_later():
 def test_as_it_was_known_then():
     """With known_at the catalogue returns what was known then."""
     with closing(opened()) as store:
-        put(store, a=GIVEN)
+        upsert(store, a=METADATA)
         store.clock = lambda: 2_000.0
         store.memory.feedback("a", "refute")
         assert_alike(store, Scope(known_at=1_500.0))
@@ -119,10 +119,10 @@ def test_as_it_was_known_then():
 def test_another_process_follows(tmp_path):
     """A reader sees what the writer has learned since, also if the log no longer has it."""
     with closing(opened(tmp_path / "i")) as writer, closing(opened(tmp_path / "i", read_only=True)) as reader:
-        put(writer, a=GIVEN, b={})
+        upsert(writer, a=METADATA, b={})
         assert_alike(reader)
         writer.memory.feedback("a", "refute")
-        put(writer, c={"confidence": 0.2})
+        upsert(writer, c={"confidence": 0.2})
         assert_alike(reader)
         assert reader.memory.columns(["a", "c"], Scope()).confidence.tolist() == [0.05, 0.2]
         writer.memory.feedback("b", "validate")
@@ -135,7 +135,7 @@ def test_another_process_follows(tmp_path):
 def test_the_log_stays_short():
     """It keeps the last 5,000 changes; a mirror further behind reads everything again."""
     with closing(opened()) as store:
-        put(store, a=GIVEN)
+        upsert(store, a=METADATA)
         assert_alike(store)
         with store._index.catalog.writing() as connection:
             for _ in range(5_100):
@@ -149,7 +149,7 @@ def test_the_log_stays_short():
 def test_a_rolled_back_change_is_not_learned():
     """A transaction that fails leaves the columns unchanged."""
     with closing(opened()) as store:
-        put(store, a=GIVEN)
+        upsert(store, a=METADATA)
         assert_alike(store)
         with pytest.raises(ZeroDivisionError):
             fail_inside(store)
@@ -161,7 +161,7 @@ def test_a_rolled_back_change_is_not_learned():
 def test_repaired_values_are_seen(tmp_path):
     """Values that repair restores appear in columns that were read before."""
     with closing(opened(tmp_path / "i")) as store:
-        put(store, a=GIVEN, b={})
+        upsert(store, a=METADATA, b={})
         with store._index.catalog.writing() as connection:
             connection.execute("DELETE FROM learned")
         assert np.isnan(store.memory.columns(["a"], Scope()).confidence).all()
@@ -172,12 +172,12 @@ def test_repaired_values_are_seen(tmp_path):
 def test_tenants_do_not_see_each_other(tmp_path):
     """Neither by rows nor by scope."""
     with closing(opened(tmp_path / "i", tenant="one")) as one:
-        put(one, a=GIVEN)
+        upsert(one, a=METADATA)
     with closing(opened(tmp_path / "i", tenant="two")) as two:
-        put(two, b={"confidence": 0.9})
-        known = two.memory.columns(["a", "b"], Scope(tenant="two"))
-        assert rows(known)[0] == rows(MemoryColumns.of([MemoryState()]))[0]
-        assert known.confidence[1] == 0.9
+        upsert(two, b={"confidence": 0.9})
+        columns = two.memory.columns(["a", "b"], Scope(tenant="two"))
+        assert rows(columns)[0] == rows(MemoryColumns.of([MemoryState()]))[0]
+        assert columns.confidence[1] == 0.9
         with pytest.raises(TenantError):
             two.memory.columns(["a"], Scope(tenant="one"))
 
@@ -188,7 +188,7 @@ STEPS = st.lists(
         st.tuples(st.just("use"), st.sampled_from("abc")),
         st.tuples(st.just("retract"), st.sampled_from("abc")),
         st.tuples(st.just("delete"), st.sampled_from("abc")),
-        st.tuples(st.just("upsert"), st.sampled_from("abc"), st.sampled_from([{}, GIVEN, {"confidence": 0.3}])),
+        st.tuples(st.just("upsert"), st.sampled_from("abc"), st.sampled_from([{}, METADATA, {"confidence": 0.3}])),
         st.tuples(st.just("look")),
     ),
     max_size=12,
@@ -200,7 +200,7 @@ STEPS = st.lists(
 def test_the_columns_equal_the_catalogue_after_any_changes(steps):
     """For all chunks that are not retracted, since no search finds the others."""
     with closing(opened()) as store:
-        put(store, a=GIVEN, b={}, c={})
+        upsert(store, a=METADATA, b={}, c={})
         for step in [*steps, ("look",)]:
             match step:
                 case ("use", id):
@@ -213,9 +213,9 @@ def test_the_columns_equal_the_catalogue_after_any_changes(steps):
                     store.upsert([Chunk(id, f"text {len(metadata)}", metadata)])
                     store.flush()
                 case ("look",):
-                    known = store.memory.states(IDS, Scope())
-                    found = dict(zip(IDS, rows(store.memory.columns(IDS, Scope())), strict=True))
-                    expected = {id: rows(MemoryColumns.of([learned]))[0] for id, learned in known.items()}
-                    assert {id: found[id] for id in known} == expected
+                    states = store.memory.states(IDS, Scope())
+                    actual = dict(zip(IDS, rows(store.memory.columns(IDS, Scope())), strict=True))
+                    expected = {id: rows(MemoryColumns.of([learned]))[0] for id, learned in states.items()}
+                    assert {id: actual[id] for id in states} == expected
                 case (verb, id) if store.get([id]):
                     store.memory.feedback(id, verb)

@@ -102,10 +102,10 @@ def test_overlapping_periods():
     """A period includes chunks that are valid at any of its moments, both ends included."""
     entries = [stored(0, "always"), stored(1, "early", "", None, 10.0), stored(2, "late", "", 20.0)]
     rows = updated(Rows(""), entries=entries, end=3)
-    found = [
+    rows_by_period = [
         np.flatnonzero(rows.overlapping(*period)).tolist() for period in ((0, 9), (10, 20), (11, 19), (21, np.inf))
     ]
-    assert found == [[0, 1], [0, 1, 2], [0], [0, 2]]
+    assert rows_by_period == [[0, 1], [0, 1, 2], [0], [0, 2]]
 
 
 def test_rows_beyond_the_end_of_the_commit_are_taken():
@@ -120,7 +120,7 @@ def test_scored_orders_by_score_then_id():
     assert [(e.id, e.score) for e in rows.scored([0, 1, 2], [0.5, 0.5, 0.9])] == [("b", 0.9), ("a", 0.5), ("c", 0.5)]
 
 
-@given(st.lists(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.booleans()), max_size=6), max_size=12))
+@given(st.lists(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.booleans()), max_size=6), min_size=1, max_size=12))
 def test_any_history_ends_like_a_dictionary(history):
     """After any commits of puts and deletes the rows are those that a dictionary from id to row holds."""
     rows, model, end = Rows(""), {}, 0

@@ -201,7 +201,7 @@ def test_a_forked_child_does_not_keep_its_parents_lock(path):
     if not child:
         os.close(writing)
         os.read(reading, 1)
-        os._exit(int(lock.held))
+        os._exit(int(lock.is_held))
     os.close(reading)
     lock.release()
     is_free = can_write(path)
