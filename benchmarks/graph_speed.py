@@ -111,7 +111,7 @@ def walks() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, float]]
 
     def walk(traversal: Traversal, score: GraphScore) -> Callable[[EmbeddedStore, Scope, Any, Any], Any]:
         return lambda store, scope, seeds, vector: traversal.walk(
-            store.scoped_graph(scope, traversal.ways), seeds, score, vector
+            store.scoped_graph(scope, traversal.edge_filter), seeds, score, vector
         )
 
     return {name: walk(traversal, score) for name, (traversal, score) in pairs.items()}

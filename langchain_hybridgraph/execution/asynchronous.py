@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 # Methods that do the work of a chat model, an embedding, a chat history; of a retriever, a compressor, a store.
-_ALONE = ("_agenerate", "aembed_query", "aget_messages")
-_OVER_OTHERS = ("_aget_relevant_documents", "acompress_documents", "asimilarity_search")
-_METHODS = (*_ALONE, *_OVER_OTHERS, "ainvoke")
-_OURS = __name__.partition(".")[0]
+_WORK_METHODS = ("_agenerate", "aembed_query", "aget_messages")
+_WRAPPER_METHODS = ("_aget_relevant_documents", "acompress_documents", "asimilarity_search")
+_METHODS = (*_WORK_METHODS, *_WRAPPER_METHODS, "ainvoke")
+_PACKAGE = __name__.partition(".")[0]
 _DEPTH = 8
 
 
@@ -29,7 +29,7 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
     """Return None if nothing is known about the object."""
     name = next((name for name in _METHODS if hasattr(type(thing), name)), None)
     own = None if name is None else _is_own(thing, name)
-    if own is False or name in _ALONE or (own and not _hands_on(type(thing), name)):
+    if own is False or name in _WORK_METHODS or (own and not _depends_on_parts(type(thing), name)):
         return own
     parts = {_is_asynchronous(part, depth - 1) for part in _parts(thing)} - {None} if depth else set()
     return any(parts) if parts else own
@@ -38,16 +38,16 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 def _is_own(thing: Any, name: str) -> bool | None:
     """Return whether the asynchronous method is the class's own; None for a chain, which passes on to its parts."""
     method = getattr(type(thing), name)
-    if _hands_over(method):
+    if _runs_in_executor(method):
         return False
     if name == "_agenerate":  # a simple LLM delegates to one more method
-        return not (_is_of_core(method) and _hands_over(getattr(type(thing), "_acall", None)))
+        return not (_is_of_core(method) and _runs_in_executor(getattr(type(thing), "_acall", None)))
     if name == "ainvoke" and getattr(thing, "func", None) is not None:  # a RunnableLambda
         return getattr(thing, "afunc", None) is not None
     return None if name == "ainvoke" and _is_of_core(method) else True
 
 
-def _hands_over(method: Any) -> bool:
+def _runs_in_executor(method: Any) -> bool:
     """Return whether this is LangChain's method that runs the synchronous one on the executor."""
     return _is_of_core(method) and "run_in_executor" in method.__code__.co_names
 
@@ -56,10 +56,10 @@ def _is_of_core(method: Any) -> bool:
     return inspect.isfunction(method) and method.__module__.startswith("langchain_core.")
 
 
-def _hands_on(kind: type, name: str | None) -> bool:
+def _depends_on_parts(kind: type, name: str | None) -> bool:
     """Return whether the parts decide, as in LangChain's own objects and in this package's models over a chat model."""
     package = kind.__module__.partition(".")[0]
-    return name == "ainvoke" if package == _OURS else package.startswith("langchain")
+    return name == "ainvoke" if package == _PACKAGE else package.startswith("langchain")
 
 
 def _parts(thing: Any) -> Iterator[Any]:

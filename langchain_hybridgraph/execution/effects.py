@@ -103,17 +103,17 @@ async def adrive(search: Search[Result], deadline: float | None = None, lane: La
     miss a deadline. If the caller is cancelled, it stops at its next call. ``lane`` is overloaded if too many searches
     do not return.
     """
-    driven = _Driven(search, deadline)
-    answers: Sequence[Any] | None = None
+    run = _SearchRun(search, deadline)
+    results: Sequence[Any] | None = None
     try:
         while not isinstance(
-            step := await _on_worker(partial(driven.advance, answers), lane or Lane("search"), driven.context), _Done
+            step := await _on_worker(partial(run.advance, results), lane or Lane("search"), run.context), _Done
         ):
-            answers = await _arun(step, deadline, driven.context)
+            results = await _arun(step, deadline, run.context)
         result: Result = step.result
         return result
     finally:
-        driven.stop()
+        run.stop()
 
 
 async def offload(work: Callable[[], Result], lane: Lane | None = None) -> Result:
@@ -149,7 +149,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
         else:
             waiting[place] = _job(call, copy_context())
             submit(waiting[place])
-    started = {place: _started(calls[place]) for place in inline}
+    started = {place: _start(calls[place]) for place in inline}
     for place in sorted(inline, key=lambda place: calls[place].start is not None):
         try:  # not by _outcome, which would add a frame to the stack of every engine's call
             results[place] = started[place].run()
@@ -160,7 +160,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
     return [results[place] for place in range(len(calls))]
 
 
-def _started(call: Effect) -> Effect:
+def _start(call: Effect) -> Effect:
     """Return what is left of a call after it was started."""
     if call.start is None:
         return call
@@ -210,7 +210,7 @@ def _outcome(call: Effect) -> Any:
         return Failure(call.source, error)
 
 
-class _Driven(Generic[Result]):
+class _SearchRun(Generic[Result]):
     """Search whose steps run on workers, one after the other, in one context."""
 
     def __init__(self, search: Search[Result], deadline: float | None) -> None:
@@ -220,7 +220,7 @@ class _Driven(Generic[Result]):
         self._lock = threading.Lock()
         self._is_running = self._is_stopped = False
 
-    def advance(self, answers: Sequence[Any] | None) -> _Done[Result] | list[Effect | Any]:
+    def advance(self, results: Sequence[Any] | None) -> _Done[Result] | list[Effect | Any]:
         """Send the results and continue up to the result of the search, or up to calls that the event loop has to wait
         for.
 
@@ -231,7 +231,7 @@ class _Driven(Generic[Result]):
                 raise asyncio.CancelledError
             self._is_running = True
         try:
-            calls = next(self._search) if answers is None else self._search.send(answers)
+            calls = next(self._search) if results is None else self._search.send(results)
             while not _is_awaited(calls, self._deadline):
                 if self._is_stopped:
                     raise asyncio.CancelledError

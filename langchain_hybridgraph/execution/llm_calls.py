@@ -15,7 +15,7 @@ from langchain_hybridgraph.structured_output import SILENT
 
 def model_call(
     source: str,
-    of: object,
+    caller: object,
     ask: Callable[..., Any],
     aask: Callable[..., Awaitable[Any]] | None,
     question: Any,
@@ -27,13 +27,13 @@ def model_call(
     configuration. A model without asynchronous methods of its own is called on a worker. Models of different stages do
     not delay each other, because each has its own lane.
     """
-    configuration = {"run_name": type(of).__name__, **config, **SILENT}
+    configuration = {"run_name": type(caller).__name__, **config, **SILENT}
     is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))
     arun = partial(aask, question, configuration) if aask is not None and is_awaited else None
-    return Effect(source, partial(ask, question, configuration), arun, lane=lane_of("model", of))
+    return Effect(source, partial(ask, question, configuration), arun, lane=lane_of("model", caller))
 
 
-def check_timeout(whose: str, timeout: float | None, usual: int) -> None:
+def check_timeout(owner: str, timeout: float | None, example: int) -> None:
     """Raise ConfigurationError for a timeout of 0 seconds or less; None means no limit."""
     if timeout is not None and not timeout > 0:
-        raise ConfigurationError(f"{whose}(timeout={timeout!r}): pass seconds, such as {usual}, or None")
+        raise ConfigurationError(f"{owner}(timeout={timeout!r}): pass seconds, such as {example}, or None")

@@ -17,7 +17,7 @@ class StageRun(NamedTuple):
     """Completed stage: its start (``time.perf_counter``), its duration including waiting, and its error."""
 
     name: str
-    began: float
+    started_at: float
     took_ms: float
     error: Exception | None
 
@@ -31,7 +31,7 @@ class Trace:
         self.method = "hybrid"
         self.errors: dict[str, str] = {}
         self.remarks: dict[str, str] = {}
-        self.began = time.perf_counter()
+        self.started_at = time.perf_counter()
         self.raises = False
         self.results: Sequence[tuple[str, float]] = ()  # ids and scores of the result
         self.answerability: Answerability | None = None
@@ -45,15 +45,15 @@ class Trace:
     @property
     def stages(self) -> dict[str, float]:
         """Milliseconds of each stage, summed over all its runs."""
-        took: dict[str, float] = {}
+        durations: dict[str, float] = {}
         for run in self.runs:
-            took[run.name] = took.get(run.name, 0.0) + run.took_ms
-        return took
+            durations[run.name] = durations.get(run.name, 0.0) + run.took_ms
+        return durations
 
     @property
     def took_ms(self) -> float:
         """Milliseconds since the search began."""
-        return (time.perf_counter() - self.began) * 1e3
+        return (time.perf_counter() - self.started_at) * 1e3
 
     def degrade(self, reason: str | None, remark: str | None = None) -> None:
         """Record a reason (None: nothing); a remark describes it in the plan of the result."""
@@ -86,17 +86,17 @@ class Trace:
 class _Stage:
     """Running stage; a class and not a generator, which costs twice as much."""
 
-    __slots__ = ("began", "name", "runs")
+    __slots__ = ("name", "runs", "started_at")
 
     def __init__(self, name: str, runs: list[StageRun]) -> None:
         self.name = name
         self.runs = runs
 
     def __enter__(self) -> None:
-        self.began = time.perf_counter()
+        self.started_at = time.perf_counter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        took_ms = (time.perf_counter() - self.began) * 1e3
-        self.runs.append(StageRun(self.name, self.began, took_ms, error if isinstance(error, Exception) else None))
+        took_ms = (time.perf_counter() - self.started_at) * 1e3
+        self.runs.append(StageRun(self.name, self.started_at, took_ms, error if isinstance(error, Exception) else None))

@@ -27,7 +27,7 @@ OVERDUE_CALLS = 32
 ABANDONED_CALLS = 4
 """Number of abandoned calls of one lane that may be running before further calls of the lane are rejected."""
 
-ABANDONED_OF_A_KIND = 16
+ABANDONED_CALLS_OF_KIND = 16
 """Number of abandoned calls of all lanes of one kind, which bounds the threads of objects made for a single call."""
 
 _IDLE_SECONDS = 10.0
@@ -110,7 +110,7 @@ class Workers:
                     refused.append(job)
                 else:
                     self._queues.setdefault(job.lane, deque()).append(job)
-            self._call_a_thread()
+            self._wake_thread()
         for job in refused:
             job.set_exception(Overloaded("too many earlier calls have not come back"))
 
@@ -123,12 +123,12 @@ class Workers:
             self._abandoned.update([job.lane, job.lane.kind])
             if self._running.pop(job, None) is None:
                 self._overdue -= Counter([job.lane])
-            self._call_a_thread()
+            self._wake_thread()
 
     def _is_overloaded(self, lane: Lane) -> bool:
-        return self._abandoned[lane] >= ABANDONED_CALLS or self._abandoned[lane.kind] >= ABANDONED_OF_A_KIND
+        return self._abandoned[lane] >= ABANDONED_CALLS or self._abandoned[lane.kind] >= ABANDONED_CALLS_OF_KIND
 
-    def _call_a_thread(self) -> None:
+    def _wake_thread(self) -> None:
         """Wake up an idle thread for the queue, or start a new one."""
         if not self._queues:
             return
@@ -140,7 +140,7 @@ class Workers:
         self._idle += 1
 
     def _work(self) -> None:
-        _here.level = self._level
+        _thread.level = self._level
         while (job := self._take()) is not None:
             job.execute()
             self._finish(job)
@@ -159,7 +159,7 @@ class Workers:
                 if (job := self._next()) is not None:
                     self._idle -= 1
                     self._running[job] = now
-                    self._call_a_thread()
+                    self._wake_thread()
                     return job
                 if not self._queues and now >= idle_until:
                     self._idle -= 1
@@ -190,8 +190,8 @@ class Workers:
         return None
 
     def _move_overdue(self, now: float) -> None:
-        for job, began in list(self._running.items()):
-            if now - began < OVERDUE_SECONDS:
+        for job, started_at in list(self._running.items()):
+            if now - started_at < OVERDUE_SECONDS:
                 return
             del self._running[job]
             self._overdue[job.lane] += 1
@@ -219,31 +219,31 @@ def submit_soon(job: Job[Any]) -> None:
     All calls of a burst are accepted before the first of them competes with the loop for the interpreter's lock.
     """
     loop = asyncio.get_running_loop()
-    arriving = _arriving.setdefault(loop, [])
-    if not arriving:
-        loop.call_soon(_submit_arrived, arriving)
-    arriving.append(job)
+    new_jobs = _new_jobs.setdefault(loop, [])
+    if not new_jobs:
+        loop.call_soon(_submit_new, new_jobs)
+    new_jobs.append(job)
 
 
-def _submit_arrived(arriving: list[Job[Any]]) -> None:
-    jobs, arriving[:] = arriving[:], []
+def _submit_new(new_jobs: list[Job[Any]]) -> None:
+    jobs, new_jobs[:] = new_jobs[:], []
     _workers().submit(jobs)
 
 
 def _workers() -> Workers:
-    level = getattr(_here, "level", 0) + 1
+    level = getattr(_thread, "level", 0) + 1
     return _levels.get(level) or _levels.setdefault(level, Workers(WORKERS, level))
 
 
-def _start_again() -> None:
+def _forget_workers() -> None:
     """Forget all workers in a forked process, which has neither the threads nor reliable locks."""
-    global _arriving  # noqa: PLW0603 - the workers belong to the process
+    global _new_jobs  # noqa: PLW0603 - the workers belong to the process
     _levels.clear()
-    _arriving = WeakKeyDictionary()
+    _new_jobs = WeakKeyDictionary()
 
 
-_here = threading.local()
+_thread = threading.local()
 _levels: dict[int, Workers] = {}
-_arriving: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Job[Any]]] = WeakKeyDictionary()
+_new_jobs: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Job[Any]]] = WeakKeyDictionary()
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_start_again)
+    os.register_at_fork(after_in_child=_forget_workers)

@@ -43,15 +43,15 @@ class TokenBudget:
         """
         if not hits:
             return [], []
-        left = self.max_tokens - self.counter(hits[0].chunk.text)
-        if left < 0:
+        remaining = self.max_tokens - self.counter(hits[0].chunk.text)
+        if remaining < 0:
             return [hits[0]], ["single-chunk-exceeds-budget"]
-        kept = [hits[0]]
+        fitting = [hits[0]]
         for hit in hits[1:]:
             tokens = self.counter(hit.chunk.text)
-            if tokens <= left:
-                kept.append(hit)
-                left -= tokens
+            if tokens <= remaining:
+                fitting.append(hit)
+                remaining -= tokens
             elif not self.fill:
                 break
-        return kept, []
+        return fitting, []

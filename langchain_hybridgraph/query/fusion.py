@@ -194,8 +194,8 @@ class ConvexCombination:
         if np.isnan(least).any():
             return candidates.keys()  # the pipeline reports a score that is NaN
         # Sums in another order may differ in the last digits.
-        reached = most >= np.partition(least, -n)[-n] - 1e-9
-        return set(compress(candidates, reached.tolist()))
+        is_contender = most >= np.partition(least, -n)[-n] - 1e-9
+        return set(compress(candidates, is_contender.tolist()))
 
     def _bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
         """Return the lowest and the highest possible score of each chunk; NaN if a source's score is not a number."""
@@ -204,12 +204,12 @@ class ConvexCombination:
         least = np.array([exact.get(id, 0.0) for id in ids]) if exact else np.zeros(len(ids))
         most = least.copy()
         for ranking, share, scale in self._shares(rankings):
-            known = list(map(ranking.scores.get, ids))
-            values = np.array([ranking.rest or 0.0, *known], np.float64)  # None becomes NaN
+            scores = list(map(ranking.scores.get, ids))
+            values = np.array([ranking.rest or 0.0, *scores], np.float64)  # None becomes NaN
             missing = np.isnan(values)
             scaled = similar * share * np.clip((values - scale.zero) / scale.width, 0.0, 1.0) ** scale.power
-            if np.count_nonzero(missing) > known.count(None):
-                missing[1:] = [score is None for score in known]
+            if np.count_nonzero(missing) > scores.count(None):
+                missing[1:] = [score is None for score in scores]
             least += np.where(missing, 0.0, scaled)[1:]
             most += np.where(missing, scaled[0], scaled)[1:]
         return least, most
@@ -305,8 +305,8 @@ class Interleave:
     a source out.
 
     >>> from langchain_hybridgraph.records import ScoredId
-    >>> found = {"vector": "abc", "keyword": "xb"}
-    >>> lists = [Ranking(source, 0.5, [ScoredId(id, 1.0) for id in ids], {}) for source, ids in found.items()]
+    >>> results = {"vector": "abc", "keyword": "xb"}
+    >>> lists = [Ranking(source, 0.5, [ScoredId(id, 1.0) for id in ids], {}) for source, ids in results.items()]
     >>> "".join(one.id for one in Interleave()(lists))
     'axbc'
     """
@@ -317,7 +317,7 @@ class Interleave:
         """See :class:`Fusion`; equal turns go by the order of the sources."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
         turns = ((source, ids[turn]) for turn in range(_longest(lists)) for source, ids in lists if turn < len(ids))
-        return _placed(turns)
+        return _by_position(turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +346,7 @@ class Concat:
         quota = self.quota or _longest(lists)
         firsts = ((source, id) for source, ids in lists for id in ids[:quota])
         rests = ((source, id) for source, ids in lists for id in ids[quota:])
-        return _placed((*firsts, *rests))
+        return _by_position((*firsts, *rests))
 
 
 FUSIONS: Mapping[str, Callable[..., Fusion]] = MappingProxyType(
@@ -379,11 +379,11 @@ def check_weights(weights: Sequence[float]) -> None:
 
     >>> check_weights([0.7, 0.3])
     """
-    said = ", ".join(f"{weight:g}" for weight in weights)
+    listed = ", ".join(f"{weight:g}" for weight in weights)
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-        raise ConfigurationError(f"the weights must be finite numbers from 0, such as 0.7 and 0.3, got {said}")
+        raise ConfigurationError(f"the weights must be finite numbers from 0, such as 0.7 and 0.3, got {listed}")
     if weights and not any(weights):
-        raise ConfigurationError(f"at least one weight must be above 0, or nothing is searched, got {said}")
+        raise ConfigurationError(f"at least one weight must be above 0, or nothing is searched, got {listed}")
 
 
 # -- what the fusions share -----------------------------------------------------------------------------------
@@ -446,7 +446,7 @@ def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[FusedCandidate
     return [FusedCandidate(id, scores[id], parts[id]) for id in order]
 
 
-def _placed(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
+def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
     """(source, id) in order; each id once, where it comes first."""
     finder: dict[str, str] = {}
     for source, id in turns:

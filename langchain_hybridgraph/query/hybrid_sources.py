@@ -93,7 +93,7 @@ class _HybridKeywordSource(KeywordSource):
 
         return Effect(self.name, lambda: shared.run(query, n).keyword, arun, lane=lane_of(self.name, self.store))
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None: the BM25 of chunks beyond the best n is not worth another round trip."""
         return None
 

@@ -126,31 +126,31 @@ def _score(mark: float, place: float) -> float:
 
 def _read(answer: Any, n: int) -> list[float | None]:
     """Return the marks of n passages in order; raises ValueError if there is no mark or one outside 0 to 10."""
-    said = parse_answer(answer)
+    parsed = parse_answer(answer)
     marks: dict[int, float] = {}
-    for number, mark in _pairs(said, n):
+    for number, mark in _pairs(parsed, n):
         if number is not None and mark is not None and number in range(1, n + 1):
             marks.setdefault(int(number), mark)
     if not marks:
-        raise ValueError(f"the model gave no marks: {shorten(str(said), 200)}")
+        raise ValueError(f"the model gave no marks: {shorten(str(parsed), 200)}")
     if wrong := [mark for mark in marks.values() if not 0 <= mark <= 10]:
         raise ValueError(f"marks must be from 0 to 10, but the model returned {wrong[0]:g}")
     return [marks.get(number) for number in range(1, n + 1)]
 
 
-def _pairs(said: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
+def _pairs(parsed: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
     """Return pairs of a passage's number and its mark, from any form of answer."""
-    if isinstance(said, Mapping) and "marks" in said:
-        yield from _pairs(said["marks"], n)
-    elif isinstance(said, Mapping) and "passage" in said:
-        yield parse_number(said["passage"]), parse_number(said.get("mark", said.get("score")))
-    elif isinstance(said, Mapping):
-        yield from ((parse_number(number), parse_number(mark)) for number, mark in said.items())
-    elif isinstance(said, list) and all(isinstance(item, Mapping) for item in said):
-        for item in said:
+    if isinstance(parsed, Mapping) and "marks" in parsed:
+        yield from _pairs(parsed["marks"], n)
+    elif isinstance(parsed, Mapping) and "passage" in parsed:
+        yield parse_number(parsed["passage"]), parse_number(parsed.get("mark", parsed.get("score")))
+    elif isinstance(parsed, Mapping):
+        yield from ((parse_number(number), parse_number(mark)) for number, mark in parsed.items())
+    elif isinstance(parsed, list) and all(isinstance(item, Mapping) for item in parsed):
+        for item in parsed:
             yield from _pairs(item, n)
-    elif isinstance(said, list) and len(said) == n:
-        yield from ((number, parse_number(mark)) for number, mark in enumerate(said, start=1))
+    elif isinstance(parsed, list) and len(parsed) == n:
+        yield from ((number, parse_number(mark)) for number, mark in enumerate(parsed, start=1))
 
 
 def _check(batch_size: int, max_characters: int, workers: int) -> None:

@@ -68,31 +68,31 @@ def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: 
     >>> best.id, best.score, best.parts
     ('b', 0.9, {'vector': 0.3, 'keyword': 0.2, 'rerank': 0.4})
     """
-    given = _unit(_checked(hits, scores, reranker))
-    scored = [_rescored(hit, score, score) for hit, score in zip(hits, given, strict=True) if score is not None]
+    unit_scores = _unit(_checked(hits, scores, reranker))
+    scored = [_rescored(hit, score, score) for hit, score in zip(hits, unit_scores, strict=True) if score is not None]
     scored.sort(key=lambda hit: (-hit.score, hit.id))
     if reranker.filters:
         return scored
-    left = [hit for hit, score in zip(hits, given, strict=True) if score is None]
+    unscored = [hit for hit, score in zip(hits, unit_scores, strict=True) if score is None]
     if not scored:
-        return left
-    step = scored[-1].score / (len(left) + 1)
-    return scored + [_rescored(hit, step * (len(left) - i), None) for i, hit in enumerate(left)]
+        return unscored
+    step = scored[-1].score / (len(unscored) + 1)
+    return scored + [_rescored(hit, step * (len(unscored) - i), None) for i, hit in enumerate(unscored)]
 
 
 def _checked(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[float | None]:
     name = type(reranker).__name__
     if len(scores) != len(hits):
         raise ValueError(f"{name} must return one score per hit, got {len(scores)} scores for {len(hits)} hits")
-    given = [None if score is None else float(score) for score in scores]
-    if any(score is not None and math.isnan(score) for score in given):
+    numbers = [None if score is None else float(score) for score in scores]
+    if any(score is not None and math.isnan(score) for score in numbers):
         raise ValueError(f"{name} must return numbers, or None for a hit without a score, got NaN")
-    return given
+    return numbers
 
 
 def _unit(scores: list[float | None]) -> list[float | None]:
-    known = [score for score in scores if score is not None]
-    logits = any(not -_ROUNDING <= score <= 1 + _ROUNDING for score in known)
+    numbers = [score for score in scores if score is not None]
+    logits = any(not -_ROUNDING <= score <= 1 + _ROUNDING for score in numbers)
     squash = sigmoid if logits else _clamped
     return [None if score is None else squash(score) for score in scores]
 

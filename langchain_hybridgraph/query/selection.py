@@ -62,17 +62,17 @@ def select_hits(
     >>> [hit.id for hit in select_hits(hits, Selection(min_score=0.3, per_document=1), k=10)]
     ['a1', 'b']
     """
-    kept = [place for place, hit in enumerate(hits) if hit.score >= selection.min_score]
-    chosen: Iterable[Hit] = (hits[place] for place in kept)
+    places = [place for place, hit in enumerate(hits) if hit.score >= selection.min_score]
+    ordered: Iterable[Hit] = (hits[place] for place in places)
     if selection.mmr_lambda is not None and vectors is not None:
-        scores = np.array([hits[place].score for place in kept])
-        order = marginal_relevance(scores, vectors[kept], selection.mmr_lambda)
-        chosen = (hits[kept[place]] for place in order)
+        scores = np.array([hits[place].score for place in places])
+        order = marginal_relevance(scores, vectors[places], selection.mmr_lambda)
+        ordered = (hits[places[place]] for place in order)
     if selection.per_document is not None:
-        chosen = _capped(chosen, selection.per_document)
+        ordered = _capped(ordered, selection.per_document)
     if selection.graph_slots:
-        return _with_slots(list(chosen), selection.graph_slots, k)
-    return list(islice(chosen, k))
+        return _with_slots(list(ordered), selection.graph_slots, k)
+    return list(islice(ordered, k))
 
 
 def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32], mmr_lambda: float) -> Iterator[int]:
@@ -99,14 +99,14 @@ def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32]
 
 def _with_slots(hits: list[Hit], slots: int, k: int) -> list[Hit]:
     """Return the first k hits, with at least ``slots`` that were reached over edges if there are enough of them."""
-    reached = [place for place, hit in enumerate(hits) if hit.hops][: min(slots, k)]
-    others = [place for place in range(len(hits)) if place not in reached]
-    return [hits[place] for place in sorted([*reached, *others[: k - len(reached)]])]
+    graph_places = [place for place, hit in enumerate(hits) if hit.hops][: min(slots, k)]
+    other_places = [place for place in range(len(hits)) if place not in graph_places]
+    return [hits[place] for place in sorted([*graph_places, *other_places[: k - len(graph_places)]])]
 
 
 def _capped(hits: Iterable[Hit], most: int) -> Iterator[Hit]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for hit in hits:
-        seen[hit.chunk.document] += 1
-        if seen[hit.chunk.document] <= most:
+        counts[hit.chunk.document] += 1
+        if counts[hit.chunk.document] <= most:
             yield hit

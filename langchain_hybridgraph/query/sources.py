@@ -42,7 +42,7 @@ class Source(Protocol):
         """Return a call for a SourceResult with up to n entries; None if the query has no input for this source."""
         ...
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return a call for this source's scores, by id, of other sources' candidates; None if it has none."""
         ...
 
@@ -66,9 +66,9 @@ class VectorSource:
         awaited = partial(store.avector_search, query, n) if implements(store, AwaitsVectors) else None
         return Effect(self.name, search, awaited, lane=lane)
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call that computes cosines with the query's vector."""
-        vector, store = found.vector, self.store
+        vector, store = result.vector, self.store
         if vector is None:
             return None
         quick = implements(store, HasFastLookups) and store.has_fast_lookups
@@ -91,7 +91,7 @@ class KeywordSource:
         quick = implements(store, HasFastKeywords) and store.has_fast_keyword_search
         return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane_of(self.name, store))
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call that computes the BM25 of candidates that are not among the first n."""
         text = query.text
         if text is None:
@@ -134,20 +134,20 @@ class TimedVectorSource:
         store, first, afirst = self.store, call.run, call.arun
 
         def run() -> SourceResult:
-            found = first()
-            return _both(found, store.vector_search(_narrowed(query, times, found), n))
+            result = first()
+            return _both(result, store.vector_search(_narrowed(query, times, result), n))
 
         async def arun() -> SourceResult:
             assert afirst is not None
             assert implements(store, AwaitsVectors)
-            found = await afirst()
-            return _both(found, await store.avector_search(_narrowed(query, times, found), n))
+            result = await afirst()
+            return _both(result, await store.avector_search(_narrowed(query, times, result), n))
 
         return call._replace(run=run, arun=None if afirst is None else arun, start=None)
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """See :class:`VectorSource`."""
-        return self.all.score(query, found, ids)
+        return self.all.score(query, result, ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,20 +168,20 @@ class SessionSource:
         call = self.turns(query)
         awaited = call.arun
 
-        def found(turns: Sequence[Chunk]) -> SourceResult:
+        def as_result(turns: Sequence[Chunk]) -> SourceResult:
             entries = [
                 ScoredId(turn.id, 1 - place / len(turns), turn if self.brings else None)
                 for place, turn in enumerate(turns)
             ]
             return SourceResult(entries)
 
-        async def afound() -> SourceResult:
+        async def aread() -> SourceResult:
             assert awaited is not None
-            return found(await awaited())
+            return as_result(await awaited())
 
-        return call._replace(run=lambda: found(call.run()), arun=None if awaited is None else afound)
+        return call._replace(run=lambda: as_result(call.run()), arun=None if awaited is None else aread)
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None: only turns have a score."""
         return None
 
@@ -200,17 +200,17 @@ class ListedSource:
         scope = query.scope
         return Effect(self.name, partial(self.listing, scope, n), lane=lane_of(self.name, self.store))
 
-    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None: only listed chunks have a score."""
         return None
 
 
-def _narrowed(query: Query, times: Filter, found: SourceResult) -> Query:
+def _narrowed(query: Query, times: Filter, result: SourceResult) -> Query:
     filter = query.scope.filter
     scope = replace(query.scope, filter=times if filter is None else filter & times)
-    return replace(query, scope=scope, vector=query.vector if found.vector is None else found.vector)
+    return replace(query, scope=scope, vector=query.vector if result.vector is None else result.vector)
 
 
-def _both(found: SourceResult, more: SourceResult) -> SourceResult:
-    entries = {entry.id: entry for entry in (*more.entries, *found.entries)}
-    return found._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))
+def _both(result: SourceResult, more: SourceResult) -> SourceResult:
+    entries = {entry.id: entry for entry in (*more.entries, *result.entries)}
+    return result._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))

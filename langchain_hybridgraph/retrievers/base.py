@@ -254,11 +254,11 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         )
 
     def _run(self, prepared: PreparedSearch) -> RetrievalResult[Document]:
-        with self._statistics.counting_errors():
+        with self._statistics.count_errors():
             return drive(self._retrieving(prepared), prepared.deadline)
 
     async def _arun(self, prepared: PreparedSearch) -> RetrievalResult[Document]:
-        with self._statistics.counting_errors():
+        with self._statistics.count_errors():
             return await adrive(self._retrieving(prepared), prepared.deadline, lane_of("search", self._store))
 
     def _retrieving(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
@@ -281,7 +281,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         if prepared.early is not None:
             documents = prepared.early.completed(documents)
         trace.results = hits_of(hits)
-        self._statistics.answered(trace, len(hits))
+        self._statistics.record_answer(trace, len(hits))
         return RetrievalResult(
             documents,
             hits=hits,

@@ -318,11 +318,11 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return self._as_result(await self._adriven(tree_search), tree_search)
 
     def _driven(self, tree_search: _TreeSearch) -> Answer:
-        with self._statistics.counting_errors():
+        with self._statistics.count_errors():
             return drive(self._answering(tree_search), tree_search.call.deadline)
 
     async def _adriven(self, tree_search: _TreeSearch) -> Answer:
-        with self._statistics.counting_errors():
+        with self._statistics.count_errors():
             return await adrive(self._answering(tree_search), tree_search.call.deadline, lane_of("search", self._store))
 
     def _answering(self, tree_search: _TreeSearch) -> Search[Answer]:
@@ -331,7 +331,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
     def _as_result(self, answer: Answer, tree_search: _TreeSearch) -> FindResult:
         trace = tree_search.call.trace
-        self._statistics.answered(trace, len(answer.contexts))
+        self._statistics.record_answer(trace, len(answer.contexts))
         return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
 
     def _as_documents(self, answer: Answer, tree_search: _TreeSearch) -> RetrievalResult[Document]:
@@ -343,7 +343,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
                 for name in ("uri", "context_type", "is_leaf", "abstract"):
                     document.metadata[prefix + name] = getattr(each, name)
         trace.results = hits_of(hits)
-        self._statistics.answered(trace, len(hits))
+        self._statistics.record_answer(trace, len(hits))
         described = tree_search.prepared.plan() | {
             "queries": [each.plan() for each in answer.results],
             "reasoning": answer.plan.reasoning,

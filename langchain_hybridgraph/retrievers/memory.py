@@ -225,7 +225,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _newest(self, expansion: Expansion | None) -> Callable[[Scope], Sequence[str]] | None:
         """Return a function that lists the newest memories; None if the store cannot, or for hits of a walk only."""
         store = self._store
-        if not implements(store, ReadsIndex) or (expansion is not None and expansion.only_reached):
+        if not implements(store, ReadsIndex) or (expansion is not None and expansion.is_graph_only):
             return None
         return lambda scope: store.find(scope)[-MOST_RECENT:]
 
@@ -296,7 +296,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         called = cast(MemoryCallOptions, options)
         weights = self._source_weights(called)
         weight = weights.get("graph", 0.0)
-        if not weight and not expansion.only_reached:
+        if not weight and not expansion.is_graph_only:
             return None
         if self._sets_score(options):
             return expansion
@@ -306,7 +306,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             expansion,
             traversal=beyond if isinstance(beyond, LinkEvidence) else CombinedTraversal(_EVIDENCE, beyond),
             score=NoisyOr(min(1.0, weight / (weights.get("vector") or weight or 1.0))),
-            is_requested=requested is not None or self.edges is not None or expansion.only_reached,
+            is_requested=requested is not None or self.edges is not None or expansion.is_graph_only,
         )
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")

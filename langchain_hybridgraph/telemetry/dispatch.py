@@ -21,11 +21,11 @@ from langchain_hybridgraph.telemetry.worker import Delivery
 Answer = TypeVar("Answer")
 Results = Callable[[Any], Iterable[tuple[str, float]]]
 
-_of_all: tuple[Delivery, ...] = ()
+_process_deliveries: tuple[Delivery, ...] = ()
 _by_owner: WeakValueDictionary[tuple[Any, int], Delivery] = WeakValueDictionary()
-_changing = threading.Lock()
+_lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # a forked process must not inherit the lock while another thread holds it
-    os.register_at_fork(before=_changing.acquire, after_in_parent=_changing.release, after_in_child=_changing.release)
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
@@ -58,22 +58,22 @@ def add_sink(sink: Sink) -> Delivery:
     ('HybridRetriever', 'hybrid', 1)
     >>> remove_sink(events.append)
     """
-    global _of_all  # noqa: PLW0603 - sinks belong to the process, like handlers of logging
+    global _process_deliveries  # noqa: PLW0603 - sinks belong to the process, like handlers of logging
     check_sink(sink)
-    for existing in _of_all:
+    for existing in _process_deliveries:
         if existing.sink == sink:
             return existing
     delivery = delivery_for(sink)
-    with _changing:
-        _of_all = (*_of_all, delivery)
+    with _lock:
+        _process_deliveries = (*_process_deliveries, delivery)
     return delivery
 
 
 def remove_sink(sink: Sink) -> None:
     """Stop reporting searches to a sink. Events that are already queued are still delivered."""
-    global _of_all  # noqa: PLW0603 - as above
-    with _changing:
-        _of_all = tuple(delivery for delivery in _of_all if delivery.sink != sink)
+    global _process_deliveries  # noqa: PLW0603 - as above
+    with _lock:
+        _process_deliveries = tuple(delivery for delivery in _process_deliveries if delivery.sink != sink)
 
 
 def check_sink(sink: Any) -> None:
@@ -101,7 +101,7 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
     key = (make, id(owner))
     delivery = _by_owner.get(key)
     if delivery is None:
-        with _changing:
+        with _lock:
             delivery = _by_owner.get(key)
             if delivery is None:
                 delivery = _by_owner[key] = Delivery(owner if make is None else make(owner))
@@ -113,8 +113,8 @@ def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
     outer = _current.get()
     inherited = () if outer is None else outer.deliveries
     if not own and not inherited:
-        return _of_all
-    return tuple(dict.fromkeys((*own, *_of_all, *inherited)))
+        return _process_deliveries
+    return tuple(dict.fromkeys((*own, *_process_deliveries, *inherited)))
 
 
 def report_search(
@@ -134,10 +134,10 @@ def report_search(
     and is reported, too.
     """
     outer = _current.get()
-    began = time.time_ns() - int((time.perf_counter() - trace.began) * 1e9)
+    started_at = time.time_ns() - int((time.perf_counter() - trace.started_at) * 1e9)
     text = query if query is None or isinstance(query, str) else f"{query!r}"
     n = k if isinstance(k, int) else None
-    started = Search(retriever, n, text, began, None if outer is None else outer.search)
+    started = Search(retriever, n, text, started_at, None if outer is None else outer.search)
     token = _current.set(_Running(started, deliveries))
     report = partial(_report, deliveries, started, trace)
     try:
@@ -166,7 +166,7 @@ def _report(
     try:
         events = _events(search, trace, tuple(results), error)
         for delivery in deliveries:
-            delivery.put(copy_context(), events)
+            delivery.enqueue(copy_context(), events)
     except Exception:  # noqa: BLE001 - the answer of the search is complete, so no error may replace it
         _log.warning("a search could not be reported to its sinks", exc_info=True)
 
@@ -174,9 +174,11 @@ def _report(
 def _events(
     search: Search, trace: Trace, results: tuple[tuple[str, float], ...], error: BaseException | None
 ) -> tuple[Event, ...]:
-    began = trace.began
+    started_at = trace.started_at
     stages = [
-        StageEnded(search, run.name, search.began + int((run.began - began) * 1e9), run.took_ms, run.error)
+        StageEnded(
+            search, run.name, search.started_at + int((run.started_at - started_at) * 1e9), run.took_ms, run.error
+        )
         for run in trace.runs
     ]
     raised = error if isinstance(error, Exception) else None

@@ -13,14 +13,14 @@ from langchain_hybridgraph.degradation import warnings_in
 class Search:
     """A search that has started.
 
-    ``began`` is in nanoseconds since 1970, UTC. ``parent`` is the search that this one is part of: the search of the
-    retriever that called this one. The ``repr`` omits the query, so that events can be logged.
+    ``started_at`` is in nanoseconds since 1970, UTC. ``parent`` is the search that this one is part of: the search of
+    the retriever that called this one. The ``repr`` omits the query, so that events can be logged.
     """
 
     retriever: str
     k: int | None
     query: str | None = field(repr=False)
-    began: int
+    started_at: int
     parent: Search | None = None
 
     @property
@@ -41,11 +41,11 @@ class Search:
 
 @dataclass(frozen=True)
 class StageEnded:
-    """The end of a stage. ``began`` is as in :class:`Search`; ``error`` is the exception that ended the stage."""
+    """The end of a stage. ``started_at`` is as in :class:`Search`; ``error`` is the exception that ended the stage."""
 
     search: Search
     stage: str
-    began: int
+    started_at: int
     took_ms: float
     error: Exception | None = None
 

@@ -51,7 +51,7 @@ def _events(trace: Trace) -> list[tuple[str, dict[str, Any]]]:
     stages = [
         {
             "stage": run.name,
-            "after_ms": round((run.began - trace.began) * 1e3, 3),
+            "after_ms": round((run.started_at - trace.started_at) * 1e3, 3),
             "took_ms": round(run.took_ms, 3),
             "error": None if run.error is None else type(run.error).__name__,
         }

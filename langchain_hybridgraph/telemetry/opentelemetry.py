@@ -63,7 +63,7 @@ class OpenTelemetrySink:
             if self.text and search.query is not None:
                 attributes["gen_ai.retrieval.query.text"] = search.query
             span = self._spans[search] = self.tracer.start_span(
-                NAME, self._parent_context(search), SpanKind.CLIENT, attributes, start_time=search.began
+                NAME, self._parent_context(search), SpanKind.CLIENT, attributes, start_time=search.started_at
             )
         return span
 
@@ -80,16 +80,16 @@ class OpenTelemetrySink:
             f"retriever.{event.stage}",
             set_span_in_context(self._span(event.search)),
             attributes={"retriever.stage": event.stage},
-            start_time=event.began,
+            start_time=event.started_at,
         )
         if event.error is not None:
             span.set_attribute("error.type", type(event.error).__name__)
             span.set_status(Status(StatusCode.ERROR))
-        span.end(_after(event.began, event.took_ms))
+        span.end(_after(event.started_at, event.took_ms))
 
     def _end(self, event: SearchEnded) -> None:
         span = self._span(event.search)
-        ended = _after(event.search.began, event.took_ms)
+        ended = _after(event.search.started_at, event.took_ms)
         span.set_attributes(
             {
                 "retriever.mode": event.mode,
@@ -138,8 +138,8 @@ def _stack(error: Exception) -> str:
     return "".join(["Traceback (most recent call last):\n", *lines, _name(error)])
 
 
-def _after(began: int, took_ms: float) -> int:
-    return began + int(took_ms * 1e6)
+def _after(started_at: int, took_ms: float) -> int:
+    return started_at + int(took_ms * 1e6)
 
 
 def _tracer() -> Tracer:

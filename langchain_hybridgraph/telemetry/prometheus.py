@@ -93,7 +93,7 @@ class PrometheusSink:
 
 
 _by_registry: WeakKeyDictionary[CollectorRegistry, _Registered] = WeakKeyDictionary()
-_making = threading.Lock()
+_lock = threading.Lock()
 
 
 def _registered(registry: CollectorRegistry | None) -> _Registered:
@@ -105,7 +105,7 @@ def _registered(registry: CollectorRegistry | None) -> _Registered:
             'pip install "langchain-hybridgraph[prometheus]"'
         ) from missing
     key = REGISTRY if registry is None else registry
-    with _making:
+    with _lock:
         if key not in _by_registry:
             _by_registry[key] = _Registered(_metrics(key), WeakSet(), WeakKeyDictionary(), threading.Lock())
         return _by_registry[key]

@@ -17,14 +17,14 @@ class RetrievalStatistics:
     """Counts of one retriever's calls, from any number of threads.
 
     >>> statistics = RetrievalStatistics()
-    >>> statistics.answered(Trace(), documents=3)
+    >>> statistics.record_answer(Trace(), documents=3)
     >>> statistics.report()["calls"], statistics.report()["mean_documents"]
     (1, 3.0)
     """
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
-        self._calls = self._answered = self._documents = 0
+        self._calls = self._answers = self._documents = 0
         self._errors: Counter[str] = Counter()
         self._degraded: Counter[str] = Counter()
         self._took_ms: deque[float] = deque(maxlen=1_000)
@@ -33,17 +33,17 @@ class RetrievalStatistics:
         """Pickle without counts, so that a copy in another process counts its own calls."""
         return RetrievalStatistics, ()
 
-    def answered(self, trace: Trace, documents: int) -> None:
+    def record_answer(self, trace: Trace, documents: int) -> None:
         """Count a call that returned this number of Documents."""
         with self._lock:
             self._calls += 1
-            self._answered += 1
+            self._answers += 1
             self._documents += documents
             self._degraded.update(trace.reasons)
             self._took_ms.append(trace.took_ms)
 
     @contextmanager
-    def counting_errors(self) -> Iterator[None]:
+    def count_errors(self) -> Iterator[None]:
         """Count a call that raises, by the class of its error, and let the error propagate."""
         try:
             yield
@@ -64,7 +64,7 @@ class RetrievalStatistics:
             return {
                 "calls": self._calls,
                 "errors": dict(self._errors),
-                "mean_documents": self._documents / self._answered if self._answered else None,
+                "mean_documents": self._documents / self._answers if self._answers else None,
                 "p50_ms": p50,
                 "p95_ms": p95,
                 "degraded": dict(self._degraded),

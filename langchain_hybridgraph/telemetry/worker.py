@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from langchain_hybridgraph.telemetry.events import Event, Sink
 
-WAITING = 1_000
+MAX_WAITING = 1_000
 """Maximum number of searches that wait for a sink. Further ones are dropped and counted."""
 
 EXIT_SECONDS = 1.0
@@ -39,14 +39,14 @@ class Delivery:
     events. The thread is a daemon and ends when it is idle. At interpreter exit, waiting events get one second.
     """
 
-    def __init__(self, sink: Sink, size: int = WAITING) -> None:
+    def __init__(self, sink: Sink, size: int = MAX_WAITING) -> None:
         self.sink = sink
         self.size = size
         self.delivered = self.failed = self.dropped = 0
         self._reset()
         _all.add(self)
 
-    def put(self, context: Context, events: Sequence[Event]) -> None:
+    def enqueue(self, context: Context, events: Sequence[Event]) -> None:
         """Queue events for delivery in this context. Returns immediately and never raises."""
         with self._lock:
             if self._waiting.qsize() >= self.size:

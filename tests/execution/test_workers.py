@@ -158,7 +158,7 @@ def test_a_call_abandoned_in_the_queue_never_begins(patient, hanging):
 def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
     """A lane each, but one kind: further calls of the kind are refused until some come back."""
     pool = Workers(2, level=1)
-    hung = [job(hanging, Lane("rerank", number)) for number in range(workers.ABANDONED_OF_A_KIND)]
+    hung = [job(hanging, Lane("rerank", number)) for number in range(workers.ABANDONED_CALLS_OF_KIND)]
     for number, each in enumerate(hung, start=1):
         pool.submit([each])
         assert eventually(lambda number=number: hanging.begun == number)

@@ -28,9 +28,9 @@ def test_nothing_is_known_before_the_first_call():
 def test_the_mean_is_that_of_the_calls_that_were_answered():
     """A call that raises counts as a call and has no Documents; its error is raised."""
     statistics = RetrievalStatistics()
-    statistics.answered(answer(), documents=2)
-    statistics.answered(answer("vector-failed"), documents=4)
-    with pytest.raises(OSError, match="gone"), statistics.counting_errors():
+    statistics.record_answer(answer(), documents=2)
+    statistics.record_answer(answer("vector-failed"), documents=4)
+    with pytest.raises(OSError, match="gone"), statistics.count_errors():
         raise OSError("gone")
     report = statistics.report()
     assert (report["calls"], report["mean_documents"]) == (3, 3.0)
@@ -54,7 +54,7 @@ def hold():
         release.wait(60)
 
 def change():
-    with dispatch._changing:
+    with dispatch._lock:
         changing.set()
         release.wait(0.5)
 

@@ -17,13 +17,13 @@ SEEDS = [("A", 0.9), ("B", 0.5)]
 def walked(edges, traversal, score, *, seeds=SEEDS, own=None):
     """The walk over these edges; ``own`` holds cosines, of all others nothing is known."""
     cosines = None if own is None else lambda vector, ids: {id: own[id] for id in ids if id in own}
-    graph = InMemoryGraph(edges, cosines=cosines).scoped_graph(Scope(), traversal.ways)
+    graph = InMemoryGraph(edges, cosines=cosines).scoped_graph(Scope(), traversal.edge_filter)
     return traversal.walk(graph, seeds, score, None if own is None else np.ones(1, np.float32))
 
 
 def by_id(walk):
-    return {arrived.id: arrived for arrived in walk.reached}
+    return {arrived.id: arrived for arrived in walk.chunks}
 
 
 def values(walk):
-    return {arrived.id: arrived.value for arrived in walk.reached}
+    return {arrived.id: arrived.value for arrived in walk.chunks}

@@ -29,7 +29,7 @@ def test_the_code_runs(capsys, monkeypatch):
         names["server"].shutdown()
         names["server"].server_close()
 
-        for delivery in dispatch._of_all:
+        for delivery in dispatch._process_deliveries:
             remove_sink(delivery.sink)
         logging.root.setLevel(level)
     shown = capsys.readouterr()

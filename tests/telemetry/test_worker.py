@@ -92,10 +92,10 @@ def test_the_queue_is_bounded():
     """With room for two, a sink that hangs has one in its hands, two wait, and the rest is counted as dropped."""
     stuck = Stuck()
     delivery = Delivery(stuck, size=2)
-    delivery.put(copy_context(), ["first"])
+    delivery.enqueue(copy_context(), ["first"])
     assert stuck.entered.wait(10)
     for each in ("second", "third", "fourth", "fifth"):
-        delivery.put(copy_context(), [each])
+        delivery.enqueue(copy_context(), [each])
     assert delivery.dropped == 2
     stuck.let_go.set()
     assert delivery.flush(10)
@@ -107,7 +107,7 @@ def test_a_sink_hears_in_the_context_of_the_search():
     heard = []
     delivery = Delivery(lambda event: heard.append((event, WHERE.get(), threading.current_thread().name)))
     WHERE.set("request 7")
-    delivery.put(copy_context(), ["event"])
+    delivery.enqueue(copy_context(), ["event"])
     assert delivery.flush(10)
     assert heard == [("event", "request 7", "hybridgraph-telemetry")]
 
@@ -117,11 +117,11 @@ def test_the_thread_ends_and_begins_anew(monkeypatch):
     monkeypatch.setattr(module, "_IDLE_SECONDS", 0.01)
     heard = []
     delivery = Delivery(heard.append)
-    delivery.put(copy_context(), [1])
+    delivery.enqueue(copy_context(), [1])
     assert delivery.flush(10)
     while delivery._is_running:
         threading.Event().wait(0.01)
-    delivery.put(copy_context(), [2])
+    delivery.enqueue(copy_context(), [2])
     assert delivery.flush(10)
     assert heard == [1, 2]
 
@@ -150,13 +150,15 @@ def run(body):
 
 def test_a_program_that_ends_tells_first():
     """Queued events are delivered at the interpreter's exit."""
-    body = "d = Delivery(lambda event: print(event, flush=True))\nfor i in range(3): d.put(copy_context(), [i])"
+    body = "d = Delivery(lambda event: print(event, flush=True))\nfor i in range(3): d.enqueue(copy_context(), [i])"
     assert run(body).split() == ["0", "1", "2"]
 
 
 def test_a_program_ends_though_a_sink_hangs():
     """The exit waits a second, no longer."""
-    body = "import threading\nDelivery(lambda event: threading.Event().wait()).put(copy_context(), [1])\nprint('done')"
+    body = (
+        "import threading\nDelivery(lambda event: threading.Event().wait()).enqueue(copy_context(), [1])\nprint('done')"
+    )
     assert run(body).strip() == "done"
 
 
@@ -165,7 +167,8 @@ def test_a_forked_process_tells_too():
     """A child, which has no thread of its parent's, delivers what it is given."""
     body = (
         "import os\nd = Delivery(lambda event: print(os.getpid() == first, event, flush=True))\n"
-        "first = os.getpid()\nd.put(copy_context(), ['parent'])\nd.flush(10)\nchild = os.fork()\n"
-        "if child == 0:\n    d.put(copy_context(), ['child'])\n    d.flush(10)\n    os._exit(0)\nos.waitpid(child, 0)"
+        "first = os.getpid()\nd.enqueue(copy_context(), ['parent'])\nd.flush(10)\nchild = os.fork()\n"
+        "if child == 0:\n    d.enqueue(copy_context(), ['child'])\n    d.flush(10)\n    os._exit(0)\n"
+        "os.waitpid(child, 0)"
     )
     assert run(body).splitlines() == ["True parent", "False child"]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from langchain_hybridgraph.query.conversation.append_history import AppendHistory
-from langchain_hybridgraph.query.conversation.expander import AsyncExpander, ExpandedQuery, Expander, Said
+from langchain_hybridgraph.query.conversation.expander import AsyncExpander, ConversationTurn, ExpandedQuery, Expander
 from langchain_hybridgraph.query.conversation.history_terms import HistoryTerms, leaning
 from langchain_hybridgraph.query.conversation.llm_rewrite import LLMRewrite
 from langchain_hybridgraph.query.conversation.strip_question import StripQuestion
@@ -20,11 +20,11 @@ __all__ = [
     "EXPANDERS",
     "AppendHistory",
     "AsyncExpander",
+    "ConversationTurn",
     "ExpandedQuery",
     "Expander",
     "HistoryTerms",
     "LLMRewrite",
-    "Said",
     "StripQuestion",
     "expander_from",
     "leaning",

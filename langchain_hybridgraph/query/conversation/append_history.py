@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from langchain_hybridgraph.query.conversation.expander import ExpandedQuery, Said, at_least_one
+from langchain_hybridgraph.query.conversation.expander import ConversationTurn, ExpandedQuery, at_least_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class AppendHistory:
     ConfigurationError for fewer turns than 1.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
-    >>> said = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
-    >>> AppendHistory()("and its price?", said).text
+    >>> history = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
+    >>> AppendHistory()("and its price?", history).text
     'and its price? Assistant: A roadster User: how fast Assistant: 200'
     """
 
@@ -27,6 +27,6 @@ class AppendHistory:
     def __post_init__(self) -> None:
         at_least_one("AppendHistory", turns=self.turns)
 
-    def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
+    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
         """Return the question with the turns after it."""
         return ExpandedQuery(" ".join([query, *(turn.line for turn in history[-self.turns :])]), sure=False)

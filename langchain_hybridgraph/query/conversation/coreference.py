@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from langchain_hybridgraph.query.conversation.expander import Said
+from langchain_hybridgraph.query.conversation.expander import ConversationTurn
 from langchain_hybridgraph.text.function_words import function_words
 
 _TURN = 1_000
@@ -18,7 +18,7 @@ _NAME = re.compile(
 )
 
 
-def with_name(query: str, history: Sequence[Said]) -> str:
+def with_name(query: str, history: Sequence[ConversationTurn]) -> str:
     """Return the question with its "he" or "she" replaced by a name, if only one person can be meant.
 
     The name must be the only one in the latest turn that contains names, consist of two words or more, and have no

@@ -10,7 +10,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.serialization import Serializable
 
 
-class Said(Protocol):
+class ConversationTurn(Protocol):
     """A turn of a conversation (``query.conversation.history.Turn``)."""
 
     @property
@@ -49,7 +49,7 @@ class ExpandedQuery(Serializable):
 class Expander(Protocol):
     """Function that completes a question from the turns before it."""
 
-    def __call__(self, query: str, history: Sequence[Said], /) -> ExpandedQuery | str:
+    def __call__(self, query: str, history: Sequence[ConversationTurn], /) -> ExpandedQuery | str:
         """Return the question to search for; its own text if there is nothing to add."""
         ...
 
@@ -58,13 +58,13 @@ class Expander(Protocol):
 class AsyncExpander(Protocol):
     """Expander that can be awaited."""
 
-    def acall(self, query: str, history: Sequence[Said], /) -> Awaitable[ExpandedQuery | str]:
+    def acall(self, query: str, history: Sequence[ConversationTurn], /) -> Awaitable[ExpandedQuery | str]:
         """Do what calling the expander does, without blocking the event loop."""
         ...
 
 
-def at_least_one(whose: str, **settings: int) -> None:
+def at_least_one(owner: str, **settings: int) -> None:
     """Raise ConfigurationError for a setting below 1."""
     for name, value in settings.items():
         if value < 1:
-            raise ConfigurationError(f"{name} of {whose} must be a whole number from 1, got {value!r}")
+            raise ConfigurationError(f"{name} of {owner} must be a whole number from 1, got {value!r}")

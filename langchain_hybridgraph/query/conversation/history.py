@@ -24,7 +24,7 @@ _LABEL = re.compile(rf"\s*({'|'.join([*_SPEAKERS, *_SKIPPED_ROLES])})\s*[:：]\s
 _CONTENTS = ("content", "text", "tool_calls", "function_call")
 # The first and the last turns of a longer history are read: follow-up questions seldom refer to those between.
 _FIRST, _LAST = 5, 45
-_WANTED = (
+_EXPECTED = (
     'expected a list of texts, (role, text) pairs, {"role": …, "content": …} or LangChain messages, oldest first, '
     'such as ["User: Which car is red?", "Assistant: The roadster."]'
 )
@@ -73,7 +73,7 @@ def _items(history: Any) -> Iterator[tuple[int, Any]]:
     elif not isinstance(history, (str, Sequence)) and hasattr(history, "messages"):
         history = history.messages
     if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence):
-        raise ConfigurationError(f"the history is {_quoted(history)}; {_WANTED}")
+        raise ConfigurationError(f"the history is {_quoted(history)}; {_EXPECTED}")
     first = min(_FIRST, len(history))
     last = max(first, len(history) - _LAST)
     for place in (*range(first), *range(last, len(history))):
@@ -114,7 +114,7 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
             item.content,
             "",
         )
-    raise ConfigurationError(f"item {place} of the history is {_quoted(item)}; {_WANTED}")
+    raise ConfigurationError(f"item {place} of the history is {_quoted(item)}; {_EXPECTED}")
 
 
 def _texts(content: Any) -> Iterator[str]:

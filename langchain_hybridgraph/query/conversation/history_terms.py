@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.conversation.coreference import with_name
-from langchain_hybridgraph.query.conversation.expander import ExpandedQuery, Said, at_least_one
+from langchain_hybridgraph.query.conversation.expander import ConversationTurn, ExpandedQuery, at_least_one
 from langchain_hybridgraph.text.function_words import function_words
 
 # Number of characters of a turn that are read; its topic is at its beginning.
@@ -53,12 +53,12 @@ class HistoryTerms:
     Measured in benchmarks/README.md: it closes the gap between the last turn alone and a human's rewrite.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
-    >>> said = turns([("user", "Which red cars are there?"), ("assistant", "The Tesla Roadster is red.")])
-    >>> HistoryTerms()("and its price?", said).text
+    >>> history = turns([("user", "Which red cars are there?"), ("assistant", "The Tesla Roadster is red.")])
+    >>> HistoryTerms()("and its price?", history).text
     'and its price? red cars Tesla Roadster'
-    >>> HistoryTerms()("Who wrote the earliest computer program?", said).text
+    >>> HistoryTerms()("Who wrote the earliest computer program?", history).text
     'Who wrote the earliest computer program?'
-    >>> HistoryTerms()("How old is the moon?", said).sure
+    >>> HistoryTerms()("How old is the moon?", history).sure
     False
     """
 
@@ -72,7 +72,7 @@ class HistoryTerms:
                 f"weight of HistoryTerms must be a number from 0 to 1, such as .5, got {self.weight!r}"
             )
 
-    def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
+    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
         """Return the question completed by a name or by words and turns of the history, or unchanged."""
         leans = leaning(query)
         questions, answer = _questions_and_answer(history)
@@ -115,7 +115,7 @@ def _stem(word: str) -> str:
     return word.lower()[:_STEM].rstrip("s")
 
 
-def _questions_and_answer(history: Sequence[Said]) -> tuple[list[str], str]:
+def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str], str]:
     """Return the first and the last question (one if they are the same) and the last answer, each cut to its beginning.
 
     If no speakers are known, the last turn counts as the answer to the turn before it.

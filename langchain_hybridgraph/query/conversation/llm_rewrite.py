@@ -8,7 +8,7 @@ from typing import Any
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
-from langchain_hybridgraph.query.conversation.expander import ExpandedQuery, Said, at_least_one
+from langchain_hybridgraph.query.conversation.expander import ConversationTurn, ExpandedQuery, at_least_one
 from langchain_hybridgraph.query.conversation.rewrite_parser import question_in
 from langchain_hybridgraph.structured_output import prompt_messages
 
@@ -20,7 +20,7 @@ _INSTRUCTIONS = (
 )
 _LONGEST = 1_000
 # A rewritten question is not longer than the turns it is made from, and some words to join them.
-_BESIDE = 100
+_EXTRA_CHARACTERS = 100
 
 
 class LLMRewrite:
@@ -51,15 +51,15 @@ class LLMRewrite:
         self.turns = turns
         self.timeout = timeout
 
-    def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
+    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
         """Return the question as rewritten by the model."""
         return drive(self._rewrite(query, history), deadline_in(self.timeout))
 
-    async def acall(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
+    async def acall(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
         """Do what calling the expander does, without blocking the event loop."""
         return await adrive(self._rewrite(query, history), deadline_in(self.timeout))
 
-    def _rewrite(self, query: str, history: Sequence[Said]) -> Search[ExpandedQuery]:
+    def _rewrite(self, query: str, history: Sequence[ConversationTurn]) -> Search[ExpandedQuery]:
         conversation = [
             {"speaker": turn.speaker, "text": shorten(turn.text, _LONGEST)} for turn in history[-self.turns :]
         ]
@@ -68,5 +68,5 @@ class LLMRewrite:
         )
         ainvoke = getattr(self.llm, "ainvoke", None)
         (answer,) = yield from ask_or_raise(model_call("expander", self, self.llm.invoke, ainvoke, question))
-        longest = _BESIDE + len(query) + sum(len(turn["text"]) for turn in conversation)
+        longest = _EXTRA_CHARACTERS + len(query) + sum(len(turn["text"]) for turn in conversation)
         return ExpandedQuery(question_in(answer, query, min(longest, _LONGEST)), weight=0.8)

@@ -75,15 +75,15 @@ def _unwrap(text: str) -> str:
     return text[label.end() :] if (label := _LABEL.match(text)) else text
 
 
-def _text_of(found: Any) -> str:
+def _text_of(value: Any) -> str:
     """Return the text of a JSON value; in a mapping, that of a key such as "question", otherwise its only text."""
-    if isinstance(found, Mapping):
-        preferred = [found[key] for word in _KEYS for key in found if word in str(key).casefold()]
-        texts = [value for value in (*preferred, *found.values()) if isinstance(value, str)]
-        return texts[0] if texts and (preferred or len(found) == 1) else ""
-    if isinstance(found, list):
-        return _text_of(found[0]) if len(found) == 1 else ""
-    return found if isinstance(found, str) else ""
+    if isinstance(value, Mapping):
+        preferred = [value[key] for word in _KEYS for key in value if word in str(key).casefold()]
+        texts = [text for text in (*preferred, *value.values()) if isinstance(text, str)]
+        return texts[0] if texts and (preferred or len(value) == 1) else ""
+    if isinstance(value, list):
+        return _text_of(value[0]) if len(value) == 1 else ""
+    return value if isinstance(value, str) else ""
 
 
 def _one_line(text: str) -> str:

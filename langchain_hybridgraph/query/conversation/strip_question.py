@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from langchain_hybridgraph.query.conversation.expander import ExpandedQuery, Said
+from langchain_hybridgraph.query.conversation.expander import ConversationTurn, ExpandedQuery
 
 _LEAD = re.compile(
     r"(?:(?:please|hi|hello|hey|ok|okay|so|and|but|also|then|now|well|thanks|thank you|bitte)\b|"
@@ -30,7 +30,7 @@ class StripQuestion:
     'capital of France is'
     """
 
-    def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
+    def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
         """Return the question without its introductory words."""
         rest = query.strip()
         while (lead := _LEAD.match(rest)) and lead.end():

@@ -23,8 +23,8 @@ class Beam(EdgeFilteredTraversal):
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> edges = [Edge("A", "p", "cites", 0.9), Edge("A", "q", "cites", 0.6), Edge("p", "s", "cites", 0.5)]
     >>> beam = Beam(width=1)
-    >>> walk = beam.walk(InMemoryGraph(edges).scoped_graph(Scope(), beam.ways), [("A", 0.9)], HopDecay(), None)
-    >>> [chunk.id for chunk in walk.reached]
+    >>> walk = beam.walk(InMemoryGraph(edges).scoped_graph(Scope(), beam.edge_filter), [("A", 0.9)], HopDecay(), None)
+    >>> [chunk.id for chunk in walk.chunks]
     ['A', 'p', 's']
     """
 

@@ -41,12 +41,12 @@ class BestFirst(EdgeFilteredTraversal):
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         starts, waiting = self._starts(trail)
         queue = _Queue(graph, trail)
-        queue.put(starts)
+        queue.push(starts)
         best: frozenset[int] = frozenset()
         unchanged = 0
         while (place := queue.pop()) is not None:
-            queue.put(trail.grow(np.array([place])))
-            queue.put(np.array([waiting.pop(node) for node in trail.touched.tolist() if node in waiting], np.int64))
+            queue.push(trail.grow(np.array([place])))
+            queue.push(np.array([waiting.pop(node) for node in trail.touched.tolist() if node in waiting], np.int64))
             if not len(trail.touched):
                 continue
             top = trail.top(self.k)
@@ -59,9 +59,9 @@ class BestFirst(EdgeFilteredTraversal):
     def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
         """Return the seeds to begin at, and the position of each other seed by its node."""
         unknown = np.isnan(trail.paths.value[trail.seeds])
-        known = trail.seeds[~unknown]
-        others = known[self.start_k :]
-        starts = np.concatenate([known[: self.start_k], trail.seeds[unknown]])
+        scored = trail.seeds[~unknown]
+        others = scored[self.start_k :]
+        starts = np.concatenate([scored[: self.start_k], trail.seeds[unknown]])
         return starts, dict(zip(trail.paths.node[others].tolist(), others.tolist(), strict=True))
 
 
@@ -72,7 +72,7 @@ class _Queue:
         self._graph, self._trail = graph, trail
         self._heap: list[tuple[float, str, int]] = []
 
-    def put(self, places: Nodes) -> None:
+    def push(self, places: Nodes) -> None:
         paths = self._trail.paths.at(places)
         ids = self._graph.ids(paths.node)
         for value, id, place in zip(paths.rank.tolist(), ids, places.tolist(), strict=True):
@@ -82,6 +82,6 @@ class _Queue:
         """Return the best path that is still the best one to its node; None if none is left."""
         while self._heap:
             place = heapq.heappop(self._heap)[2]
-            if self._trail.standing(np.array([place])).all():
+            if self._trail.are_best(np.array([place])).all():
                 return place
         return None

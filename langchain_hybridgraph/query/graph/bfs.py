@@ -27,8 +27,8 @@ class BFS(EdgeFilteredTraversal):
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> bfs = BFS(max_hops=2)
     >>> edges = [Edge("a", "b", "cites", 0.8), Edge("b", "c", "cites", 0.9)]
-    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), bfs.ways)
-    >>> for chunk in bfs.walk(graph, [("a", 0.9)], HopDecay(), None).reached:
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), bfs.edge_filter)
+    >>> for chunk in bfs.walk(graph, [("a", 0.9)], HopDecay(), None).chunks:
     ...     print(round(chunk.value, 3), " → ".join(chunk.path))
     0.93 a
     0.168 a → b

@@ -28,8 +28,9 @@ class CombinedTraversal:
     >>> from langchain_hybridgraph.records import Edge, Scope
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> joined = CombinedTraversal()
-    >>> graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites")]).scoped_graph(Scope(), joined.ways)
-    >>> [(chunk.id, round(chunk.value, 3)) for chunk in joined.walk(graph, [("a", 1.0)], NoisyOr(), None).reached]
+    >>> edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites")]
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), joined.edge_filter)
+    >>> [(chunk.id, round(chunk.value, 3)) for chunk in joined.walk(graph, [("a", 1.0)], NoisyOr(), None).chunks]
     [('b', 0.5), ('c', 0.25), ('a', 0.0)]
     """
 
@@ -37,9 +38,9 @@ class CombinedTraversal:
     beyond: Traversal = field(default_factory=lambda: WaterCircle(direction="both"))
 
     @property
-    def ways(self) -> EdgeFilter:
+    def edge_filter(self) -> EdgeFilter:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
-        return self.beyond.ways
+        return self.beyond.edge_filter
 
     @property
     def sources(self) -> int:
@@ -58,14 +59,14 @@ class CombinedTraversal:
         if not graph.degrees(nodes[nodes >= 0]).any():
             return near
         far = self.beyond.walk(graph, first, score, vector)
-        best: dict[str, ReachedChunk] = {reached_chunk.id: reached_chunk for reached_chunk in near.reached}
-        for reached_chunk in far.reached:
+        best: dict[str, ReachedChunk] = {reached_chunk.id: reached_chunk for reached_chunk in near.chunks}
+        for reached_chunk in far.chunks:
             if reached_chunk.hops and (
                 reached_chunk.id not in best or reached_chunk.value > best[reached_chunk.id].value
             ):
                 best[reached_chunk.id] = reached_chunk
-        reached = sorted(best.values(), key=best_first)
-        return Walk(tuple(reached), near.capped or far.capped, near.converged or far.converged)
+        chunks = sorted(best.values(), key=best_first)
+        return Walk(tuple(chunks), near.capped or far.capped, near.converged or far.converged)
 
 
 def _best_seed(seed: tuple[str, float]) -> tuple[float, str]:

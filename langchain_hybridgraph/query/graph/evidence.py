@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
 
 # Limit of one piece of evidence, so that two are always stronger than one.
-MOST = 0.98
-LEAST = 1e-9  # weaker evidence is a rounding error
-SURE = 0.25  # exponent of a mention's weight
-USUAL = 0.05  # share of the missing words that a chunk is assumed to contain if it is unknown
-THE_QUESTION = -1  # source of evidence that comes from the question
-MOST_LINKS = 1_000
+MAX_STRENGTH = 0.98
+MIN_STRENGTH = 1e-9  # weaker evidence is a rounding error
+CONFIDENCE_EXPONENT = 0.25  # exponent of a mention's weight
+DEFAULT_COVERAGE = 0.05  # share of the missing words that a chunk is assumed to contain if it is unknown
+FROM_QUESTION = -1  # source of evidence that comes from the question
+MAX_LINKS = 1_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LinkEvidence(EdgeFilteredTraversal):
     - have any other edge to it (``link``), divided by the fourth root of the number of edges of the seed.
 
     The confidence of a mention counts by the fourth root of its weight. The question itself can also name a title
-    (``named``), times its rarity.
+    (``question_title``), times its rarity.
 
     The strongest evidence of each kind counts, and the kinds are joined as independent evidence: 1 − Π (1 − strength).
     In addition to the seeds, the ``max_nodes`` chunks with the most evidence are reached, with their similarity to the
@@ -67,8 +67,9 @@ class LinkEvidence(EdgeFilteredTraversal):
     >>> edges = [Edge("a", "entity:ada", "mentions", 0.8), Edge("b", "entity:ada", "mentions")]
     >>> edges += [Edge("b", "title:ada", "mentions"), Edge("c", "entity:york", "mentions")]
     >>> evidence = LinkEvidence()
-    >>> walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
-    >>> [(chunk.path, round(chunk.value, 3)) for chunk in walk.reached]
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter)
+    >>> walk = evidence.walk(graph, [("a", 1.0)], NoisyOr(), None)
+    >>> [(chunk.path, round(chunk.value, 3)) for chunk in walk.chunks]
     [(('a', 'b'), 0.383), (('a',), 0.0)]
     """
 
@@ -79,7 +80,7 @@ class LinkEvidence(EdgeFilteredTraversal):
     title: float = 1.0
     shared: float = 0.3
     uncovered: float = 2.0
-    named: float = 0.7
+    question_title: float = 0.7
     link: float = 0.4
     most_common: int = 100
     question: Question = field(default=Question(), repr=False, compare=False)
@@ -89,7 +90,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         super().__post_init__()
         check_whole("sources", self.sources, least=1)
         check_whole("most_common", self.most_common, least=0)
-        for name in ("title", "shared", "named", "link"):
+        for name in ("title", "shared", "question_title", "link"):
             check_share(name, getattr(self, name))
         if not 0 <= self.uncovered < np.inf:
             raise ConfigurationError(f"uncovered must be a number from 0, such as 2, got {self.uncovered!r}")
@@ -100,14 +101,14 @@ class LinkEvidence(EdgeFilteredTraversal):
         best = max(scores.values(), default=0.0) or 1.0
         sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
         shared, *others = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
-        evidence = _join([*others, self._with_coverage(shared, np.full(len(shared.node), USUAL))])
+        evidence = _join([*others, self._with_coverage(shared, np.full(len(shared.node), DEFAULT_COVERAGE))])
         likely = self._best_chunks(graph, evidence, scores, vector)
         if likely is not evidence:
-            shared, *others = (kind.among(likely.node) for kind in (shared, *others))
+            shared, *others = (kind.restricted_to(likely.node) for kind in (shared, *others))
         if len(shared.node):
             likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
-        reached = _ReachedChunks.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
-        return Walk(reached.reached_chunks(graph, scores, score, vector))
+        chunks = _ReachedChunks.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
+        return Walk(chunks.reached_chunks(graph, scores, score, vector))
 
     def for_question(self, question: Question) -> LinkEvidence:
         """Return the traversal for a question."""
@@ -118,57 +119,61 @@ class LinkEvidence(EdgeFilteredTraversal):
         # The names of the question are looked up with the sources: a store on a server reads all of them in one call.
         names = [kind + name for name in self.question.names for kind in (TITLE, ENTITY)]
         nodes = graph.nodes([*sources, *names])[: len(sources)]
-        there = np.flatnonzero(nodes >= 0)
-        links = graph.links(nodes[there])
-        links = links._replace(origin=there[links.origin])
+        present = np.flatnonzero(nodes >= 0)
+        links = graph.links(nodes[present])
+        links = links._replace(origin=present[links.origin])
         if not graph.has_entities:
             return [_NONE, _strongest(_scale_by_source(self._by_link(_heaviest(links)), worth))]
         is_chunk = graph.is_chunk(links.node)
-        named = _Mentions.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
+        mentions = _Mentions.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
         linked = _heaviest(NeighborEdges._make(column[is_chunk] for column in links))
         kinds = [
-            self._by_shared_entity(graph, named, nodes),
-            self._by_title(graph, named, nodes),
+            self._by_shared_entity(graph, mentions, nodes),
+            self._by_title(graph, mentions, nodes),
             self._by_link(linked),
         ]
-        return [_strongest(kind) for kind in (*(_scale_by_source(kind, worth) for kind in kinds), self._named(graph))]
+        return [
+            _strongest(kind) for kind in (*(_scale_by_source(kind, worth) for kind in kinds), self._by_question(graph))
+        ]
 
-    def _with_coverage(self, evidence: _Evidence, covered: Weights) -> _Evidence:
+    def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
         """Return the evidence of shared entities, stronger for chunks that contain words missing in the sources."""
-        return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * covered))
+        return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * coverage))
 
     def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
-        if self.question.covered is None or not len(nodes):
-            return np.full(len(nodes), USUAL)
+        if self.question.coverage is None or not len(nodes):
+            return np.full(len(nodes), DEFAULT_COVERAGE)
         ids = graph.ids(nodes)
-        shares = self.question.covered(ids)
+        shares = self.question.coverage(ids)
         return np.array([shares.get(id, 0.0) for id in ids], np.float64)
 
-    def _named(self, graph: Graph) -> _Evidence:
+    def _by_question(self, graph: Graph) -> _Evidence:
         """Return the documents whose titles are in the question."""
         names = self.question.names
         titles = graph.nodes([TITLE + name for name in names])
-        there = np.flatnonzero(titles >= 0)
-        if not len(there):
+        present = np.flatnonzero(titles >= 0)
+        if not len(present):
             return _NONE
-        bearers = graph.links(titles[there])
-        entities = graph.nodes([ENTITY + names[place] for place in there.tolist()])
-        share = _rarity(graph, entities) / np.maximum(np.bincount(bearers.origin, bearers.weight, len(there)), 1.0)
-        strength = self.named * share[bearers.origin] * bearers.weight
-        return _Evidence(np.full(len(bearers.node), THE_QUESTION), bearers.node, strength)
+        title_links = graph.links(titles[present])
+        entities = graph.nodes([ENTITY + names[place] for place in present.tolist()])
+        share = _rarity(graph, entities) / np.maximum(
+            np.bincount(title_links.origin, title_links.weight, len(present)), 1.0
+        )
+        strength = self.question_title * share[title_links.origin] * title_links.weight
+        return _Evidence(np.full(len(title_links.node), FROM_QUESTION), title_links.node, strength)
 
     def _by_title(self, graph: Graph, mentions: _Mentions, sources: Nodes) -> _Evidence:
         """Return the documents whose titles the sources mention."""
         title_ids = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in mentions.ids]
         titles = graph.nodes(title_ids)
-        there = np.flatnonzero(titles >= 0)
-        if not len(there):
+        present = np.flatnonzero(titles >= 0)
+        if not len(present):
             return _NONE
-        bearers = graph.links(titles[there])
-        bearers = bearers._replace(origin=there[bearers.origin])
-        pairs = mentions.pairs(bearers, sources)
-        share = mentions.rarity / np.maximum(np.bincount(bearers.origin, bearers.weight, len(titles)), 1.0)
-        strength = self.title * pairs.mention**SURE * share[pairs.entity] * pairs.weight
+        title_links = graph.links(titles[present])
+        title_links = title_links._replace(origin=present[title_links.origin])
+        pairs = mentions.pairs(title_links, sources)
+        share = mentions.rarity / np.maximum(np.bincount(title_links.origin, title_links.weight, len(titles)), 1.0)
+        strength = self.title * pairs.mention**CONFIDENCE_EXPONENT * share[pairs.entity] * pairs.weight
         return _Evidence(pairs.source, pairs.node, strength * _divided_by_links(pairs.source, pairs.node))
 
     def _by_shared_entity(self, graph: Graph, mentions: _Mentions, sources: Nodes) -> _Evidence:
@@ -178,7 +183,7 @@ class LinkEvidence(EdgeFilteredTraversal):
             return _NONE
         holders = graph.links(mentions.entity[few])
         pairs = mentions.pairs(holders._replace(origin=few[holders.origin]), sources)
-        strength = mentions.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** SURE
+        strength = mentions.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** CONFIDENCE_EXPONENT
         return _Evidence(pairs.source, pairs.node, strength)
 
     def _by_link(self, links: NeighborEdges) -> _Evidence:
@@ -194,11 +199,11 @@ class LinkEvidence(EdgeFilteredTraversal):
         others = np.flatnonzero(~is_seed)
         if len(others) <= self.max_nodes:
             return evidence
-        speaks = evidence.strength[others]
+        support = evidence.strength[others]
         if vector is not None:
             similar = np.nan_to_num(graph.cosines(vector, evidence.node[others]))
-            speaks = 1 - (1 - speaks) * (1 - np.clip(similar, 0.0, 1.0))
-        best = others[np.argsort(-speaks, kind="stable")[: self.max_nodes]]
+            support = 1 - (1 - support) * (1 - np.clip(similar, 0.0, 1.0))
+        best = others[np.argsort(-support, kind="stable")[: self.max_nodes]]
         places = np.sort(np.concatenate([np.flatnonzero(is_seed), best]))
         return _Evidence._make(column[places] for column in evidence)
 
@@ -210,10 +215,10 @@ class _Evidence(NamedTuple):
     node: Nodes
     strength: Weights
 
-    def among(self, nodes: Nodes) -> _Evidence:
+    def restricted_to(self, nodes: Nodes) -> _Evidence:
         """Return the evidence for these chunks only."""
-        there = np.isin(self.node, nodes)
-        return _Evidence._make(column[there] for column in self)
+        is_included = np.isin(self.node, nodes)
+        return _Evidence._make(column[is_included] for column in self)
 
 
 _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
@@ -249,17 +254,19 @@ class _Mentions(NamedTuple):
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
         pairs = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
-        borne = {(source, id.removeprefix(TITLE)) for source, id in pairs if id.startswith(TITLE)}
-        is_name = [id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in borne for source, id in pairs]
-        kept = np.array(is_name, np.bool_)
+        own_titles = {(source, id.removeprefix(TITLE)) for source, id in pairs if id.startswith(TITLE)}
+        is_name = [
+            id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in own_titles for source, id in pairs
+        ]
+        is_counted = np.array(is_name, np.bool_)
         return cls(
             entity,
             ids,
             graph.degrees(entity),
             _rarity(graph, entity),
-            place[kept],
-            mentions.origin[kept],
-            mentions.weight[kept],
+            place[is_counted],
+            mentions.origin[is_counted],
+            mentions.weight[is_counted],
         )
 
     def pairs(self, edges: NeighborEdges, sources: Nodes) -> _Pairs:
@@ -282,11 +289,11 @@ class _Mentions(NamedTuple):
 
 def _heaviest(links: NeighborEdges) -> NeighborEdges:
     """Return the heaviest ``MOST_LINKS`` links of each source; among more, each is weak evidence."""
-    if len(links.node) <= MOST_LINKS:
+    if len(links.node) <= MAX_LINKS:
         return links
     order = np.lexsort((links.node, -links.weight, links.origin))
     first = np.searchsorted(links.origin[order], links.origin[order])
-    return NeighborEdges._make(column[order[np.arange(len(order)) - first < MOST_LINKS]] for column in links)
+    return NeighborEdges._make(column[order[np.arange(len(order)) - first < MAX_LINKS]] for column in links)
 
 
 def _rarity(graph: Graph, entities: Nodes) -> Weights:
@@ -304,15 +311,15 @@ def _divided_by_links(source: Nodes, node: Nodes) -> Weights:
 
 def _join(kinds: Sequence[_Evidence]) -> _Evidence:
     """Return one entry per chunk, with all its evidence joined and the source of the strongest."""
-    strongest = _together([kind for kind in kinds if len(kind.node)] or [_NONE])
-    if strongest.strength.min(initial=1.0) < LEAST:
-        strongest = _Evidence._make(column[strongest.strength >= LEAST] for column in strongest)
+    strongest = _concatenate([kind for kind in kinds if len(kind.node)] or [_NONE])
+    if strongest.strength.min(initial=1.0) < MIN_STRENGTH:
+        strongest = _Evidence._make(column[strongest.strength >= MIN_STRENGTH] for column in strongest)
     order = np.lexsort((-strongest.strength, strongest.node))
     source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
     first = np.flatnonzero(np.diff(node, prepend=-1))
     if not len(first):
         return strongest
-    strengths = 1 - np.multiply.reduceat(1 - np.minimum(strength, MOST), first)
+    strengths = 1 - np.multiply.reduceat(1 - np.minimum(strength, MAX_STRENGTH), first)
     return _Evidence(source[first], node[first], strengths)
 
 
@@ -330,14 +337,15 @@ def _scale_by_source(evidence: _Evidence, worth: Weights) -> _Evidence:
     return evidence._replace(strength=evidence.strength * worth[evidence.source])
 
 
-def _together(parts: Sequence[_Evidence]) -> _Evidence:
+def _concatenate(parts: Sequence[_Evidence]) -> _Evidence:
     if len(parts) == 1:
         return parts[0]
     return _Evidence._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
 class _ReachedChunks(NamedTuple):
-    """Reached chunks, each with its path's beginning and strength; ``named`` are those that the question names.
+    """Reached chunks, each with its path's beginning and strength; ``named_by_question`` are the ids of those
+    whose titles are in the question.
 
     A chunk that no source leads to begins at itself.
     """
@@ -345,7 +353,7 @@ class _ReachedChunks(NamedTuple):
     ids: Sequence[str]
     begins: Sequence[str]
     strength: Weights
-    named: Container[str]
+    named_by_question: Container[str]
 
     @classmethod
     def by(
@@ -358,21 +366,21 @@ class _ReachedChunks(NamedTuple):
         is_lifting: bool,
     ) -> _ReachedChunks:
         """Return the reached chunks and the other seeds; a path between two sources must add evidence."""
-        known = set(ids)
-        others = [id for id in seeds if id not in known]
+        with_evidence = set(ids)
+        others = [id for id in seeds if id not in with_evidence]
         path_starts = () if is_lifting else set(sources)
         chunks_with_source = list(zip(ids, evidence.source.tolist(), strict=True))
-        begins = [id if x == THE_QUESTION or id in path_starts else sources[x] for id, x in chunks_with_source]
+        begins = [id if x == FROM_QUESTION or id in path_starts else sources[x] for id, x in chunks_with_source]
         strength = np.concatenate([evidence.strength, np.zeros(len(others))])
         return cls(
-            [*ids, *others], [*begins, *others], strength, {id for id, x in chunks_with_source if x == THE_QUESTION}
+            [*ids, *others], [*begins, *others], strength, {id for id, x in chunks_with_source if x == FROM_QUESTION}
         )
 
     def reached_chunks(
         self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
     ) -> tuple[ReachedChunk, ...]:
         """Return all of them with their values, best first."""
-        is_led = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
+        has_source = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
         seed = np.array([seeds.get(id, 0.0) for id in self.begins])
         own = np.array([seeds.get(id, np.nan) for id in self.ids])
         if vector is not None and needs_own(score):
@@ -380,16 +388,23 @@ class _ReachedChunks(NamedTuple):
             own[new] = np.clip(
                 graph.cosines(vector, graph.nodes([self.ids[place] for place in new.tolist()])), 0.0, 1.0
             )
-        weight = np.where(is_led, self.strength, 1.0)
-        came = np.where(is_led, seed, np.nan)
+        weight = np.where(has_source, self.strength, 1.0)
+        previous_value = np.where(has_source, seed, np.nan)
         carried = self.strength if is_mixed(score) else seed * weight
-        reached = PathFeatures(
-            seed, max(seeds.values(), default=0.0), is_led.astype(np.int64), weight, weight, came, own, carried
+        features = PathFeatures(
+            seed,
+            max(seeds.values(), default=0.0),
+            has_source.astype(np.int64),
+            weight,
+            weight,
+            previous_value,
+            own,
+            carried,
         )
-        values = path_values(score, reached).tolist()
+        values = path_values(score, features).tolist()
         paths = [(begin, id) if id != begin else (id,) for id, begin in zip(self.ids, self.begins, strict=True)]
         reached_chunks = [
-            ReachedChunk(p[-1], value, len(p) - 1, p, NO_SEED if p[-1] in self.named else p[0])
+            ReachedChunk(p[-1], value, len(p) - 1, p, NO_SEED if p[-1] in self.named_by_question else p[0])
             for p, value in zip(paths, values, strict=True)
         ]
         return tuple(sorted(reached_chunks, key=best_first))

@@ -78,9 +78,9 @@ class Expansion:
             )
 
     def for_question(
-        self, text: str | None, seeds: Sequence[Hit], covered: Coverage | None, *, has_names: bool = True
+        self, text: str | None, seeds: Sequence[Hit], coverage: Coverage | None, *, has_names: bool = True
     ) -> Traversal:
-        """Return the traversal for this question; ``covered`` returns the share of some words that each chunk contains.
+        """Return the traversal for this question; ``coverage`` returns the share of some words that a chunk contains.
 
         ``seeds`` are best first. The words are those of the question that at least half of the best seeds lack. Without
         ``has_names`` the graph has no names, so the names in the question are not extracted.
@@ -91,10 +91,10 @@ class Expansion:
         best = seeds[: traversal.sources]
 
         def covers(ids: Sequence[str]) -> Mapping[str, float]:
-            return {} if covered is None else covered(left_open(text, [_read(hit) for hit in best]), ids)
+            return {} if coverage is None else coverage(uncovered_words(text, [_titled_text(hit) for hit in best]), ids)
 
-        names = self.names(text) if has_names and self.names is not None and not self.only_reached else ()
-        return traversal.for_question(Question(tuple(names), None if covered is None else covers))
+        names = self.names(text) if has_names and self.names is not None and not self.is_graph_only else ()
+        return traversal.for_question(Question(tuple(names), None if coverage is None else covers))
 
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the ids and scores at which the traversal begins, best first.
@@ -106,20 +106,20 @@ class Expansion:
         return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
 
     @property
-    def without_edges(self) -> str:
+    def no_edges_reason(self) -> str:
         """Reason for ``degraded`` if there are no edges."""
         return "no-graph-store" if self.is_requested else "no-edges"
 
     @property
-    def only_reached(self) -> bool:
+    def is_graph_only(self) -> bool:
         """Whether the result has only seeds and the chunks that edges lead to."""
         return self.candidates == "reached" or self.seed_ids is not None
 
     @property
-    def ways(self) -> EdgeFilter:
+    def edge_filter(self) -> EdgeFilter:
         """Filter of the edges that are followed."""
-        ways = self.traversal.ways
-        return replace(ways, min_weight=max(ways.min_weight, self.min_weight))
+        edge_filter = self.traversal.edge_filter
+        return replace(edge_filter, min_weight=max(edge_filter.min_weight, self.min_weight))
 
     @property
     def source_filter(self) -> Filter | None:
@@ -153,8 +153,8 @@ class Expansion:
         """
         if not by_similarity(self.score):
             cosines = {}
-        there = own if self.asks_search else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
-        return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in there}
+        ids = own if self.uses_search_score else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
+        return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in ids}
 
     def _is_seed(self, hit: Hit) -> bool:
         metadata = hit.chunk.metadata
@@ -166,31 +166,31 @@ class Expansion:
         return not self.seed_labels or (isinstance(labels, list) and not self.seed_labels.isdisjoint(map(str, labels)))
 
     @property
-    def asks_search(self) -> bool:
+    def uses_search_score(self) -> bool:
         """Whether the search's own score of the reached chunks counts."""
         return is_mixed(self.score)
 
     def fused(
-        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], reached: Sequence[ReachedChunk]
+        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], chunks: Sequence[ReachedChunk]
     ) -> list[FusedCandidate]:
         """Return every chunk with its score after the traversal, best first, ties by strength, then by id.
 
-        ``own`` are the search's scores, ``strength`` is that of the candidates that the search found; ``reached``
-        are best first.
+        ``own`` are the search's scores, ``strength`` are the scores of its candidates as seeds; ``chunks`` are those
+        that the traversal reached, best first.
         """
-        if self.only_reached:
-            own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
+        if self.is_graph_only:
+            own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
         score = self.score
         if is_mixed(score):
             best = max([one.score for one in own.values()], default=0.0)
             fused = {id: own[id] for id in strength}
-            for each in reached:
+            for each in chunks:
                 before = own[each.id].score
                 after = best * score.mixed(before / best, each.value) if best and each.value else each.value or before
                 fused[each.id] = _with_graph(own[each.id], after, each)
         else:
-            fused = self._unreached(strength, {each.id for each in reached})
-            fused |= {each.id: self._alone(each) for each in reached}
+            fused = self._unreached(strength, {each.id for each in chunks})
+            fused |= {each.id: self._alone(each) for each in chunks}
         keys = [(-one.score, -strength.get(id, 0.0), id) for id, one in fused.items()]
         return [fused[id] for _, _, id in sorted(keys)]
 
@@ -209,7 +209,7 @@ class Expansion:
             return {}
         if is_mixed(self.score):
             best = seeds[0].id
-            is_narrowed = self.only_reached and self.picks_seeds
+            is_narrowed = self.is_graph_only and self.picks_seeds
             if is_narrowed or any(own[id].score > own[best].score - _LEAST for id in own if id != best):
                 return {}
             return {best: 0}
@@ -221,7 +221,7 @@ class Expansion:
         one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
         best_seed = float(seed.max(initial=0.0))
         values = path_values(self.score, PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed))
-        others = {} if self.only_reached else self._unreached(strength, dict(scored))
+        others = {} if self.is_graph_only else self._unreached(strength, dict(scored))
         rivals = np.concatenate([values, [fused.score for fused in others.values()]])
         return {
             id: int((rivals > value - _LEAST).sum()) - 1
@@ -232,15 +232,15 @@ class Expansion:
     def in_parts(
         self,
         fused: FusedCandidate,
-        reached: ReachedChunk | None,
+        chunk: ReachedChunk | None,
         seeds: Mapping[str, float],
         cosines: Mapping[str, float],
     ) -> FusedCandidate:
         """Return a candidate with the parts of its graph score; ``seeds`` are the scores of the seeds."""
-        if reached is None or not reached.hops:
+        if chunk is None or not chunk.hops:
             return fused
         own = seeds.get(fused.id, min(1.0, max(0.0, cosines.get(fused.id, 0.0))))
-        return fused._replace(parts=parts_of(self.score, fused.score, reached.hops, own))
+        return fused._replace(parts=parts_of(self.score, fused.score, chunk.hops, own))
 
     def _alone(self, reached_chunk: ReachedChunk) -> FusedCandidate:
         """Return a reached chunk whose graph score replaces the search's score; a seed has its parts."""
@@ -248,7 +248,7 @@ class Expansion:
         parts = {"graph": value} if reached_chunk.hops else parts_of(self.score, value, 0, value)
         return FusedCandidate(reached_chunk.id, value, parts)
 
-    def _unreached(self, strength: Mapping[str, float], reached: Container[str]) -> dict[str, FusedCandidate]:
+    def _unreached(self, strength: Mapping[str, float], skip: Container[str]) -> dict[str, FusedCandidate]:
         """Return the candidates that the traversal did not reach, with their scores by the graph score."""
         seed = np.array(list(strength.values()), np.float64)
         zero = np.zeros(len(seed))
@@ -256,7 +256,7 @@ class Expansion:
         features = PathFeatures(seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero)
         values = np.nan_to_num(path_values(self.score, features)).tolist()
         pairs = zip(strength, values, strict=True)
-        return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in reached}
+        return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in skip}
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,13 +270,11 @@ class RankedExpansion(Expansion):
     rank_constant: float = 60
 
     def fused(
-        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], reached: Sequence[ReachedChunk]
+        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], chunks: Sequence[ReachedChunk]
     ) -> list[FusedCandidate]:
         """See :class:`Expansion`."""
-        fused = Expansion.fused(self, own, strength, reached)
-        ranked = sorted(
-            (each for each in reached if each.hops and each.value > 0), key=lambda one: (-one.value, one.id)
-        )
+        fused = Expansion.fused(self, own, strength, chunks)
+        ranked = sorted((each for each in chunks if each.hops and each.value > 0), key=lambda one: (-one.value, one.id))
         if not ranked:
             return fused
         first = self.rank_constant + 1
@@ -290,10 +288,10 @@ def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidat
     return FusedCandidate(own.id, share * own.score + graph, parts | ({"graph": graph} if graph else {}))
 
 
-def left_open(question: str, texts: Sequence[str]) -> str:
+def uncovered_words(question: str, texts: Sequence[str]) -> str:
     """Return the words of a question that at least half of the texts lack; a word is matched by its beginning.
 
-    >>> left_open("born director of Jaws", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
+    >>> uncovered_words("born director of Jaws", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
     'born director of'
     """
     lowered = [text.lower() for text in texts]
@@ -302,15 +300,15 @@ def left_open(question: str, texts: Sequence[str]) -> str:
     return " ".join(word for word in words if 2 * lacking[word] >= len(texts))
 
 
-def _read(hit: Hit) -> str:
+def _titled_text(hit: Hit) -> str:
     return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
 
 
-def _with_graph(own: FusedCandidate, whole: float, reached_chunk: ReachedChunk) -> FusedCandidate:
-    if whole == own.score:
+def _with_graph(own: FusedCandidate, total: float, reached_chunk: ReachedChunk) -> FusedCandidate:
+    if total == own.score:
         return own
-    by = "graph" if reached_chunk.hops or reached_chunk.seed == NO_SEED else "seed"
-    return FusedCandidate(own.id, whole, {**own.parts, by: whole - own.score})
+    part = "graph" if reached_chunk.hops or reached_chunk.seed == NO_SEED else "seed"
+    return FusedCandidate(own.id, total, {**own.parts, part: total - own.score})
 
 
 def steps(hit: Hit) -> list[tuple[str, str]]:
@@ -318,9 +316,9 @@ def steps(hit: Hit) -> list[tuple[str, str]]:
     return list(zip(hit.path[:-1], hit.path[1:], strict=True))[::-1][:CONTEXT]
 
 
-def with_context(hit: Hit, walked: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
+def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
     """Return the hit with descriptions of its last edges, those of :func:`steps`."""
-    pairs = zip(steps(hit), walked, strict=True)
+    pairs = zip(steps(hit), edges, strict=True)
     return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))
 
 
@@ -333,12 +331,12 @@ def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
             "description": edge.description,
         }
         return step if edge.source == chunk else {**step, "direction": "backward"}
-    here, there = edge
-    entity = here.target
+    first, second = edge
+    entity = first.target
     return {
         "from_chunk_id": chunk,
-        "relation": here.relation,
-        "weight": here.weight * there.weight,
+        "relation": first.relation,
+        "weight": first.weight * second.weight,
         "description": f"Both mention {entity.partition(':')[2] or entity}.",
         "entity": entity,
     }

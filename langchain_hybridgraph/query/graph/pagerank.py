@@ -50,8 +50,9 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     >>> pagerank = PersonalizedPageRank(damping=0.5)
-    >>> walk = pagerank.walk(InMemoryGraph(edges).scoped_graph(Scope(), pagerank.ways), [("a", 1.0)], Flow(), None)
-    >>> [(chunk.id, round(chunk.value, 2), chunk.path) for chunk in walk.reached]
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), pagerank.edge_filter)
+    >>> walk = pagerank.walk(graph, [("a", 1.0)], Flow(), None)
+    >>> [(chunk.id, round(chunk.value, 2), chunk.path) for chunk in walk.chunks]
     [('a', 1.0, ('a',)), ('b', 0.14, ('a', 'b'))]
     """
 
@@ -77,10 +78,10 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
         begins = _Seeds.of(seeds)
         nodes = graph.nodes(begins.ids)
-        there, lost = begins.at(nodes >= 0), begins.at(nodes < 0)
-        near = _Neighbourhood(graph, self, nodes[nodes >= 0], there.shares)
+        present, missing = begins.at(nodes >= 0), begins.at(nodes < 0)
+        near = _Neighbourhood(graph, self, nodes[nodes >= 0], present.shares)
         near.spread()
-        return _Report(graph, near, lost, there).walk(score, vector, self.max_nodes)
+        return _Report(graph, near, missing, present).walk(score, vector, self.max_nodes)
 
 
 class _Neighbourhood:
@@ -89,8 +90,8 @@ class _Neighbourhood:
     The first nodes are the seeds. ``mass`` has been passed on, ``waiting`` has not.
     """
 
-    def __init__(self, graph: Graph, how: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
-        self._graph, self._how = graph, how
+    def __init__(self, graph: Graph, settings: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
+        self._graph, self._settings = graph, settings
         self.nodes = np.zeros(0, np.int64)
         self._sorted = self._number = self.degree = self.nodes
         self.is_chunk = self._open = self._refused = np.zeros(0, np.bool_)
@@ -106,7 +107,7 @@ class _Neighbourhood:
     def spread(self) -> None:
         """Pass mass on until no node has more than the tolerance waiting."""
         while True:
-            due = (self.waiting > 0) & (self.waiting >= self._how.tolerance * np.maximum(self.degree, 1))
+            due = (self.waiting > 0) & (self.waiting >= self._settings.tolerance * np.maximum(self.degree, 1))
             due[: self._seeds] |= ~self._open[: self._seeds]
             closed = np.flatnonzero(due & ~self._open & ~self._refused)
             if len(closed):
@@ -117,45 +118,45 @@ class _Neighbourhood:
         self.mass = self.mass + self.waiting
 
     def _push(self) -> None:
-        moved = np.where(self._open, self.waiting, 0.0)
-        self.mass = self.mass + moved
-        came = np.bincount(self.target, moved[self.source] * self.share, len(self.nodes))
-        self.waiting = self.waiting - moved + came
+        outflow = np.where(self._open, self.waiting, 0.0)
+        self.mass = self.mass + outflow
+        inflow = np.bincount(self.target, outflow[self.source] * self.share, len(self.nodes))
+        self.waiting = self.waiting - outflow + inflow
 
     def _affordable(self, closed: Nodes) -> Nodes:
         """Return the nodes of largest mass whose edges may still be read, at least one."""
         order = closed[np.argsort(-self.waiting[closed], kind="stable")]
-        left = self._how.max_touched - self._touched
-        fitting = order[self.degree[order] <= left]
-        chosen = fitting[np.cumsum(self.degree[fitting]) <= left]
-        if not len(chosen) and not self._touched:
-            chosen = order[:1]
-        self._touched += int(self.degree[chosen].sum())
+        remaining = self._settings.max_touched - self._touched
+        fitting = order[self.degree[order] <= remaining]
+        affordable = fitting[np.cumsum(self.degree[fitting]) <= remaining]
+        if not len(affordable) and not self._touched:
+            affordable = order[:1]
+        self._touched += int(self.degree[affordable].sum())
         self._refused[closed] = True
-        self._refused[chosen] = False
-        self.capped = self.capped or len(chosen) < len(closed)
-        return chosen
+        self._refused[affordable] = False
+        self.capped = self.capped or len(affordable) < len(closed)
+        return affordable
 
-    def _expand(self, chosen: Nodes) -> None:
+    def _expand(self, numbers: Nodes) -> None:
         """Read the links of these nodes."""
-        hops = self._graph.links(self.nodes[chosen])
+        hops = self._graph.links(self.nodes[numbers])
         places = np.minimum(np.searchsorted(self._sorted, hops.node), len(self._sorted) - 1)
         new = np.sort(hops.node[self._sorted[places] != hops.node])
         if len(new):
             self._enter(new[np.diff(new, prepend=-1) != 0])
             places = np.searchsorted(self._sorted, hops.node)
         target = self._number[places]
-        common = np.where(self.is_chunk[target], 1.0, np.maximum(self.degree[target], 1) ** -self._how.rarity)
+        common = np.where(self.is_chunk[target], 1.0, np.maximum(self.degree[target], 1) ** -self._settings.rarity)
         weight = hops.weight * common
-        total = np.bincount(hops.origin, weight, len(chosen))
-        hub = self._how.hub_degree
-        passed = 1.0 if hub is None else np.minimum(1.0, hub / np.maximum(self.degree[chosen], 1))
-        factor = self._how.damping * passed / np.where(total > 0, total, 1.0)
-        self.source = np.concatenate([self.source, chosen[hops.origin]])
+        total = np.bincount(hops.origin, weight, len(numbers))
+        hub = self._settings.hub_degree
+        passed = 1.0 if hub is None else np.minimum(1.0, hub / np.maximum(self.degree[numbers], 1))
+        factor = self._settings.damping * passed / np.where(total > 0, total, 1.0)
+        self.source = np.concatenate([self.source, numbers[hops.origin]])
         self.target = np.concatenate([self.target, target])
         self.share = np.concatenate([self.share, weight * factor[hops.origin]])
         self.weight = np.concatenate([self.weight, hops.weight])
-        self._open[chosen] = True
+        self._open[numbers] = True
 
     def _enter(self, nodes: Nodes) -> None:
         """Number nodes that were not seen before."""
@@ -178,32 +179,32 @@ class _Report:
     Numbers are those of the neighbourhood; seeds that are not in the graph come after its last number.
     """
 
-    def __init__(self, graph: Graph, near: _Neighbourhood, lost: _Seeds, seeds: _Seeds) -> None:
-        self._graph, self._near, self._lost = graph, near, lost
+    def __init__(self, graph: Graph, near: _Neighbourhood, missing: _Seeds, seeds: _Seeds) -> None:
+        self._graph, self._near, self._missing = graph, near, missing
         n = len(near.nodes)
-        self._seeds = np.concatenate([np.arange(len(seeds.ids)), n + np.arange(len(lost.ids))])
-        self._is_chunk = np.concatenate([near.is_chunk, np.ones(len(lost.ids), np.bool_)])
-        self._own = np.full(n + len(lost.ids), np.nan)
-        self._own[self._seeds] = np.concatenate([seeds.scores, lost.scores])
-        mass = np.concatenate([near.mass, lost.shares])
+        self._seeds = np.concatenate([np.arange(len(seeds.ids)), n + np.arange(len(missing.ids))])
+        self._is_chunk = np.concatenate([near.is_chunk, np.ones(len(missing.ids), np.bool_)])
+        self._own = np.full(n + len(missing.ids), np.nan)
+        self._own[self._seeds] = np.concatenate([seeds.scores, missing.scores])
+        mass = np.concatenate([near.mass, missing.shares])
         self._flow = mass / (mass[self._is_chunk].max(initial=0.0) or 1.0)
         self._start = np.zeros(len(mass))
-        self._start[self._seeds] = np.concatenate([seeds.shares, lost.shares])
+        self._start[self._seeds] = np.concatenate([seeds.shares, missing.shares])
 
     def walk(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> Walk:
         """Return the seeds and the ``max_nodes`` other chunks of largest mass."""
-        chosen = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
-        before = self._before(chosen)
+        selection = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
+        before = self._before(selection)
         steps = [step for number in before if self._is_chunk[number] for step in [self._step(number, before)]]
         numbers = np.array([number for step in steps for number in (step.root, step.path[-1])], np.int64)
         ids = dict(zip(numbers.tolist(), self._ids(numbers), strict=True))
         values = self._values(steps, score, vector)
-        reached, given = [], set(chosen)
+        chunks, selected = [], set(selection)
         for step in steps:
-            if step.path[-1] in given:
+            if step.path[-1] in selected:
                 path = tuple(ids[number] for number in step.path)
-                reached.append(ReachedChunk(path[-1], values[step.path[-1]], len(path) - 1, path, ids[step.root]))
-        return Walk(tuple(sorted(reached, key=best_first)), self._near.capped)
+                chunks.append(ReachedChunk(path[-1], values[step.path[-1]], len(path) - 1, path, ids[step.root]))
+        return Walk(tuple(sorted(chunks, key=best_first)), self._near.capped)
 
     def _heaviest(self, n: int) -> Nodes:
         """Return the n chunks of largest mass other than the seeds, ties by id."""
@@ -218,7 +219,7 @@ class _Report:
         by_id = sorted(range(len(tied)), key=ids.__getitem__)
         return np.concatenate([sure, tied[by_id[: n - len(sure)]]])
 
-    def _before(self, chosen: Sequence[int]) -> dict[int, tuple[int, float]]:
+    def _before(self, ends: Sequence[int]) -> dict[int, tuple[int, float]]:
         """Return the number before each of these and all on their paths (-1: a seed), and the weight of that link.
 
         The path to a node is the one that brought the largest mass: the seed's share · the shares of all links.
@@ -228,28 +229,30 @@ class _Report:
         source, target = near.source[order], near.target[order]
         share, weight = near.share[order], near.weight[order]
         first = np.flatnonzero(np.diff(target, prepend=-1))
-        came = self._start.copy()
+        inflow = self._start.copy()
         while len(first):
-            best = np.maximum.reduceat(came[source] * share, first)
-            better = best > came[target[first]]
+            best = np.maximum.reduceat(inflow[source] * share, first)
+            better = best > inflow[target[first]]
             if not better.any():
                 break
-            came[target[first][better]] = best[better]
+            inflow[target[first][better]] = best[better]
         # Mass decreases with every link of a path, so no path returns to one of its nodes.
-        is_way = (came > self._start)[target] & (came[source] * share == came[target])
-        found: dict[int, tuple[int, float]] = {}
-        wanted = np.array(chosen, np.int64)
-        while len(wanted):
-            found |= dict.fromkeys(wanted.tolist(), (-1, 1.0))
-            asked = np.zeros(len(came), np.bool_)
-            asked[wanted] = True
-            ways = np.flatnonzero(is_way & asked[target])
-            ids = self._ids(source[ways])
-            for place in sorted(range(len(ways)), key=ids.__getitem__, reverse=True):
-                way = ways[place]
-                found[int(target[way])] = int(source[way]), float(weight[way])
-            wanted = np.array([n for n in {found[int(n)][0] for n in wanted} if n >= 0 and n not in found], np.int64)
-        return found
+        is_best_link = (inflow > self._start)[target] & (inflow[source] * share == inflow[target])
+        previous: dict[int, tuple[int, float]] = {}
+        frontier = np.array(ends, np.int64)
+        while len(frontier):
+            previous |= dict.fromkeys(frontier.tolist(), (-1, 1.0))
+            in_frontier = np.zeros(len(inflow), np.bool_)
+            in_frontier[frontier] = True
+            links = np.flatnonzero(is_best_link & in_frontier[target])
+            ids = self._ids(source[links])
+            for place in sorted(range(len(links)), key=ids.__getitem__, reverse=True):
+                link = links[place]
+                previous[int(target[link])] = int(source[link]), float(weight[link])
+            frontier = np.array(
+                [n for n in {previous[int(n)][0] for n in frontier} if n >= 0 and n not in previous], np.int64
+            )
+        return previous
 
     def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _Step:
         """Return the path of chunks to this one, with the weight of its last step and the product of all weights."""
@@ -270,17 +273,17 @@ class _Report:
         for hops in sorted({len(step.path) for step in steps}):
             level = [step for step in steps if len(step.path) == hops]
             ends = np.array([step.path[-1] for step in level])
-            reached = PathFeatures(
+            paths = PathFeatures(
                 seed=self._own[[step.root for step in level]],
                 best_seed=best_seed,
                 hops=np.full(len(level), hops - 1),
                 weight=np.array([step.weight for step in level]),
                 product=np.array([step.product for step in level]),
-                came=np.array([values[step.path[-2]] if hops > 1 else np.nan for step in level]),
+                previous_value=np.array([values[step.path[-2]] if hops > 1 else np.nan for step in level]),
                 own=own[ends],
                 flow=self._flow[ends],
             )
-            values |= zip(ends.tolist(), path_values(score, reached).tolist(), strict=True)
+            values |= zip(ends.tolist(), path_values(score, paths).tolist(), strict=True)
         return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
 
     def _own_of(self, steps: Sequence[_Step], score: GraphScore, vector: Vector | None) -> Weights:
@@ -293,8 +296,8 @@ class _Report:
 
     def _ids(self, numbers: Nodes) -> list[str]:
         n = len(self._near.nodes)
-        known = iter(self._graph.ids(self._near.nodes[numbers[numbers < n]]))
-        return [next(known) if number < n else self._lost.ids[number - n] for number in numbers.tolist()]
+        graph_ids = iter(self._graph.ids(self._near.nodes[numbers[numbers < n]]))
+        return [next(graph_ids) if number < n else self._missing.ids[number - n] for number in numbers.tolist()]
 
 
 class _Step(NamedTuple):
@@ -319,10 +322,12 @@ class _Seeds(NamedTuple):
         first = dict(reversed(list(seeds)))
         ids = list(dict.fromkeys(id for id, _ in seeds))
         scores = np.array([first[id] for id in ids], np.float64)
-        known = np.nan_to_num(scores)
-        return cls(ids, scores, known / known.sum() if known.sum() > 0 else np.full(len(ids), 1 / max(len(ids), 1)))
+        weights = np.nan_to_num(scores)
+        return cls(
+            ids, scores, weights / weights.sum() if weights.sum() > 0 else np.full(len(ids), 1 / max(len(ids), 1))
+        )
 
-    def at(self, chosen: Mask) -> _Seeds:
+    def at(self, mask: Mask) -> _Seeds:
         """Return the chosen seeds with their shares."""
-        ids = [id for id, is_chosen in zip(self.ids, chosen.tolist(), strict=True) if is_chosen]
-        return _Seeds(ids, self.scores[chosen], self.shares[chosen])
+        ids = [id for id, is_selected in zip(self.ids, mask.tolist(), strict=True) if is_selected]
+        return _Seeds(ids, self.scores[mask], self.shares[mask])

@@ -44,7 +44,7 @@ class Walk(NamedTuple):
     early because its best chunks did not change.
     """
 
-    reached: tuple[ReachedChunk, ...]
+    chunks: tuple[ReachedChunk, ...]
     capped: bool = False
     converged: bool = False
 
@@ -53,7 +53,7 @@ class Traversal(Protocol):
     """Decides which chunks are visited."""
 
     @property
-    def ways(self) -> EdgeFilter:
+    def edge_filter(self) -> EdgeFilter:
         """Filter of the edges that are followed."""
         ...
 
@@ -70,12 +70,12 @@ class Traversal(Protocol):
 class Question(NamedTuple):
     """The question as a traversal may use it.
 
-    ``names`` are normalised. ``covered`` returns for each chunk the share of the question's words that it contains and
+    ``names`` are normalised. ``coverage`` returns for each chunk the share of the question's words that it contains and
     the best hits lack; chunks without any may be left out. It is None without a keyword index.
     """
 
     names: Sequence[str] = ()
-    covered: Callable[[Sequence[str]], Mapping[str, float]] | None = None
+    coverage: Callable[[Sequence[str]], Mapping[str, float]] | None = None
 
 
 @runtime_checkable
@@ -118,12 +118,12 @@ class EdgeFilteredTraversal:
         if self.hub_degree is not None:
             check_whole("hub_degree", self.hub_degree, least=1)
         try:
-            _ = self.ways
+            _ = self.edge_filter
         except ValueError as error:
             raise ConfigurationError(str(error)) from error
 
     @property
-    def ways(self) -> EdgeFilter:
+    def edge_filter(self) -> EdgeFilter:
         """Filter of the edges that are followed."""
         relations = None if self.relations is None else frozenset(self.relations)
         return EdgeFilter(self.direction, relations, self.min_weight, self.hub_degree)
@@ -145,7 +145,7 @@ class Paths(NamedTuple):
     weight: Weights
     product: Weights
     flow: Weights
-    came: Weights
+    previous_value: Weights
     own: Weights
     value: Weights
     rank: Weights
@@ -155,7 +155,7 @@ class Paths(NamedTuple):
         columns: Any = [each[places] for each in self]
         return Paths(*columns)
 
-    def and_then(self, more: Paths) -> Paths:
+    def concatenate(self, more: Paths) -> Paths:
         """Return these paths followed by others."""
         return Paths(*[np.concatenate(both) for both in zip(self, more, strict=True)])
 
@@ -178,7 +178,7 @@ class PathSearch:
         self.capped = False
         self.touched = np.zeros(0, np.int64)
         self.paths = self._with_values(_roots(graph.nodes(self._names), scores))
-        self._known = _Known.of(self.paths)
+        self._visited = _VisitedNodes.of(self.paths)
 
     @property
     def seeds(self) -> Nodes:
@@ -213,18 +213,18 @@ class PathSearch:
         The carried quantity is multiplied by ``decay`` on every edge; edges on which it would fall below ``floor`` are
         not followed. Only the best ``width`` of the new paths are kept.
         """
-        new_paths, known = self._steps(frontier, decay, floor)
+        new_paths, visited_places = self._steps(frontier, decay, floor)
         best = self._best_of_each(new_paths)
         self.touched = new_paths.node[best]
-        better = self._is_better(new_paths, known)
-        kept = best[(better | self._is_ahead(new_paths, known))[best]]
+        better = self._is_better(new_paths, visited_places)
+        selected = best[(better | self._has_better_seed(new_paths, visited_places))[best]]
         if width is not None:
-            kept = self.best(new_paths, kept, width)
-        kept = self._with_room(new_paths, kept, known)
-        new_paths = new_paths.at(kept)
-        places = np.arange(len(kept)) + len(self.paths.node)
-        self.paths = self.paths.and_then(new_paths)
-        self._known = self._known.with_paths(new_paths, known[kept], places, better[kept])
+            selected = self.best(new_paths, selected, width)
+        selected = self._with_room(new_paths, selected, visited_places)
+        new_paths = new_paths.at(selected)
+        places = np.arange(len(selected)) + len(self.paths.node)
+        self.paths = self.paths.concatenate(new_paths)
+        self._visited = self._visited.with_paths(new_paths, visited_places[selected], places, better[selected])
         return places
 
     def best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
@@ -239,70 +239,75 @@ class PathSearch:
             tied = tied[np.argsort(np.array(ids, object), kind="stable")[: n - len(sure)]]
         return np.sort(np.concatenate([sure, tied]))
 
-    def standing(self, places: Nodes) -> Mask:
+    def are_best(self, places: Nodes) -> Mask:
         """Return the mask of these paths that are still the best ones to their last node."""
-        best: Mask = self._known.path[self._known.where(self.paths.node[places])] == places
+        best: Mask = self._visited.path[self._visited.positions(self.paths.node[places])] == places
         return best
 
     def top(self, n: int) -> frozenset[int]:
         """Return the best n nodes so far, among those with a value."""
-        standing = self._known.path[~np.isnan(self.paths.value[self._known.path])]
-        return frozenset(self.paths.node[self.best(self.paths, standing, n)].tolist())
+        places = self._visited.path[~np.isnan(self.paths.value[self._visited.path])]
+        return frozenset(self.paths.node[self.best(self.paths, places, n)].tolist())
 
     def walk(self, *, converged: bool = False) -> Walk:
         """Return the reached chunks."""
-        lost = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
+        missing = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
         ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
         values = np.nan_to_num(self.paths.value)
         value, compared = values.tolist(), np.round(values, DECIMALS).tolist()
         path: list[tuple[str, ...]] = []
         for id, before in zip(ids, self.paths.before.tolist(), strict=True):
             path.append((id,) if before < 0 else (*path[before], id))
-        places = [*self._known.path.tolist(), *lost.tolist()]
+        places = [*self._visited.path.tolist(), *missing.tolist()]
         places.sort(key=lambda place: (-compared[place], ids[place]))
-        reached = [ReachedChunk(ids[each], value[each], hops[each], path[each], ids[root[each]]) for each in places]
-        return Walk(tuple(reached), self.capped, converged)
+        chunks = [ReachedChunk(ids[each], value[each], hops[each], path[each], ids[root[each]]) for each in places]
+        return Walk(tuple(chunks), self.capped, converged)
 
     def _ids(self) -> list[str]:
         """Return the id of the last node of each path."""
         return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
-        """Return the paths that are one edge longer, several per node, by node, and the places of known nodes."""
+        """Return the paths that are one edge longer, several per node, by node, and the places of visited nodes."""
         # Without room, only better paths to reached nodes count; once capped, no other neighbours need to be read.
         is_full = self._room == 0 and self.capped
-        graph = self._graph.restricted_to(self._known.node) if is_full else self._graph
+        graph = self._graph.restricted_to(self._visited.node) if is_full else self._graph
         if floor:
             frontier = frontier[~(self.paths.flow[frontier] * decay < floor)]  # no weight is above 1
         hops = graph.neighbours(self.paths.node[frontier])
         flow = self.paths.flow[frontier][hops.origin] * hops.weight * decay
-        known = self._known.where(hops.node)
-        is_known = known >= 0
-        taken = ~(flow < floor)
-        again = np.flatnonzero(taken & is_known)
-        taken[again] = ~self._on_path(frontier, hops.origin[again], hops.node[again])
+        visited_places = self._visited.positions(hops.node)
+        is_visited = visited_places >= 0
+        is_followed = ~(flow < floor)
+        revisits = np.flatnonzero(is_followed & is_visited)
+        is_followed[revisits] = ~self._on_path(frontier, hops.origin[revisits], hops.node[revisits])
         if self._room == 0:
-            self.capped = self.capped or bool((taken & ~is_known).any())
-            taken &= is_known
-        steps = np.flatnonzero(taken)
+            self.capped = self.capped or bool((is_followed & ~is_visited).any())
+            is_followed &= is_visited
+        steps = np.flatnonzero(is_followed)
         steps = steps[np.argsort(hops.node[steps], kind="stable")]
-        node, known, weight, came_by = hops.node[steps], known[steps], hops.weight[steps], frontier[hops.origin[steps]]
+        node, visited_places, weight, previous = (
+            hops.node[steps],
+            visited_places[steps],
+            hops.weight[steps],
+            frontier[hops.origin[steps]],
+        )
         before = self.paths
         new_paths = Paths(
             node=node,
-            before=came_by,
-            root=before.root[came_by],
-            seed=before.seed[came_by],
-            hops=before.hops[came_by] + 1,
+            before=previous,
+            root=before.root[previous],
+            seed=before.seed[previous],
+            hops=before.hops[previous] + 1,
             weight=weight,
-            product=before.product[came_by] * weight,
+            product=before.product[previous] * weight,
             flow=flow[steps],
-            came=before.value[came_by],
-            own=self._own(node, known),
+            previous_value=before.value[previous],
+            own=self._own(node, visited_places),
             value=weight,
             rank=weight,
         )
-        return self._with_values(new_paths), known
+        return self._with_values(new_paths), visited_places
 
     def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
         """Return the mask of edges that lead back to a node of their own path, by places in the frontier."""
@@ -312,21 +317,28 @@ class PathSearch:
             frontier = np.where(frontier >= 0, self.paths.before[frontier], -1)
         return back
 
-    def _own(self, nodes: Nodes, known: Nodes) -> Weights:
+    def _own(self, nodes: Nodes, visited_places: Nodes) -> Weights:
         """Return the similarity of each of these ascending nodes; for nodes reached before, the stored one."""
-        own = np.where(known >= 0, self.paths.own[self._known.path[known]], np.nan)
-        new = np.flatnonzero(known < 0)
+        own = np.where(visited_places >= 0, self.paths.own[self._visited.path[visited_places]], np.nan)
+        new = np.flatnonzero(visited_places < 0)
         if self._vector is not None and len(new):
-            is_first = ~_like_before(nodes[new])
+            is_first = ~_equals_previous(nodes[new])
             cosines = self._graph.cosines(self._vector, nodes[new[is_first]])
             own[new] = np.minimum(np.maximum(cosines, 0.0), 1.0)[np.cumsum(is_first) - 1]
         return own
 
     def _with_values(self, paths: Paths) -> Paths:
-        reached = PathFeatures(
-            paths.seed, self._best_seed, paths.hops, paths.weight, paths.product, paths.came, paths.own, paths.flow
+        features = PathFeatures(
+            paths.seed,
+            self._best_seed,
+            paths.hops,
+            paths.weight,
+            paths.product,
+            paths.previous_value,
+            paths.own,
+            paths.flow,
         )
-        value = path_values(self._score, reached)
+        value = path_values(self._score, features)
         return paths._replace(value=value, rank=rank(value))
 
     def _best_of_each(self, new_paths: Paths) -> Nodes:
@@ -337,49 +349,49 @@ class PathSearch:
         value, hops = new_paths.rank, -new_paths.hops
         best = np.arange(len(new_paths.node))
         for key in (hops, value) if chosen_by(self._score) == "hops" else (value, hops):
-            is_other = ~_like_before(new_paths.node[best])
+            is_other = ~_equals_previous(new_paths.node[best])
             if is_other.all():
                 return best
             top = np.maximum.reduceat(key[best], np.flatnonzero(is_other))
             best = best[key[best] == top[np.cumsum(is_other) - 1]]
-        again = _like_before(new_paths.node[best])
-        return self._first_by_name(new_paths, best, again) if again.any() else best
+        is_repeated = _equals_previous(new_paths.node[best])
+        return self._first_by_name(new_paths, best, is_repeated) if is_repeated.any() else best
 
-    def _first_by_name(self, new_paths: Paths, places: Nodes, again: Mask) -> Nodes:
+    def _first_by_name(self, new_paths: Paths, places: Nodes, is_repeated: Mask) -> Nodes:
         """Return, of these places by node, the one to each node whose previous chunk has the smallest id."""
-        many = again | np.append(again[1:], False)
+        many = is_repeated | np.append(is_repeated[1:], False)
         tied = places[many]
-        came_by, where = np.unique(self.paths.node[new_paths.before[tied]], return_inverse=True)
-        name = np.empty(len(came_by), np.int64)
-        name[np.argsort(np.array(self._graph.ids(came_by), object))] = np.arange(len(came_by))
+        previous, where = np.unique(self.paths.node[new_paths.before[tied]], return_inverse=True)
+        name = np.empty(len(previous), np.int64)
+        name[np.argsort(np.array(self._graph.ids(previous), object))] = np.arange(len(previous))
         places[many] = tied[np.lexsort((name[where], new_paths.node[tied]))]
-        return places[~again]
+        return places[~is_repeated]
 
-    def _is_ahead(self, new_paths: Paths, known: Nodes) -> Mask | bool:
-        """Return the mask of paths from a better seed than any known path to the node, if that may win later."""
-        return new_paths.seed > self._known.seed[known] if chosen_by(self._score) == "seed" else False
+    def _has_better_seed(self, new_paths: Paths, visited_places: Nodes) -> Mask | bool:
+        """Return the mask of paths from a better seed than any earlier path to the node, if they may win later."""
+        return new_paths.seed > self._visited.seed[visited_places] if chosen_by(self._score) == "seed" else False
 
-    def _is_better(self, new_paths: Paths, known: Nodes) -> Mask:
-        """Return the mask of paths that are better than the one stored for their node at ``known`` (-1: none)."""
-        best = self._known.path[known]
+    def _is_better(self, new_paths: Paths, visited_places: Nodes) -> Mask:
+        """Return the mask of paths that are better than the stored path to their node, or lead to an unvisited node."""
+        best = self._visited.path[visited_places]
         value, hops = self.paths.rank[best], self.paths.hops[best]
         more, equal = new_paths.rank > value, new_paths.rank == value
         shorter, as_long = new_paths.hops < hops, new_paths.hops == hops
         better = shorter | (as_long & more) if chosen_by(self._score) == "hops" else more | (equal & shorter)
-        is_better: Mask = (known < 0) | better
+        is_better: Mask = (visited_places < 0) | better
         return is_better
 
-    def _with_room(self, new_paths: Paths, places: Nodes, known: Nodes) -> Nodes:
-        """Return the places of paths to known nodes, and of the best paths to new nodes within ``max_nodes``."""
-        is_new = known[places] < 0
+    def _with_room(self, new_paths: Paths, places: Nodes, visited_places: Nodes) -> Nodes:
+        """Return the places of paths to visited nodes, and of the best paths to new nodes within ``max_nodes``."""
+        is_new = visited_places[places] < 0
         new = places[is_new]
-        let_in = self.best(new_paths, new, self._room)
-        self.capped = self.capped or len(let_in) < len(new)
-        self._room -= len(let_in)
-        return let_in if len(new) == len(places) else np.sort(np.concatenate([places[~is_new], let_in]))
+        admitted = self.best(new_paths, new, self._room)
+        self.capped = self.capped or len(admitted) < len(new)
+        self._room -= len(admitted)
+        return admitted if len(new) == len(places) else np.sort(np.concatenate([places[~is_new], admitted]))
 
 
-class _Known(NamedTuple):
+class _VisitedNodes(NamedTuple):
     """Reached nodes, ascending, each with the position of its best path and the score of the best seed before it."""
 
     node: Nodes
@@ -387,19 +399,19 @@ class _Known(NamedTuple):
     seed: Weights
 
     @classmethod
-    def of(cls, roots: Paths) -> _Known:
+    def of(cls, roots: Paths) -> _VisitedNodes:
         places = np.flatnonzero(roots.node >= 0)
         order = places[np.argsort(roots.node[places])]
         return cls(roots.node[order], order, roots.seed[order])
 
-    def where(self, nodes: Nodes) -> Nodes:
+    def positions(self, nodes: Nodes) -> Nodes:
         """Return the position of each node here, -1 for a node that was not reached."""
         if not len(self.node):
             return np.full(len(nodes), -1)
         places = np.minimum(np.searchsorted(self.node, nodes), len(self.node) - 1)
         return np.where(self.node[places] == nodes, places, -1)
 
-    def with_paths(self, new_paths: Paths, places: Nodes, paths: Nodes, better: Mask) -> _Known:
+    def with_paths(self, new_paths: Paths, places: Nodes, paths: Nodes, better: Mask) -> _VisitedNodes:
         """Return these paths together with new ones, one per node; ``places`` are the places of their nodes here."""
         old, new = places >= 0, places < 0
         path, seed = self.path.copy(), self.seed.copy()
@@ -407,7 +419,7 @@ class _Known(NamedTuple):
         seed[places[old]] = np.fmax(seed[places[old]], new_paths.seed[old])
         node = np.concatenate([self.node, new_paths.node[new]])
         order = np.argsort(node)
-        return _Known(
+        return _VisitedNodes(
             node[order], np.concatenate([path, paths[new]])[order], np.concatenate([seed, new_paths.seed[new]])[order]
         )
 
@@ -441,8 +453,8 @@ def _roots(nodes: Nodes, scores: Weights) -> Paths:
     return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown, unknown)
 
 
-def _like_before(values: Nodes | Weights) -> Mask:
+def _equals_previous(values: Nodes | Weights) -> Mask:
     """Return the mask of values that equal the value before them."""
-    alike = np.zeros(len(values), np.bool_)
-    alike[1:] = values[1:] == values[:-1]
-    return alike
+    is_equal = np.zeros(len(values), np.bool_)
+    is_equal[1:] = values[1:] == values[:-1]
+    return is_equal

@@ -26,8 +26,8 @@ class WaterCircle(EdgeFilteredTraversal):
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> edges = [Edge("A", "B", "cites", 0.8), Edge("B", "C", "cites", 0.2)]
     >>> rings = WaterCircle()
-    >>> walk = rings.walk(InMemoryGraph(edges).scoped_graph(Scope(), rings.ways), [("A", 0.9)], Flow(), None)
-    >>> [(chunk.id, round(chunk.value, 3)) for chunk in walk.reached]
+    >>> walk = rings.walk(InMemoryGraph(edges).scoped_graph(Scope(), rings.edge_filter), [("A", 0.9)], Flow(), None)
+    >>> [(chunk.id, round(chunk.value, 3)) for chunk in walk.chunks]
     [('A', 0.9), ('B', 0.36)]
     """
 

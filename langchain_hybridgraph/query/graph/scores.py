@@ -29,7 +29,7 @@ class PathFeatures(NamedTuple):
     - ``hops``: number of edges of the path, 0 for a seed
     - ``weight``: the weight of its last edge, 1 for a seed, 0 for a hit that the traversal did not reach
     - ``product``: the product of all weights along it
-    - ``came``: the value of the chunk before the last one, NaN for a seed and after a root without a value
+    - ``previous_value``: the value of the chunk before the last one, NaN for a seed and after a root without a value
     - ``own``: the chunk's own similarity to the query in [0, 1], the score of a seed; NaN if unknown
     - ``flow``: the quantity that the traversal carried: WaterCircle's energy, PageRank's mass in proportion to the
       largest, else seed · product
@@ -40,7 +40,7 @@ class PathFeatures(NamedTuple):
     hops: Nodes
     weight: Weights
     product: Weights
-    came: Weights
+    previous_value: Weights
     own: Weights
     flow: Weights
 
@@ -119,14 +119,14 @@ class HopDecay:
         """See :data:`GraphScore`; the similarity of a reached chunk may be 1."""
         return self.of_own + _shares(self.vector_weight, self.graph_weight)[1] * max(*self.hop_decay[1:], self.tail, 0)
 
-    def __call__(self, reached: PathFeatures) -> Weights:
+    def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
-        is_seed = reached.hops == 0
-        own = np.where(np.isnan(reached.own), 0.0, reached.own)
+        is_seed = paths.hops == 0
+        own = np.where(np.isnan(paths.own), 0.0, paths.own)
         if not self.score_expanded:
-            own = np.where(is_seed | (reached.weight == 0), own, 0.0)
-        decay = np.array([*self.hop_decay, self.tail])[np.minimum(reached.hops, len(self.hop_decay))]
-        by_edge = decay * reached.weight
+            own = np.where(is_seed | (paths.weight == 0), own, 0.0)
+        decay = np.array([*self.hop_decay, self.tail])[np.minimum(paths.hops, len(self.hop_decay))]
+        by_edge = decay * paths.weight
         if not self.seed_bonus:
             by_edge = np.where(is_seed, 0.0, by_edge)
         of_own, of_edge = _shares(self.vector_weight, self.graph_weight)
@@ -175,11 +175,11 @@ class DistanceDecay:
         of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
         return of_seed + of_distance * math.exp(-1 / self.tau)
 
-    def __call__(self, reached: PathFeatures) -> Weights:
+    def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
         of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
-        seed = np.nan_to_num(reached.seed) / (reached.best_seed or 1.0)
-        return of_seed * seed + of_distance * np.exp(-reached.hops / self.tau)
+        seed = np.nan_to_num(paths.seed) / (paths.best_seed or 1.0)
+        return of_seed * seed + of_distance * np.exp(-paths.hops / self.tau)
 
 
 @dataclass(frozen=True)
@@ -208,10 +208,10 @@ class Propagation:
         """See :func:`parts_of`."""
         return self.alpha
 
-    def __call__(self, reached: PathFeatures) -> Weights:
+    def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
-        own = np.where(np.isnan(reached.came), reached.own, np.nan_to_num(reached.own))
-        return np.where(np.isnan(reached.came), own, self.alpha * own + (1 - self.alpha) * reached.came)
+        own = np.where(np.isnan(paths.previous_value), paths.own, np.nan_to_num(paths.own))
+        return np.where(np.isnan(paths.previous_value), own, self.alpha * own + (1 - self.alpha) * paths.previous_value)
 
 
 @dataclass(frozen=True)
@@ -239,10 +239,10 @@ class RingDecay:
         """See :data:`GraphScore`."""
         return best * self.decay
 
-    def __call__(self, reached: PathFeatures) -> Weights:
+    def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
-        energy = reached.seed * reached.product * self.decay**reached.hops
-        return np.where((energy >= self.min_energy) | (reached.hops == 0), energy, 0.0)
+        energy = paths.seed * paths.product * self.decay**paths.hops
+        return np.where((energy >= self.min_energy) | (paths.hops == 0), energy, 0.0)
 
 
 @dataclass(frozen=True)
@@ -257,9 +257,9 @@ class Flow:
     by_similarity: ClassVar[bool] = False
     chosen_by: ClassVar[ChosenBy] = "value"
 
-    def __call__(self, reached: PathFeatures) -> Weights:
+    def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
-        return reached.flow
+        return paths.flow
 
 
 @dataclass(frozen=True)
@@ -280,9 +280,9 @@ class NoisyOr:
     def __post_init__(self) -> None:
         _check_share("strength", self.strength)
 
-    def __call__(self, reached: PathFeatures) -> Weights:
+    def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
-        return self.strength * reached.flow
+        return self.strength * paths.flow
 
     def mixed(self, own: float, graph: float) -> float:
         """See :class:`Mixed`."""
@@ -323,26 +323,26 @@ def graph_score_form(score: GraphScore) -> dict[str, Any]:
     return to_config("score", score, GRAPH_SCORES)
 
 
-def path_values(score: GraphScore, reached: PathFeatures) -> Weights:
+def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
     """Return the value of every path, in [0, 1]; NaN only for a root whose score is unknown.
 
     Raises ConfigurationError for a score that does not return a number per path.
     """
     try:
-        values = np.asarray(score(reached), np.float64)
+        values = np.asarray(score(paths), np.float64)
     except (TypeError, ValueError):
         # ``max(…)`` and ``if`` do not work on arrays; any other error occurs again for a single path.
-        values = np.array([float(score(_path(reached, place))) for place in range(len(reached.hops))])
-    if values.shape != reached.hops.shape:
+        values = np.array([float(score(_path(paths, place))) for place in range(len(paths.hops))])
+    if values.shape != paths.hops.shape:
         if values.shape:
             raise ConfigurationError(
-                f"{score!r} must return one value for each of {len(reached.hops)} paths, got the shape {values.shape}"
+                f"{score!r} must return one value for each of {len(paths.hops)} paths, got the shape {values.shape}"
             )
-        values = np.full(reached.hops.shape, values)
+        values = np.full(paths.hops.shape, values)
     unknown = np.isnan(values)
     if unknown.any():
-        unknown &= ~np.isnan(reached.seed)
-        if (unknown & ~np.isnan(reached.own)).any():
+        unknown &= ~np.isnan(paths.seed)
+        if (unknown & ~np.isnan(paths.own)).any():
             raise ConfigurationError(f"{score!r} must return a number from 0 to 1 for each path, got NaN")
         # The score needs a similarity that is unknown, so there is no evidence for the chunk.
         values = np.where(unknown, 0.0, values)
@@ -392,9 +392,9 @@ def needs_own(score: GraphScore) -> bool:
     return getattr(score, "needs_own", True)
 
 
-def _path(reached: PathFeatures, place: int) -> Any:
+def _path(paths: PathFeatures, place: int) -> Any:
     """Return one of many paths, as plain numbers."""
-    return PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in reached)
+    return PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in paths)
 
 
 def _shares(one: float, other: float) -> tuple[float, float]:

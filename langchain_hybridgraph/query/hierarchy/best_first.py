@@ -30,51 +30,51 @@ _DECIMALS = 12
 class ScoredLevel(NamedTuple):
     """Scores of the nodes of one level by themselves, with one entry per node, in the order of ``names``.
 
-    ``answers`` and ``ways`` are in [0, 1]: as an answer, and as the way to other nodes. A way of NaN is unknown: the
-    node is opened when nothing better is left, and its children are scored like roots. ``names`` break ties. ``counts``
-    is False for nodes that may be opened but cannot be answers, ``leads`` is False for nodes without children.
+    ``answer_scores`` rate the nodes as answers, ``descent_scores`` as directories in which answers may be; both are in
+    [0, 1]. A descent score of NaN is unknown: the node is opened when nothing better is left, and its children are
+    scored like roots. ``names`` break ties. ``may_answer`` is False for nodes that may be opened but cannot be answers.
     """
 
     nodes: Nodes
     names: Sequence[str]
-    answers: Weights
-    ways: Weights
-    counts: Mask
-    leads: Mask
+    answer_scores: Weights
+    descent_scores: Weights
+    may_answer: Mask
+    has_children: Mask
 
     @property
     def worth(self) -> Weights:
-        """The better of ``answers`` and ``ways`` for each node."""
-        return np.fmax(self.answers, self.ways)
+        """The better of the two scores of each node."""
+        return np.fmax(self.answer_scores, self.descent_scores)
 
     def at(self, places: Sequence[int]) -> ScoredLevel:
         """Return the entries at these places."""
         return ScoredLevel(
             self.nodes[places],
             [self.names[place] for place in places],
-            self.answers[places],
-            self.ways[places],
-            self.counts[places],
-            self.leads[places],
+            self.answer_scores[places],
+            self.descent_scores[places],
+            self.may_answer[places],
+            self.has_children[places],
         )
 
 
-class Reached(NamedTuple):
-    """A reached node: its value, its own score, and the value of the directory in which it was found.
+class ReachedNode(NamedTuple):
+    """A reached node: its value, its own score, and the value of its directory.
 
-    ``came`` is the value of the directory, None for a start and below a root without a score.
+    ``directory_value`` is None for a start and below a root without a score.
     """
 
     node: int
     value: float
     own: float
-    came: float | None
+    directory_value: float | None
 
 
-class Descended(NamedTuple):
+class DescentResult(NamedTuple):
     """The reached nodes, best first, ties by name; ``opened`` directories, and whether the walk ended early."""
 
-    reached: tuple[Reached, ...]
+    nodes: tuple[ReachedNode, ...]
     opened: int
     converged: bool
 
@@ -117,40 +117,40 @@ def _is_share(value: Any) -> bool:
 def descend(
     roots: Sequence[tuple[int, str]],
     starts: ScoredLevel,
-    look: Callable[[int], Search[ScoredLevel | None]],
+    score_children: Callable[[int], Search[ScoredLevel | None]],
     descent: BestFirstSettings,
-) -> Search[Descended]:
+) -> Search[DescentResult]:
     """Return the nodes reached from ``starts`` and, when nothing is left there, from ``roots`` (node, name).
 
-    ``look`` scores the children of a directory; None if it has none. Every directory is opened once, so a tree with a
-    loop ends; a node that is reached several times keeps its best value.
+    ``score_children`` returns the scores of a directory's children; None if it has none. Every directory is opened
+    once, so the walk ends even in a tree with a loop. A node that is reached several times keeps its best value.
 
     >>> own = np.array([0.0, 0.8, 0.9])
-    >>> def judged(nodes):
+    >>> def level(nodes):
     ...     names, every = list(map(str, nodes)), np.ones(len(nodes), bool)
     ...     return ScoredLevel(np.array(nodes, int), names, own[nodes], own[nodes], every, every)
-    >>> def look(node):
-    ...     return judged([node + 1]) if node < 2 else None
+    >>> def score_children(node):
+    ...     return level([node + 1]) if node < 2 else None
     ...     yield
-    >>> walk = descend([(0, "")], judged([]), look, BestFirstSettings(k=2))
+    >>> walk = descend([(0, "")], level([]), score_children, BestFirstSettings(k=2))
     >>> try:
     ...     next(walk)
     ... except StopIteration as stop:
-    ...     print([(each.node, round(each.value, 2)) for each in stop.value.reached])
+    ...     print([(each.node, round(each.value, 2)) for each in stop.value.nodes])
     [(2, 0.85), (1, 0.8)]
     """
     walk = _Walk(descent)
-    walk.reach(starts, None)
+    walk.add(starts, None)
     for node, name in roots:
         walk.wait(node, name, None)
     while (directory := walk.next()) is not None:
-        judged = yield from look(directory)
-        if judged is None:
+        level = yield from score_children(directory)
+        if level is None:
             continue
-        walk.open(directory, judged)
+        walk.open(directory, level)
         if walk.unchanged == descent.max_rounds:
-            return walk.ended(converged=True)
-    return walk.ended(converged=False)
+            return walk.result(converged=True)
+    return walk.result(converged=False)
 
 
 class _Walk:
@@ -158,9 +158,9 @@ class _Walk:
 
     def __init__(self, descent: BestFirstSettings) -> None:
         self._descent = descent
-        self._reached: dict[int, Reached] = {}
+        self._nodes: dict[int, ReachedNode] = {}
         self._ranks: dict[int, tuple[float, str]] = {}
-        self._ways: dict[int, float | None] = {}
+        self._descent_scores: dict[int, float | None] = {}
         self._waiting: list[tuple[float, str, int]] = []
         self._opened: set[int] = set()
         self._rounds = 0
@@ -177,52 +177,54 @@ class _Walk:
                 return node
         return None
 
-    def open(self, directory: int, judged: ScoredLevel) -> None:
+    def open(self, directory: int, level: ScoredLevel) -> None:
         """Add the children of a directory."""
         width = self._descent.width
-        if len(judged.nodes) > width:
-            best = np.argsort(-np.round(judged.worth, _DECIMALS), kind="stable")
-            judged = judged.at(best[:width].tolist())
-        self.reach(judged, self._ways[directory])
+        if len(level.nodes) > width:
+            best = np.argsort(-np.round(level.worth, _DECIMALS), kind="stable")
+            level = level.at(best[:width].tolist())
+        self.add(level, self._descent_scores[directory])
         self._rounds += 1
-        self._look_at_the_best()
+        self._update_best()
 
-    def reach(self, judged: ScoredLevel, came: float | None) -> None:
+    def add(self, level: ScoredLevel, directory_value: float | None) -> None:
         """Add nodes that are above the threshold and better than before."""
         alpha, threshold = self._descent.alpha, self._descent.threshold
-        nodes, names, owns = judged.nodes.tolist(), judged.names, judged.answers.tolist()
-        values = _mixed(judged.answers, came, alpha)
-        for place in np.flatnonzero(judged.counts & (values > threshold)).tolist():
-            self._keep(Reached(nodes[place], float(values[place]), owns[place], came), names[place])
-        if not judged.leads.any():
+        nodes, names, owns = level.nodes.tolist(), level.names, level.answer_scores.tolist()
+        values = _mixed(level.answer_scores, directory_value, alpha)
+        for place in np.flatnonzero(level.may_answer & (values > threshold)).tolist():
+            self._record(ReachedNode(nodes[place], float(values[place]), owns[place], directory_value), names[place])
+        if not level.has_children.any():
             return
-        ways = _mixed(judged.ways, came, alpha)
+        descent_scores = _mixed(level.descent_scores, directory_value, alpha)
         # Children can exceed the threshold only if a perfect child would (or if the way is unknown).
-        hopeful = np.isnan(ways) | ((ways > 0) & (_mixed(1.0, ways, alpha) > threshold))
-        for place in np.flatnonzero(judged.leads & hopeful).tolist():
-            way = float(ways[place])
-            self.wait(nodes[place], names[place], None if math.isnan(way) else way)
+        hopeful = np.isnan(descent_scores) | ((descent_scores > 0) & (_mixed(1.0, descent_scores, alpha) > threshold))
+        for place in np.flatnonzero(level.has_children & hopeful).tolist():
+            descent_score = float(descent_scores[place])
+            self.wait(nodes[place], names[place], None if math.isnan(descent_score) else descent_score)
 
-    def _keep(self, reached: Reached, name: str) -> None:
-        known = self._reached.get(reached.node)
-        if known is None or reached.value > known.value:
-            self._reached[reached.node] = reached
-            self._ranks[reached.node] = -round(reached.value, _DECIMALS), name
-            self._new.append(reached.node)
+    def _record(self, node: ReachedNode, name: str) -> None:
+        previous = self._nodes.get(node.node)
+        if previous is None or node.value > previous.value:
+            self._nodes[node.node] = node
+            self._ranks[node.node] = -round(node.value, _DECIMALS), name
+            self._new.append(node.node)
 
-    def wait(self, node: int, name: str, way: float | None) -> None:
+    def wait(self, node: int, name: str, descent_score: float | None) -> None:
         """Queue a node to be opened, unless it is queued with a better value or has been opened."""
-        if node in self._opened or (node in self._ways and _worth(way) <= _worth(self._ways[node])):
+        if node in self._opened or (
+            node in self._descent_scores and _priority(descent_score) <= _priority(self._descent_scores[node])
+        ):
             return
-        self._ways[node] = way
-        heapq.heappush(self._waiting, (-_worth(way), name, node))
+        self._descent_scores[node] = descent_score
+        heapq.heappush(self._waiting, (-_priority(descent_score), name, node))
 
-    def ended(self, *, converged: bool) -> Descended:
+    def result(self, *, converged: bool) -> DescentResult:
         """Return the reached nodes."""
-        ordered = sorted(self._reached, key=self._ranks.__getitem__)
-        return Descended(tuple(map(self._reached.__getitem__, ordered)), self._rounds, converged)
+        ordered = sorted(self._nodes, key=self._ranks.__getitem__)
+        return DescentResult(tuple(map(self._nodes.__getitem__, ordered)), self._rounds, converged)
 
-    def _look_at_the_best(self) -> None:
+    def _update_best(self) -> None:
         """Check whether new nodes have changed the best k; values only grow, so no other node can."""
         k = self._descent.k
         best = sorted({*self._best, *self._new}, key=self._ranks.__getitem__)[:k]
@@ -231,11 +233,11 @@ class _Walk:
         self._best, self._new = best, []
 
 
-def _worth(way: float | None) -> float:
-    """Return the value by which ways are compared; an unknown way is the least."""
-    return -1.0 if way is None else round(way, _DECIMALS)
+def _priority(descent_score: float | None) -> float:
+    """Return the value by which descent scores are compared; an unknown one is the least."""
+    return -1.0 if descent_score is None else round(descent_score, _DECIMALS)
 
 
-def _mixed(own: Any, came: Any, alpha: float) -> Any:
-    """Return the value of nodes whose directory has the value ``came``; their own score if ``came`` is None."""
-    return own if came is None else alpha * own + (1 - alpha) * came
+def _mixed(own: Any, directory_value: Any, alpha: float) -> Any:
+    """Return the value of nodes below a directory with this value; without a value, their own score."""
+    return own if directory_value is None else alpha * own + (1 - alpha) * directory_value

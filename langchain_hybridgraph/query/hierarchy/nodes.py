@@ -12,7 +12,7 @@ import numpy as np
 
 from langchain_hybridgraph.execution.effects import Effect, Search, ask
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.query.hierarchy.best_first import Reached, ScoredLevel
+from langchain_hybridgraph.query.hierarchy.best_first import ReachedNode, ScoredLevel
 from langchain_hybridgraph.query.hierarchy.scores import Scores, own_hit, with_directory
 from langchain_hybridgraph.query.pipeline import Pipeline, SearchContext, gather, look_up_originals, rank, rerank
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
@@ -34,11 +34,12 @@ CANDIDATES = 20
 
 
 class _RerankScores(NamedTuple):
-    """The reranker's scores of a node (see ``ScoredLevel``); ``counts`` states whether it may be an answer."""
+    """The reranker's scores of a node (see ``ScoredLevel``); ``may_answer`` states whether it may be an
+    answer."""
 
     answer: float
-    way: float
-    counts: bool
+    descent: float
+    may_answer: bool
 
 
 class QueryTree:
@@ -77,9 +78,9 @@ class QueryTree:
             yield from self._search_directories(weights)
 
     @property
-    def has_found(self) -> bool:
+    def has_results(self) -> bool:
         """Whether the search found any document or directory."""
-        return bool(self._texts.found) or (self._summaries is not None and bool(self._summaries.found))
+        return bool(self._texts.fused) or (self._summaries is not None and bool(self._summaries.fused))
 
     def _search_directories(self, weights: tuple[float, float]) -> Search[None]:
         if self._layers is None or not len(self._layers):
@@ -123,10 +124,10 @@ class QueryTree:
                 node = tree.parent(node)
             return node in root_nodes
 
-        summaries = [] if self._summaries is None else self._summaries.found[:CANDIDATES]
+        summaries = [] if self._summaries is None else self._summaries.fused[:CANDIDATES]
         directories = [tree.node(one.id) for one in summaries if self._has_summary(one.id)]
         directories = [node for node in directories if node >= 0 and tree.is_directory(node) and is_below(node)]
-        documents = tree.nodes([one.id for one in self._texts.found[:CANDIDATES]])
+        documents = tree.nodes([one.id for one in self._texts.fused[:CANDIDATES]])
         documents = [node for node in dict.fromkeys(documents) if node >= 0 and is_below(node)]
         self.scored.update(directories, documents)
         holding = [node if tree.is_directory(node) else tree.parent(node) for node in documents[:n_documents]]
@@ -145,37 +146,39 @@ class QueryTree:
             return level
         children = level.nodes.tolist()
         near = set(children[:NEAR] if self._vector is None else self.tree.nearest(children, self._vector, NEAR))
-        candidates = set(self.tree.nodes([one.id for one in self._texts.found]))
+        candidates = set(self.tree.nodes([one.id for one in self._texts.fused]))
         if self._summaries is not None:
-            candidates.update(self.tree.node(one.id) for one in self._summaries.found)
+            candidates.update(self.tree.node(one.id) for one in self._summaries.fused)
         return self.tree.level(child for child in children if child in near or child in candidates)
 
-    def look(self, node: int) -> Search[ScoredLevel | None]:
+    def score_children(self, node: int) -> Search[ScoredLevel | None]:
         """Return the scored children of a directory; None if it has none."""
         level = self.below(node)
-        return (yield from self.judge(level)) if len(level.nodes) else None
+        return (yield from self.score_level(level)) if len(level.nodes) else None
 
-    def judge(self, level: Level) -> Search[ScoredLevel]:
+    def score_level(self, level: Level) -> Search[ScoredLevel]:
         """Return the scores of these nodes; a reranker that filters leaves some out."""
-        yield from self._learn([level])
-        scored = self._score_level(level)
+        yield from self._add_scores([level])
+        scored = self._search_scores(level)
         if self._pipeline.reranker is not None and self._query.text is not None:
-            scored = yield from self._reread(scored)
+            scored = yield from self._rerank(scored)
         return scored
 
-    def look_ahead(self, nodes: Iterable[int]) -> Search[None]:
+    def prefetch_scores(self, nodes: Iterable[int]) -> Search[None]:
         """Score the children of all these directories together: one call per engine costs less than several."""
-        yield from self._learn(list(map(self.below, nodes)))
+        yield from self._add_scores(list(map(self.below, nodes)))
 
-    def _learn(self, levels: Sequence[Level]) -> Search[None]:
+    def _add_scores(self, levels: Sequence[Level]) -> Search[None]:
         for level in levels:
             self.scored.update(level.nodes.tolist())
-        yield from self._texts.learn(chain.from_iterable(level.chunks for level in levels), self._query, self._trace)
+        yield from self._texts.add_scores(
+            chain.from_iterable(level.chunks for level in levels), self._query, self._trace
+        )
         if self._summaries is not None:
             directories = chain.from_iterable(compress(level.uris, level.is_directory) for level in levels)
-            yield from self._summaries.learn(filter(self._has_summary, directories), self._query, self._trace)
+            yield from self._summaries.add_scores(filter(self._has_summary, directories), self._query, self._trace)
 
-    def _score_level(self, level: Level) -> ScoredLevel:
+    def _search_scores(self, level: Level) -> ScoredLevel:
         answers, counts = self._texts.best(level), self.are_answers(level)
         ways = answers.copy()
         for place in np.flatnonzero(level.is_directory).tolist():
@@ -201,21 +204,22 @@ class QueryTree:
             self._trace.degrade(None if self._are_current[uri] else "layers-stale")
         return self._are_current[uri]
 
-    def _reread(self, level: ScoredLevel) -> Search[ScoredLevel]:
+    def _rerank(self, level: ScoredLevel) -> Search[ScoredLevel]:
         """Return the level with the reranker's scores; nodes that it has read before are not read again."""
         new = [place for place, node in enumerate(level.nodes.tolist()) if node not in self._rerank_scores]
         if new:
-            yield from self._read_best(level.at(new))
+            yield from self._rerank_best(level.at(new))
         scored = level.at([place for place, node in enumerate(level.nodes.tolist()) if node in self._rerank_scores])
         scores = np.array([self._rerank_scores[node] for node in scored.nodes.tolist()]).reshape(-1, 3)
-        return scored._replace(answers=scores[:, 0], ways=scores[:, 1], counts=scored.counts & (scores[:, 2] > 0))
+        may_answer = scored.may_answer & (scores[:, 2] > 0)
+        return scored._replace(answer_scores=scores[:, 0], descent_scores=scores[:, 1], may_answer=may_answer)
 
-    def _read_best(self, level: ScoredLevel) -> Search[None]:
+    def _rerank_best(self, level: ScoredLevel) -> Search[None]:
         """Record the reranker's scores of the best documents (by their best chunk) and directories (by overview)."""
         order = np.argsort(-level.worth, kind="stable")
         best = level.at(order[: self._pipeline.rerank_depth].tolist())
         nodes = best.nodes.tolist()
-        answers = yield from self.hits(list(zip(nodes, best.answers.tolist(), strict=True)))
+        answers = yield from self.hits(list(zip(nodes, best.answer_scores.tolist(), strict=True)))
         overviews = self._overviews([node for node in answers if self.tree.is_document(node)])
         ways = {
             node: replace(answers[node], chunk=replace(chunk, id=f"{chunk.id}/")) for node, chunk in overviews.items()
@@ -240,10 +244,10 @@ class QueryTree:
 
     # -- hits -----------------------------------------------------------------------------------------------
 
-    def reached_hits(self, reached: Sequence[Reached], alpha: float) -> Search[list[tuple[int, Hit]]]:
+    def reached_hits(self, nodes: Sequence[ReachedNode], alpha: float) -> Search[list[tuple[int, Hit]]]:
         """Return the reached nodes as hits, best first; nodes that no longer exist are left out."""
-        hits = yield from self.hits([(each.node, each.own) for each in reached])
-        return [(each.node, with_directory(hits[each.node], each, alpha)) for each in reached if each.node in hits]
+        hits = yield from self.hits([(each.node, each.own) for each in nodes])
+        return [(each.node, with_directory(hits[each.node], each, alpha)) for each in nodes if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
         """Return each node's best chunk, or its overview, as a hit with this score; missing nodes are left out."""
@@ -252,8 +256,8 @@ class QueryTree:
         best = {node: max(of, key=texts.score) for node, of in chunks.items() if of}
         now = yield from look_up_originals(self._run, list(best.values()))
         originals = {id: chunk for id, chunk in now.items() if chunk is not None}
-        there = [id for id in best.values() if now.get(id, True) is not None]
-        call = Effect("catalogue", partial(self._store.read, there, self._query.scope, originals), quick=True)
+        existing = [id for id in best.values() if now.get(id, True) is not None]
+        call = Effect("catalogue", partial(self._store.read, existing, self._query.scope, originals), quick=True)
         chunks_by_id = yield from ask(self._trace, call)
         if chunks_by_id is None:
             return {}
@@ -273,8 +277,8 @@ class QueryTree:
 
 
 def _as_rerank_scores(level: ScoredLevel) -> dict[int, _RerankScores]:
-    every = zip(level.nodes.tolist(), level.answers.tolist(), level.ways.tolist(), strict=True)
-    return {node: _RerankScores(answer, way, counts=True) for node, answer, way in every}
+    every = zip(level.nodes.tolist(), level.answer_scores.tolist(), level.descent_scores.tolist(), strict=True)
+    return {node: _RerankScores(answer, way, may_answer=True) for node, answer, way in every}
 
 
 def summaries_of(store: object) -> CurrentSummaries | None:

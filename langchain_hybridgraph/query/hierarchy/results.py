@@ -11,7 +11,7 @@ from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL, QueryP
 from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.serialization import Serializable
 
-_NAMED = (MEMORY, RESOURCE, SKILL)
+_STANDARD_TYPES = (MEMORY, RESOURCE, SKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
     @property
     def by_type(self) -> dict[str, tuple[FoundContext, ...]]:
         """Results of every other type."""
-        others = dict.fromkeys(each.context_type for each in self.contexts if each.context_type not in _NAMED)
+        others = dict.fromkeys(each.context_type for each in self.contexts if each.context_type not in _STANDARD_TYPES)
         return {name: self._of(name) for name in others}
 
     @property

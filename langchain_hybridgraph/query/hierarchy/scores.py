@@ -11,7 +11,7 @@ import numpy as np
 
 from langchain_hybridgraph.execution.effects import Search, ask_all
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.query.hierarchy.best_first import Reached
+from langchain_hybridgraph.query.hierarchy.best_first import ReachedNode
 from langchain_hybridgraph.query.pipeline import Candidates
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Query
 
@@ -23,9 +23,9 @@ class Scores:
     """Scores of any chunk of a store in one search: those of its candidates and, on request, of other chunks."""
 
     def __init__(self, ranked: Candidates, fusion: Any) -> None:
-        self.found = found = ranked.fused
-        self._candidates, self._fusion = ranked, fusion
-        self._by_id = {one.id: one for one in found}
+        self.fused = fused = ranked.fused
+        self._ranked, self._fusion = ranked, fusion
+        self._by_id = {one.id: one for one in fused}
         self._own = [dict(ranking.scores) for ranking in ranked.rankings]
         # From here on the fusion needs only the best entry of each list.
         self._rankings = [
@@ -53,18 +53,18 @@ class Scores:
         """Return the source's own score of a chunk; None if unknown."""
         return next((ranking.scores.get(id) for ranking in self._rankings if ranking.source == source), None)
 
-    def finders(self, id: str) -> tuple[str, ...]:
+    def found_by(self, id: str) -> tuple[str, ...]:
         """Return the names of the sources that found the chunk."""
-        pairs = zip(self._candidates.results, self._candidates.source_ids, strict=True)
+        pairs = zip(self._ranked.results, self._ranked.source_ids, strict=True)
         return tuple(source.name for source, ids in pairs if id in ids)
 
-    def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
+    def add_scores(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
         """Ask every source for the scores of chunks that have none."""
         new = [id for id in dict.fromkeys(ids) if id not in self._by_id]
         if not new:
             return
         calls_by_place = []
-        for place, (source, answer) in enumerate(self._candidates.results.items()):
+        for place, (source, answer) in enumerate(self._ranked.results.items()):
             unknown = [id for id in new if id not in self._own[place]]
             if unknown and (call := source.score(query, answer, unknown)) is not None:
                 calls_by_place.append((place, call))
@@ -78,26 +78,26 @@ class Scores:
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
     """Return a chunk as a hit with the own score of its node; the part ``rerank`` is the change by a reranker."""
     # A chunk that no source listed was reached through its directory.
-    parts, finders = dict(scores.parts(chunk.id)), scores.finders(chunk.id) or ("hierarchy",)
+    parts, found_by = dict(scores.parts(chunk.id)), scores.found_by(chunk.id) or ("hierarchy",)
     change = own - math.fsum(parts.values())
     reranked = abs(change) > 1e-9
     cosine = scores.raw("vector", chunk.id)
     return Hit(
         chunk=chunk,
         score=own,
-        source=finders[0] if len(finders) == 1 else "fused",
+        source=found_by[0] if len(found_by) == 1 else "fused",
         parts=parts | ({"rerank": change} if reranked else {}),
         vector_score=None if cosine is None else min(1.0, max(0.0, cosine)),
         bm25_score=scores.raw("keyword", chunk.id),
         rerank_score=own if reranked else None,
         path=(chunk.id,),
-        found_by=finders,
+        found_by=found_by,
     )
 
 
-def with_directory(hit: Hit, reached: Reached, alpha: float) -> Hit:
+def with_directory(hit: Hit, node: ReachedNode, alpha: float) -> Hit:
     """Return the hit with the value of its node in the search; the part ``hierarchy`` is the share of its directory."""
-    if reached.came is None:
+    if node.directory_value is None:
         return hit
-    parts = {name: alpha * part for name, part in hit.parts.items()} | {"hierarchy": (1 - alpha) * reached.came}
-    return replace(hit, score=reached.value, parts=parts)
+    parts = {name: alpha * part for name, part in hit.parts.items()} | {"hierarchy": (1 - alpha) * node.directory_value}
+    return replace(hit, score=node.value, parts=parts)

@@ -89,7 +89,7 @@ class _FoundNode(NamedTuple):
 class _Walk(NamedTuple):
     """The nodes that one query found, best first, the uris below which it searched, and the numbers of nodes read."""
 
-    found: tuple[_FoundNode, ...]
+    nodes: tuple[_FoundNode, ...]
     roots: tuple[str, ...]
     scored: int
     opened: int
@@ -115,7 +115,7 @@ def answer_call(request: HierarchicalCall) -> Search[Answer]:
     walks = yield from together([_walk(typed_query, tree, request) for typed_query in queries])
     request.trace.method = "hierarchical"
     best = yield from _merge(queries, walks, request)
-    heads = [_head(walk.found, request) for walk in walks]
+    heads = [_head(walk.nodes, request) for walk in walks]
     nodes_by_uri = {each.uri: each for each in chain(*heads, best)}
     contexts = yield from _describe(list(nodes_by_uri.values()), tree, request)
 
@@ -151,7 +151,7 @@ def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Sea
     """Return the nodes that one query finds in the tree."""
     text = typed_query.query if (request.query.text or "").strip() else request.query.text
     query = plan(replace(request.query, text=text, weight=typed_query.weight))
-    if typed_query.context_type is not None and not _is_there(tree, typed_query.context_type, request):
+    if typed_query.context_type is not None and not _has_type(tree, typed_query.context_type, request):
         return _Walk((), (), 0, 0)
     run = SearchContext(query, request.pipeline, request.trace)
     if run.is_filter_only:
@@ -159,14 +159,14 @@ def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Sea
     nodes = QueryTree(tree, run)
     yield from nodes.search(request.weights)
     below = tuple(tree.uri(node) for node in _roots(tree, typed_query.context_type, request) if node != TOP)
-    if not nodes.has_found:
+    if not nodes.has_results:
         return _Walk((), below, 0, 0)
     best: dict[str, _FoundNode] = {}
     opened = 0
     for context_type in _walked_types(typed_query, tree, request):
-        found, count = yield from _descend(context_type, nodes, request)
+        type_nodes, count = yield from _descend(context_type, nodes, request)
         opened += count
-        for each in found:
+        for each in type_nodes:
             if each.uri not in best or each.hit.score > best[each.uri].hit.score:
                 best[each.uri] = each
     ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
@@ -221,7 +221,7 @@ def _walked_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
     """
     if not request.per_type or typed_query.context_type is not None:
         return [typed_query.context_type]
-    types = [name for name in sorted({RESOURCE, *request.roots, *tree.types()}) if _is_there(tree, name, request)]
+    types = [name for name in sorted({RESOURCE, *request.roots, *tree.types()}) if _has_type(tree, name, request)]
     return [None, *types] if len(types) > 1 else [None]
 
 
@@ -234,12 +234,12 @@ def _descend(
     roots = _roots(tree, context_type, request)
     with trace.stage("walk"):
         starts = nodes.starts(roots, request.start_k, request.start_documents)
-        yield from nodes.look_ahead(starts)
-        levels = yield from nodes.judge(tree.level(starts))
+        yield from nodes.prefetch_scores(starts)
+        levels = yield from nodes.score_level(tree.level(starts))
         named_roots = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
-        walk = yield from descend(named_roots, levels, nodes.look, request.descent)
+        walk = yield from descend(named_roots, levels, nodes.score_children, request.descent)
     trace.degrade("converged-early" if walk.converged else None)
-    hits = yield from nodes.reached_hits(walk.reached[: _limit(request)], request.descent.alpha)
+    hits = yield from nodes.reached_hits(walk.nodes[: _limit(request)], request.descent.alpha)
     nodes_with_hits = [
         _FoundNode(tree.uri(node), node, _type(tree, node, request.roots), not tree.is_directory(node), hit)
         for node, hit in hits
@@ -289,7 +289,7 @@ def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
     return RESOURCE
 
 
-def _is_there(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
+def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
     """Return whether any node may have this type; nodes without a type of their own are resources."""
     has_directory = any(root_nodes(tree, root) for root in request.roots.get(context_type, ()))
     return context_type == RESOURCE or has_directory or context_type in tree.types()
@@ -307,7 +307,7 @@ def _merge(
     """Return the best nodes of all queries, each once, weighted by priority, after the last stages of the pipeline."""
     best: dict[str, _FoundNode] = {}
     for typed_query, walk in zip(queries, walks, strict=True):
-        for each in walk.found:
+        for each in walk.nodes:
             weighted = each._replace(hit=_with_weight(each.hit, typed_query.weight))
             if each.uri not in best or weighted.hit.score > best[each.uri].hit.score:
                 best[each.uri] = weighted
@@ -356,9 +356,13 @@ def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
 
 
 def _context(
-    each: _FoundNode, ids: Sequence[str], known: Mapping[str, Chunk], leaving: Mapping[str, Sequence[Edge]], tree: Tree
+    each: _FoundNode,
+    ids: Sequence[str],
+    chunks_by_id: Mapping[str, Chunk],
+    leaving: Mapping[str, Sequence[Edge]],
+    tree: Tree,
 ) -> FoundContext:
-    first = known.get(ids[0]) if ids else None
+    first = chunks_by_id.get(ids[0]) if ids else None
     abstract = str(each.hit.chunk.metadata.get("abstract", "")) if first is None else lead([first])
     edges = [edge for id in ids for edge in leaving.get(id, ())]
     relations = _relations(each.uri, edges, tree) if edges else ()
@@ -381,8 +385,8 @@ def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, .
     """Return the heaviest edges to other nodes that the call may see, each node once."""
     ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.target))
     targets = tree.nodes([edge.target for edge in ordered])
-    found: dict[str, Relation] = {}
+    relations: dict[str, Relation] = {}
     for edge, node in zip(ordered, targets, strict=True):
         if node >= 0 and (other := tree.uri(node)) != uri:
-            found.setdefault(other, Relation(other, edge.relation, edge.weight, edge.description))
-    return tuple(found.values())[:MOST_RELATIONS]
+            relations.setdefault(other, Relation(other, edge.relation, edge.weight, edge.description))
+    return tuple(relations.values())[:MOST_RELATIONS]

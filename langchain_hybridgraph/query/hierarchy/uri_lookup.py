@@ -15,7 +15,7 @@ from langchain_hybridgraph.uris import directory_of, plain_uri
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Tree
 
-_SHOWN = 3
+_MAX_SUGGESTIONS = 3
 
 
 def path_of(uri: str) -> str:
@@ -105,11 +105,11 @@ def _unknown(tree: Tree, uri: str) -> str:
     near = _near(tree, uri)
     tops = [tree.uri(node) for node in tree.top()]
     if near:
-        there = f"did you mean {' or '.join(map(repr, near))}?"
+        hint = f"did you mean {' or '.join(map(repr, near))}?"
     else:
         top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
-        there = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
-    return f"the call can see nothing under {uri!r}; {there}"
+        hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
+    return f"the call can see nothing under {uri!r}; {hint}"
 
 
 def _near(tree: Tree, uri: str) -> list[str]:
@@ -119,10 +119,10 @@ def _near(tree: Tree, uri: str) -> list[str]:
     while above and tree.node(above) < 0:
         above = directory_of(above)
     siblings = tree.children(tree.node(above)) if above else tree.top()
-    similar = difflib.get_close_matches(plain, [tree.uri(node) for node in siblings], n=_SHOWN, cutoff=0.6)
+    similar = difflib.get_close_matches(plain, [tree.uri(node) for node in siblings], n=_MAX_SUGGESTIONS, cutoff=0.6)
     name = plain.rpartition("/")[2].casefold()
     elsewhere = [each for each in _all_uris(tree) if _is_named(each.rpartition("/")[2].casefold(), name)]
-    return list(dict.fromkeys([*similar, *sorted(elsewhere, key=lambda each: (len(each), each))]))[:_SHOWN]
+    return list(dict.fromkeys([*similar, *sorted(elsewhere, key=lambda each: (len(each), each))]))[:_MAX_SUGGESTIONS]
 
 
 def _is_named(name: str, other: str) -> bool:

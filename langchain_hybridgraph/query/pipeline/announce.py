@@ -51,7 +51,7 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     # A budget may drop every hit but the first, and places for graph hits are the last ones.
     places = min(query.k - selection.graph_slots, query.k if pipeline.budget is None else 1)
     # If there are no edges, the order of the search remains.
-    first = {hit.id for hit in (seeds if expansion.only_reached else hits)[:places]}
+    first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
     certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
     certain.sort(key=lambda hit: rivals[hit.id])
     return Certain(certain, [rivals[hit.id] for hit in certain] == list(range(len(certain))))

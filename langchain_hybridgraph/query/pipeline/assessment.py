@@ -27,7 +27,7 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
 
 
 def _calibrates(pipeline: Pipeline) -> bool:
-    keeps_scores = pipeline.expansion is None or pipeline.expansion.asks_search
+    keeps_scores = pipeline.expansion is None or pipeline.expansion.uses_search_score
     return getattr(pipeline.fusion, "calibrates", False) is True and pipeline.scoring is None and keeps_scores
 
 

@@ -94,9 +94,14 @@ def _hit(
     source = sources[0] if len(sources) == 1 else "fused" if sources else "graph"
     path: tuple[str, ...] = (id,)
     hops = 0
-    reached = candidates.reached.get(id)
-    if reached is not None and reached.hops:  # also a seed whose score another seed raises: the path begins there
-        path, hops = tuple(step for step in reached.path if not step.startswith((ENTITY, TITLE))), reached.hops
+    reached_chunk = candidates.reached_chunks.get(id)
+    if (
+        reached_chunk is not None and reached_chunk.hops
+    ):  # also a seed whose score another seed raises: the path begins there
+        path, hops = (
+            tuple(step for step in reached_chunk.path if not step.startswith((ENTITY, TITLE))),
+            reached_chunk.hops,
+        )
         source, sources = "fused" if sources else "graph", (*sources, "graph")
     cosine = scores.get("vector", {}).get(id) if candidates.has_cosines else None
     return Hit(

@@ -74,8 +74,8 @@ class Candidates(NamedTuple):
 
     ``results`` are the results of the sources; ``rankings`` are the same with each source's scores of all candidates.
     ``source_ids`` are the ids that each source found. ``fused`` is the list that ``admit`` reads, best first.
-    ``chunks`` are the chunks that have been read. ``reached`` contains the paths to the chunks that edges lead to in
-    ``graph``. ``complete`` returns the candidates with those that were skipped; None if none was skipped.
+    ``chunks`` are the chunks that have been read. ``reached_chunks`` contains the paths to the chunks that edges lead
+    to in ``graph``. ``complete`` returns the candidates with those that were skipped; None if none was skipped.
     """
 
     results: Mapping[Source, SourceResult]
@@ -83,7 +83,7 @@ class Candidates(NamedTuple):
     source_ids: Sequence[Mapping[str, float]]
     fused: Sequence[FusedCandidate] = ()
     chunks: Mapping[str, Chunk] = {}
-    reached: Mapping[str, ReachedChunk] = {}
+    reached_chunks: Mapping[str, ReachedChunk] = {}
     graph: Graph | None = None
     complete: Callable[[], Search[Candidates]] | None = None
 

@@ -78,7 +78,7 @@ class QueryPlanner:
     ...         return RunnableLambda(lambda messages: {"queries": [
     ...             {"query": "price of the red roadster", "context_type": "resource", "priority": 1}]})
     >>> history = [("user", "Is there a red car?"), ("assistant", "A roadster.")]
-    >>> [(found.query, found.context_type) for found in QueryPlanner(Model())("", history, "And its price?")]
+    >>> [(each.query, each.context_type) for each in QueryPlanner(Model())("", history, "And its price?")]
     [('price of the red roadster', 'resource')]
     """
 
@@ -118,26 +118,26 @@ class QueryPlanner:
 
     def _queries(self, answer: Any) -> tuple[TypedQuery, ...]:
         items = list(_items(answer))
-        found = [query for item in items if (query := self._query(item)) is not None]
-        if items and not found:
+        queries = [query for item in items if (query := self._query(item)) is not None]
+        if items and not queries:
             raise ValueError(f"there is no query in the model's answer: {shorten(str(items), 200)}")
-        return best(found)
+        return best(queries)
 
     def _query(self, item: Any) -> TypedQuery | None:
-        said = item if isinstance(item, Mapping) else {"query": item}
-        text = said.get("query")
+        fields = item if isinstance(item, Mapping) else {"query": item}
+        text = fields.get("query")
         if not isinstance(text, str) or not text.strip():
             return None
         return TypedQuery(
             shorten(" ".join(text.split()), _LONGEST_QUERY),
-            self._type(said.get("context_type", said.get("type"))),
-            shorten(" ".join(str(said.get("intent") or "").split()), 200),
-            _priority(said.get("priority")),
+            self._type(fields.get("context_type", fields.get("type"))),
+            shorten(" ".join(str(fields.get("intent") or "").split()), 200),
+            _priority(fields.get("priority")),
         )
 
-    def _type(self, said: Any) -> str | None:
+    def _type(self, value: Any) -> str | None:
         """Return the type with this name, singular or plural; None (every type) for an unknown name."""
-        name = str(said).strip().casefold()
+        name = str(value).strip().casefold()
         singular = name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s")
         return self._types.get(name) or self._types.get(singular)
 

@@ -104,16 +104,16 @@ class RulePlanner:
     expander, and ConfigurationError for messages of an unknown form.
 
     >>> plan = RulePlanner()("", [], "How do I export my dashboards to Grafana?")
-    >>> for found in plan: print(found.priority, found.context_type, found.query)
+    >>> for each in plan: print(each.priority, each.context_type, each.query)
     1 None How do I export my dashboards to Grafana?
     1 memory user's dashboards to Grafana
     1 skill export my dashboards to Grafana
-    >>> said = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
-    >>> for found in RulePlanner()("", said, "Where was she born?"): print(found.priority, found.query)
+    >>> history = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
+    >>> for each in RulePlanner()("", history, "Where was she born?"): print(each.priority, each.query)
     1 Where was Marguerite Oldenburg born?
     2 Where was she born? wrote Salt Road Marguerite Oldenburg
     2 Marguerite Oldenburg born
-    >>> for found in RulePlanner()("", said, "How long is it?"): print(found.priority, found.query)
+    >>> for each in RulePlanner()("", history, "How long is it?"): print(each.priority, each.query)
     1 How long is it?
     2 How long is it? wrote Salt Road Marguerite Oldenburg
     >>> plan = RulePlanner()("", [], "Thanks a lot!")

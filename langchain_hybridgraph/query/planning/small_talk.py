@@ -47,7 +47,7 @@ très bien | d'accord | parfait | compris | sí | si | vale | muy bien | perfect
 va bene | bene | perfetto | capito | sim | não | entendi | да | нет | хорошо | понятно | 好的 | 好 | 是的
 明白了 | はい | わかりました | 네 | 알겠습니다
 """
-_BESIDE = """
+_FILLERS = """
 so much | very much | a lot | a bunch | again | all | everyone | everybody | team | folks | guys | there | and
 oh | for your help | for the help | for your time | for that | for this | for now | today | my friend | please
 bitte | s'il vous plaît | por favor | per favore | пожалуйста | sehr | schon | noch | und | beaucoup | et
@@ -92,7 +92,7 @@ def _any_of(*lists: str) -> str:
     return "|".join(f" {re.escape(phrase)}" for phrase in sorted(phrases - {""}, key=lambda one: (-len(one), one)))
 
 
-_ONLY_TALK = re.compile(f"(?:{_any_of(_COURTESY, _ASSENT, _BESIDE)})+")
+_ONLY_TALK = re.compile(f"(?:{_any_of(_COURTESY, _ASSENT, _FILLERS)})+")
 _COURTEOUS, _ASSENTING, _AGREEING = (
     re.compile(f"(?:{_any_of(phrases)})(?: |$)") for phrases in (_COURTESY, _ASSENT, _AGREEMENT)
 )

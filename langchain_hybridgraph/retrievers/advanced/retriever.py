@@ -351,12 +351,12 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     def _run(self, call: ConversationCall, trace: Trace | None = None) -> Result:
         trace = Trace() if trace is None else trace
-        with self._statistics.counting_errors():
+        with self._statistics.count_errors():
             return drive(self._reported(call, trace))
 
     async def _arun(self, call: ConversationCall, trace: Trace | None = None) -> Result:
         trace = Trace() if trace is None else trace
-        with self._statistics.counting_errors():
+        with self._statistics.count_errors():
             return await adrive(self._reported(call, trace), lane=lane_of("search", self.retriever))
 
     def _reported(self, call: ConversationCall, trace: Trace) -> Search[Result]:
@@ -366,7 +366,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         results = partial(_results, prefix=below.prefix)
         result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
         trace.results = results(result)
-        self._statistics.answered(trace, len(result))
+        self._statistics.record_answer(trace, len(result))
         return result
 
     def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:

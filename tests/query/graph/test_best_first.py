@@ -37,7 +37,7 @@ def test_more_rounds_look_further():
 def test_a_complete_traversal_did_not_converge():
     """Reaching the end of the graph does not count as convergence."""
     walk = walked(TREE, BestFirst(k=99, max_rounds=99), Propagation(), seeds=ROOT, own=OWN)
-    assert (len(walk.reached), walk.converged) == (12, False)
+    assert (len(walk.chunks), walk.converged) == (12, False)
 
 
 def test_it_begins_at_the_best_seeds():
@@ -50,4 +50,4 @@ def test_it_begins_at_the_best_seeds():
 def test_the_cap_takes_the_best_children():
     """Three of five children fit."""
     walk = walked(TREE, BestFirst(max_nodes=3), Propagation(), seeds=ROOT, own=OWN)
-    assert ([a.id for a in walk.reached], walk.capped) == (["A", "B", "C", "root"], True)
+    assert ([a.id for a in walk.chunks], walk.capped) == (["A", "B", "C", "root"], True)

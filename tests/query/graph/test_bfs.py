@@ -128,28 +128,28 @@ def test_the_cap_keeps_the_best_and_says_so():
     """The two heaviest of three neighbours are kept; the seed does not count."""
     edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
     walk = walked(edges, BFS(max_nodes=2), PLAIN, seeds=[("a", 1.0)])
-    assert ([a.id for a in walk.reached], walk.capped) == (["a", "y", "z"], True)
+    assert ([a.id for a in walk.chunks], walk.capped) == (["a", "y", "z"], True)
 
 
 def test_the_cap_is_filled_ring_by_ring():
     """The first ring takes precedence over the second, however good that is; chunks left out are not expanded."""
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.1), Edge("y", "z", "c")]
     walk = walked(edges, BFS(max_nodes=1), PLAIN, seeds=[("a", 1.0)], own=None)
-    assert ([a.id for a in walk.reached], walk.capped) == (["a", "x"], True)
+    assert ([a.id for a in walk.chunks], walk.capped) == (["a", "x"], True)
 
 
 def test_a_cap_that_fits_is_none():
     """A cap equal to the number of chunks does not set ``capped``."""
     walk = walked(EDGES, BFS(max_nodes=2), PLAIN)
-    assert ({a.id for a in walk.reached}, walk.capped) == ({"A", "B", "C", "D"}, False)
+    assert ({a.id for a in walk.chunks}, walk.capped) == ({"A", "B", "C", "D"}, False)
 
 
 def test_no_hops_and_many():
     """0 hops reach the seeds only; 50 reach the end of a line and no further."""
     line = [Edge(f"{n:02}", f"{n + 1:02}", "next") for n in range(60)]
-    assert [a.id for a in walked(line, BFS(max_hops=0), PLAIN, seeds=[("00", 1.0)]).reached] == ["00"]
+    assert [a.id for a in walked(line, BFS(max_hops=0), PLAIN, seeds=[("00", 1.0)]).chunks] == ["00"]
     far = walked(line, BFS(max_hops=50, max_nodes=99), PLAIN, seeds=[("00", 1.0)])
-    assert sorted(a.hops for a in far.reached) == list(range(51))
+    assert sorted(a.hops for a in far.chunks) == list(range(51))
 
 
 def test_the_frontier_is_the_best_of_a_ring():
@@ -183,7 +183,7 @@ def test_distances_are_those_of_networkx(drawn, seeds, direction, max_hops):
     graph.add_nodes_from(seeds)
     walk = walked(edges, BFS(max_hops, direction=direction), DistanceDecay(), seeds=[(id, 0.5) for id in seeds])
     expected = nx.multi_source_dijkstra_path_length(graph, seeds, cutoff=max_hops)
-    assert {a.id: a.hops for a in walk.reached} == expected
+    assert {a.id: a.hops for a in walk.chunks} == expected
 
 
 @given(

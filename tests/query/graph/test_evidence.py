@@ -22,8 +22,8 @@ FOUR = mentions("entity:all", "a", "b", "c", "d")
 def evidence_for(edges, seeds=(("a", 1.0),), **settings):
     """Return the value and the path of each reached chunk."""
     evidence = LinkEvidence(**settings)
-    walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), list(seeds), NoisyOr(), None)
-    return {arrived.id: (pytest.approx(arrived.value), arrived.path) for arrived in walk.reached}
+    walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter), list(seeds), NoisyOr(), None)
+    return {arrived.id: (pytest.approx(arrived.value), arrived.path) for arrived in walk.chunks}
 
 
 def test_a_shared_entity_counts_by_its_rarity_squared():
@@ -65,7 +65,7 @@ def test_a_title_in_the_question_needs_no_seed():
 
 def test_a_chunk_with_the_rest_of_the_question_counts_more():
     """B covers half of the words that the seeds leave uncovered: (1/2)² · (.3 + 2 · .5)."""
-    question = Question(covered=lambda ids: dict.fromkeys(ids, 0.5))
+    question = Question(coverage=lambda ids: dict.fromkeys(ids, 0.5))
     assert evidence_for([*FOUR, *mentions("entity:few", "a", "b")], question=question)["b"] == (0.325, ("a", "b"))
 
 
@@ -78,14 +78,16 @@ def test_a_seed_has_the_path_from_the_seed_that_lifts_it():
 def test_a_seed_keeps_its_value_if_the_traversal_sets_the_score():
     """A score that replaces the search's own gives a seed the value of a seed."""
     evidence = LinkEvidence()
-    graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).scoped_graph(Scope(), evidence.ways)
+    graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).scoped_graph(Scope(), evidence.edge_filter)
     walk = evidence.walk(graph, [("a", 0.8), ("b", 0.4)], HopDecay(), None)
-    assert [(arrived.path, round(arrived.value, 6)) for arrived in walk.reached] == [(("a",), 0.86), (("b",), 0.58)]
+    assert [(arrived.path, round(arrived.value, 6)) for arrived in walk.chunks] == [(("a",), 0.86), (("b",), 0.58)]
 
 
 def test_a_chunk_named_by_the_question_has_no_seed():
     """No seed leads to it, so its path is its own id."""
     evidence = LinkEvidence().for_question(Question(("b",)))
     edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
-    walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), [("d", 1.0)], NoisyOr(), None)
-    assert [(arrived.path, arrived.seed) for arrived in walk.reached if arrived.value] == [(("b",), NO_SEED)]
+    walk = evidence.walk(
+        InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter), [("d", 1.0)], NoisyOr(), None
+    )
+    assert [(arrived.path, arrived.seed) for arrived in walk.chunks if arrived.value] == [(("b",), NO_SEED)]

@@ -45,7 +45,7 @@ def test_only_reached_chunks_may_be_returned(score):
 
 def test_the_minimum_weight_is_the_larger_of_two():
     """The traversal's own minimum holds in addition to that of the expansion."""
-    ways = [Expansion(BFS(min_weight=own), HopDecay(), min_weight=0.5).ways for own in (0.0, 0.8)]
+    ways = [Expansion(BFS(min_weight=own), HopDecay(), min_weight=0.5).edge_filter for own in (0.0, 0.8)]
     assert [each.min_weight for each in ways] == [0.5, 0.8]
 
 

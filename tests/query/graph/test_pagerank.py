@@ -75,7 +75,7 @@ def test_the_features_that_a_score_receives():
     edges = [Edge("a", "entity:x", MENTIONS, 0.5), Edge("b", "entity:x", MENTIONS, 0.4), Edge("b", "c", "cites", 0.3)]
     walked(edges, exact(), listening, seeds=[("a", 0.8)], own={"c": 0.7})
     last = told[2]
-    assert (last.seed, last.best_seed, last.hops, last.came, last.own) == (0.8, 0.8, 2, 0.25, 0.7)
+    assert (last.seed, last.best_seed, last.hops, last.previous_value, last.own) == (0.8, 0.8, 2, 0.25, 0.7)
     assert (last.weight, last.product) == pytest.approx((0.3, 0.06))
 
 
@@ -88,7 +88,7 @@ def test_a_value_follows_the_path():
 def test_an_entity_as_a_seed():
     """Traversal begins at the entity, paths at the chunks that mention it; the entity itself is not returned."""
     edges = [Edge("a", "entity:x", MENTIONS), Edge("a", "b", "cites")]
-    found = walked(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).reached
+    found = walked(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).chunks
     assert [(a.id, round(a.value, 6), a.path, a.seed) for a in found] == [
         ("a", 1.0, ("a",), "entity:x"),
         ("b", 0.881959, ("a", "b"), "entity:x"),
@@ -99,7 +99,7 @@ def test_an_exceeded_bound_is_reported():
     """Chunks behind the bound are not reached, and ``capped`` is set."""
     edges = [Edge("a", "b", "c"), *(Edge("b", str(n), "c") for n in range(50))]
     walk = walked(edges, PersonalizedPageRank(max_touched=10), Flow(), seeds=[("a", 1.0)])
-    assert ([a.id for a in walk.reached], walk.capped) == (["a", "b"], True)
+    assert ([a.id for a in walk.chunks], walk.capped) == (["a", "b"], True)
     assert not walked(edges, PersonalizedPageRank(), Flow(), seeds=[("a", 1.0)]).capped
 
 
@@ -107,7 +107,7 @@ def test_more_chunks_than_are_given_back_are_no_cap():
     """max_nodes keeps the heaviest chunks of a complete traversal, and ``capped`` is not set."""
     edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
     walk = walked(edges, PersonalizedPageRank(max_nodes=2), Flow(), seeds=[("a", 1.0)])
-    assert ([a.id for a in walk.reached], walk.capped) == (["a", "y", "z"], False)
+    assert ([a.id for a in walk.chunks], walk.capped) == (["a", "y", "z"], False)
 
 
 def test_only_edges_near_the_seeds_are_read():
@@ -127,7 +127,7 @@ def test_only_edges_near_the_seeds_are_read():
 
     pagerank = PersonalizedPageRank(tolerance=0.01)
     line = InMemoryGraph([Edge(str(n), str(n + 1), "next") for n in range(1000)])
-    pagerank.walk(Listening(line.scoped_graph(Scope(), pagerank.ways)), [("0", 1.0)], Flow(), None)
+    pagerank.walk(Listening(line.scoped_graph(Scope(), pagerank.edge_filter)), [("0", 1.0)], Flow(), None)
     assert asked == [str(n) for n in range(6)]  # .5^5 / 2 edges is above .01, .5^6 / 2 is not
 
 

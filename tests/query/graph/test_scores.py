@@ -26,10 +26,10 @@ from langchain_hybridgraph.query.graph.scores import (
 NAN = math.nan
 
 
-def paths(*, seed=1.0, best_seed=1.0, hops=0, weight=1.0, product=1.0, came=NAN, own=NAN, flow=0.0):
-    columns = np.broadcast_arrays(seed, hops, weight, product, came, own, flow)
-    seed, hops, weight, product, came, own, flow = (np.atleast_1d(np.array(column)) for column in columns)
-    return PathFeatures(seed, best_seed, hops, weight, product, came, own, flow)
+def paths(*, seed=1.0, best_seed=1.0, hops=0, weight=1.0, product=1.0, previous_value=NAN, own=NAN, flow=0.0):
+    columns = np.broadcast_arrays(seed, hops, weight, product, previous_value, own, flow)
+    seed, hops, weight, product, previous_value, own, flow = (np.atleast_1d(np.array(column)) for column in columns)
+    return PathFeatures(seed, best_seed, hops, weight, product, previous_value, own, flow)
 
 
 def values(score, **facts):
@@ -58,7 +58,7 @@ def test_hop_decay_after_its_last_number_is_the_tail():
 
 def test_hop_decay_without_the_similarity_of_expanded_chunks():
     """score_expanded False counts own as 0, except that of seeds."""
-    assert values(HopDecay(score_expanded=False), hops=[0, 1], came=[NAN, 0.9], own=0.5) == near(0.65, 0.21)
+    assert values(HopDecay(score_expanded=False), hops=[0, 1], previous_value=[NAN, 0.9], own=0.5) == near(0.65, 0.21)
 
 
 def test_unknown_similarity_counts_as_0():
@@ -89,7 +89,7 @@ def test_distance_decay_without_any_seed_score():
 
 def test_propagation():
     """.5 · .8 + .5 · .6 = .7; a root passes on its own score."""
-    assert values(Propagation(), hops=1, own=0.8, came=0.6) == near(0.7)
+    assert values(Propagation(), hops=1, own=0.8, previous_value=0.6) == near(0.7)
     assert values(Propagation(), own=0.8) == near(0.8)
 
 
@@ -97,7 +97,7 @@ def test_propagation_after_a_root_without_a_score():
     """A root that the search did not find has no value, and its children are roots."""
     unknown = values(Propagation(), seed=NAN, own=NAN)
     assert math.isnan(unknown[0])
-    assert values(Propagation(), seed=NAN, hops=1, own=0.8, came=unknown[0]) == near(0.8)
+    assert values(Propagation(), seed=NAN, hops=1, own=0.8, previous_value=unknown[0]) == near(0.8)
 
 
 def test_ring_decay():
@@ -209,7 +209,9 @@ SHARES = st.floats(0, 1)
 )
 def test_values_are_between_0_and_1(score, drawn):
     """Every combination of known features gives such a value."""
-    seed, hops, weight, product, came, own = (np.array(column) for column in zip(*drawn, strict=True))
-    reached = PathFeatures(seed, seed.max(), hops, weight, product, np.where(hops == 0, NAN, came), own, product * seed)
-    raw = score(reached)
+    seed, hops, weight, product, previous_value, own = (np.array(column) for column in zip(*drawn, strict=True))
+    features = PathFeatures(
+        seed, seed.max(), hops, weight, product, np.where(hops == 0, NAN, previous_value), own, product * seed
+    )
+    raw = score(features)
     assert ((raw >= 0) & (raw <= 1 + 1e-12)).all()

@@ -43,7 +43,7 @@ def test_every_traversal_goes_with_every_score(traversal, score):
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_an_empty_graph(traversal):
     """Only the seeds are reached."""
-    assert [(a.id, a.hops, a.path) for a in walked([], traversal, HopDecay()).reached] == [
+    assert [(a.id, a.hops, a.path) for a in walked([], traversal, HopDecay()).chunks] == [
         ("A", 0, ("A",)),
         ("B", 0, ("B",)),
     ]
@@ -52,8 +52,8 @@ def test_an_empty_graph(traversal):
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_no_seeds(traversal):
     """Nothing is reached, with and without a vector to compare with."""
-    assert walked(EDGES, traversal, HopDecay(), seeds=[]).reached == ()
-    assert walked(EDGES, traversal, HopDecay(), seeds=[], own={"C": 0.4}).reached == ()
+    assert walked(EDGES, traversal, HopDecay(), seeds=[]).chunks == ()
+    assert walked(EDGES, traversal, HopDecay(), seeds=[], own={"C": 0.4}).chunks == ()
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
@@ -67,7 +67,7 @@ def test_a_seed_that_is_not_in_the_graph_stays(traversal):
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_seed_that_is_named_twice_counts_once(traversal):
     """Its first occurrence counts."""
-    found = walked([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).reached
+    found = walked([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).chunks
     assert [a.id for a in found] == ["A"]
 
 
@@ -95,9 +95,9 @@ def star():
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_star_of_100_000(star, traversal):
     """The cap holds and the smallest ids win ties; in WaterCircle too little energy reaches each neighbour."""
-    graph = star.scoped_graph(Scope(), traversal.ways)
+    graph = star.scoped_graph(Scope(), traversal.edge_filter)
     walk = traversal.walk(graph, [("hub", 1.0)], HopDecay(score_expanded=False), None)
-    expanded = [a.id for a in walk.reached[1:]]
+    expanded = [a.id for a in walk.chunks[1:]]
     wanted = 10 if isinstance(traversal, Beam) else 0 if isinstance(traversal, WaterCircle) else 50
     assert expanded == [f"{n:06}" for n in range(wanted)]
 
@@ -106,7 +106,7 @@ def test_a_star_of_100_000(star, traversal):
 def test_an_entity_is_no_stop_of_its_own(traversal):
     """chunk → entity → chunk is one hop, and paths contain chunks only."""
     edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
-    found = walked(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).reached
+    found = walked(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).chunks
     assert [(a.id, a.hops, a.path) for a in found] == [("a", 0, ("a",)), ("b", 1, ("a", "b"))]
 
 
@@ -121,8 +121,8 @@ def test_similarity_below_0_counts_as_0(traversal):
 def test_ways_are_those_of_the_traversal(traversal):
     """The graph receives direction, relations and minimum weight."""
     changed = type(traversal)(direction="in", relations=["cites"], min_weight=0.3, hub_degree=None)
-    assert changed.ways == EdgeFilter("in", frozenset({"cites"}), 0.3, None)
-    assert traversal.ways == EdgeFilter()
+    assert changed.edge_filter == EdgeFilter("in", frozenset({"cites"}), 0.3, None)
+    assert traversal.edge_filter == EdgeFilter()
 
 
 @pytest.mark.parametrize("name", TRAVERSALS)
@@ -190,7 +190,7 @@ def test_invariants(traversal, score, direction, drawn, seeds, own, max_nodes): 
     """Values are in [0, 1] and in order, paths are simple and follow edges from their seed, and the cap holds."""
     edges = [Edge(a, b, "cites", weight) for a, b, weight in drawn if a != b]
     traversal = replace(traversal, direction=direction, max_nodes=max_nodes)
-    reached = walked(edges, traversal, score, seeds=list(seeds.items()), own=own).reached
+    reached = walked(edges, traversal, score, seeds=list(seeds.items()), own=own).chunks
     steps = {(e.source, e.target) for e in edges if direction != "in"}
     steps |= {(e.target, e.source) for e in edges if direction != "out"}
     assert [(-round(a.value, 12), a.id) for a in reached] == sorted((-round(a.value, 12), a.id) for a in reached)
@@ -236,6 +236,6 @@ def test_the_energy_is_that_of_the_lightest_path_of_networkx(arcs, seeds):
     graph.add_weighted_edges_from(("source", seed, -math.log(score)) for seed, score in seeds.items())
     lightest = nx.single_source_dijkstra_path_length(graph, "source")
     edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
-    reached = walked(edges, FAR[2], Flow(), seeds=list(seeds.items())).reached
+    reached = walked(edges, FAR[2], Flow(), seeds=list(seeds.items())).chunks
     expected = {node: math.exp(-length) for node, length in lightest.items() if node != "source"}
     assert {a.id: a.value for a in reached} == pytest.approx(expected)

@@ -16,7 +16,7 @@ OWN = {
 TREE = {"root": "ABCDE", "A": ["a1", "a2"], "B": ["b1"], "C": ["c1"], "D": ["d1"], "E": ["e1"]}
 
 
-def walked(below, own, *, roots=("root",), starts=(), ways_of=None, judged=None, leaves=(), **settings):
+def walked(below, own, *, roots=("root",), starts=(), descent_scores_of=None, judged=None, leaves=(), **settings):
     """The walk over a tree of names, and the names of what was judged, level by level."""
     names = sorted({*below, *(name for each in below.values() for name in each), *roots, *starts})
     number = {name: place for place, name in enumerate(names)}
@@ -31,16 +31,16 @@ def walked(below, own, *, roots=("root",), starts=(), ways_of=None, judged=None,
         yield
 
     def worth(level):
-        answers = np.array([own.get(name, 0.0) for name in level])
-        ways = np.array([(ways_of or {}).get(name, own.get(name, 0.0)) for name in level])
+        answer_scores = np.array([own.get(name, 0.0) for name in level])
+        descent_scores = np.array([(descent_scores_of or {}).get(name, own.get(name, 0.0)) for name in level])
         nodes = np.array([number[name] for name in level], np.int64)
-        counts, leads = (np.array([name not in of for name in level], bool) for of in (judged or (), leaves))
-        return ScoredLevel(nodes, level, answers, ways, counts, leads)
+        may_answer, has_children = (np.array([name not in of for name in level], bool) for of in (judged or (), leaves))
+        return ScoredLevel(nodes, level, answer_scores, descent_scores, may_answer, has_children)
 
     walk = drive(
         descend([(number[name], name) for name in roots], worth(sorted(starts)), look, BestFirstSettings(**settings))
     )
-    return walk, {names[each.node]: each.value for each in walk.reached}, levels
+    return walk, {names[each.node]: each.value for each in walk.nodes}, levels
 
 
 def test_it_ends_when_the_best_stay_the_same():
@@ -70,7 +70,7 @@ def test_a_directory_without_a_score_is_opened_last():
     """Its children are scored as children of a root are."""
     below = {"root": ["known", "unknown"], "known": ["k"], "unknown": ["u"]}
     own = {"known": 0.2, "k": 0.5, "u": 0.9}
-    _, values, levels = walked(below, own, ways_of={"unknown": np.nan}, judged={"unknown"}, k=5)
+    _, values, levels = walked(below, own, descent_scores_of={"unknown": np.nan}, judged={"unknown"}, k=5)
     assert levels == [["known", "unknown"], ["k"], ["u"]]
     assert values == {"u": 0.9, "k": pytest.approx(0.35), "known": 0.2}
 
@@ -153,7 +153,7 @@ def test_a_level_at_some_places():
         np.array([7, 8, 9]), list("abc"), *np.array([[0.1, 0.2, 0.3], [0.4, 0.1, np.nan]]), *np.eye(3)[:2]
     )
     some = level.at([2, 0])
-    assert (some.nodes.tolist(), some.names, some.answers.tolist()) == ([9, 7], ["c", "a"], [0.3, 0.1])
+    assert (some.nodes.tolist(), some.names, some.answer_scores.tolist()) == ([9, 7], ["c", "a"], [0.3, 0.1])
     assert level.worth.tolist() == [0.4, 0.2, 0.3]
 
 
@@ -171,9 +171,12 @@ def test_values_are_between_own_and_the_directory(own, alpha, k):
     assert [round(value, 12) for value in values.values()] == sorted(
         (round(value, 12) for value in values.values()), reverse=True
     )
-    assert walk.reached
-    for each in walk.reached:
-        assert each.value == each.own if each.came is None else min(each.own, each.came) - 1e-12 <= each.value
+    assert walk.nodes
+    for each in walk.nodes:
+        if each.directory_value is None:
+            assert each.value == each.own
+        else:
+            assert each.value >= min(each.own, each.directory_value) - 1e-12
 
 
 @pytest.mark.parametrize("settings", [{"alpha": 1.5}, {"max_rounds": 0}, {"threshold": -0.1}])

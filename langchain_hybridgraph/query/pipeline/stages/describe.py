@@ -12,13 +12,13 @@ from langchain_hybridgraph.records import Hit
 
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
     """Return the hits with the edges that led to them; only the edges of hits in the result are read."""
-    graph, reached = candidates.graph, [hit for hit in hits if hit.hops]
-    if graph is None or not reached:
+    graph, graph_hits = candidates.graph, [hit for hit in hits if hit.hops]
+    if graph is None or not graph_hits:
         return hits
-    pairs = [step for hit in reached for step in steps(hit)]
+    pairs = [step for hit in graph_hits for step in steps(hit)]
     edges = yield from context.ask(Effect("graph", lambda: graph.edges(pairs), quick=True))
     if edges is None:
         return hits
     remaining = iter(edges)
-    described = {hit.id: with_context(hit, list(islice(remaining, len(steps(hit))))) for hit in reached}
+    described = {hit.id: with_context(hit, list(islice(remaining, len(steps(hit))))) for hit in graph_hits}
     return [described.get(hit.id, hit) for hit in hits]

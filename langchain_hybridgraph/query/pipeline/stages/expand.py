@@ -53,7 +53,7 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
         hits = seed_hits = yield from read_hits(context, seed_candidates, ALL)
         candidates, own = yield from _score_seeds(context, candidates, seed_chunks, own)
     candidates = candidates._replace(chunks={hit.id: hit.chunk for hit in hits})
-    if expansion.only_reached:
+    if expansion.is_graph_only:
         seeds_alone = sorted((own[id] for id in seed_chunks), key=lambda one: (-one.score, one.id))
         unexpanded = candidates._replace(fused=seeds_alone)
     else:
@@ -61,13 +61,13 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
     strength = expansion.strengths(own, candidates.ids, candidates.cosines)
     with trace.stage("expand"):
         seeds = expansion.seeds(seed_hits, strength)
-        walked = yield from _walk(context, expansion, candidates, seeds, seed_hits, uncertain=uncertain)
-        if walked is None:
+        traversed = yield from _walk(context, expansion, candidates, seeds, seed_hits, uncertain=uncertain)
+        if traversed is None:
             return unexpanded
-        return (yield from _merge(context, expansion, candidates, own, walked, seeds=dict(seeds), strength=strength))
+        return (yield from _merge(context, expansion, candidates, own, traversed, seeds=dict(seeds), strength=strength))
 
 
-class _Walked(NamedTuple):
+class _TraversalResult(NamedTuple):
     """The graph that was traversed, None for a store without edges, and what was reached."""
 
     graph: Graph | None
@@ -82,39 +82,39 @@ def _walk(
     seed_hits: Sequence[Hit],
     *,
     uncertain: Sequence[str],
-) -> Search[_Walked | None]:
+) -> Search[_TraversalResult | None]:
     """Traverse the graph from the seeds; None if there are no edges, or if the traversal fails.
 
     ``uncertain`` seeds are not chunks; they are seeds only if the graph has them.
     """
     query, trace, store = context.query, context.trace, context.pipeline.graph
     if store is None:
-        trace.degrade(expansion.without_edges)
+        trace.degrade(expansion.no_edges_reason)
         return None
     vector = next((result.vector for result in candidates.results.values() if result.vector is not None), None)
 
-    def traverse() -> _Walked:
+    def traverse() -> _TraversalResult:
         if not store.has_graph:
-            return _Walked(None, Walk(()))
-        graph = store.scoped_graph(query.scope, expansion.ways)
+            return _TraversalResult(None, Walk(()))
+        graph = store.scoped_graph(query.scope, expansion.edge_filter)
         coverage = _coverage(context, candidates)
         traversal = expansion.for_question(query.text, seed_hits, coverage, has_names=graph.has_entities)
         nodes = zip(uncertain, graph.nodes(uncertain), strict=True) if uncertain else ()
         missing = {id for id, node in nodes if node < 0}
         starts = [seed for seed in seeds if seed[0] not in missing]
-        return _Walked(graph, traversal.walk(graph, starts, expansion.score, vector))
+        return _TraversalResult(graph, traversal.walk(graph, starts, expansion.score, vector))
 
-    walked: _Walked | None = yield from context.ask(Effect("graph", traverse, lane=lane_of("graph", store)))
-    if walked is None:
+    traversed: _TraversalResult | None = yield from context.ask(Effect("graph", traverse, lane=lane_of("graph", store)))
+    if traversed is None:
         return None
-    if walked.graph is None:
-        trace.degrade(expansion.without_edges)
+    if traversed.graph is None:
+        trace.degrade(expansion.no_edges_reason)
         return None
     trace.method = "graph"
-    trace.degrade("node-cap-reached" if walked.walk.capped else None)
-    trace.degrade("converged-early" if walked.walk.converged else None)
-    _note_unknown_relations(trace, expansion.traversal.ways.relations or frozenset(), walked.graph.relations)
-    return walked
+    trace.degrade("node-cap-reached" if traversed.walk.capped else None)
+    trace.degrade("converged-early" if traversed.walk.converged else None)
+    _note_unknown_relations(trace, expansion.traversal.edge_filter.relations or frozenset(), traversed.graph.relations)
+    return traversed
 
 
 def _merge(
@@ -122,33 +122,35 @@ def _merge(
     expansion: Expansion,
     candidates: Candidates,
     own: Mapping[str, FusedCandidate],
-    walked: _Walked,
+    traversed: _TraversalResult,
     *,
     seeds: Mapping[str, float],
     strength: Mapping[str, float],
 ) -> Search[Candidates]:
     """Return the candidates and the chunks that the traversal reached, with their scores after it, best first."""
-    graph, reached = walked.graph, {each.id: each for each in walked.walk.reached}
-    if expansion.asks_search:
-        candidates, own = yield from _score_reached(context, candidates, [id for id in reached if id not in own], own)
-    fused = expansion.fused(own, strength, walked.walk.reached)
-    if expansion.asks_search:
+    graph, reached_chunks = traversed.graph, {each.id: each for each in traversed.walk.chunks}
+    if expansion.uses_search_score:
+        candidates, own = yield from _score_reached(
+            context, candidates, [id for id in reached_chunks if id not in own], own
+        )
+    fused = expansion.fused(own, strength, traversed.walk.chunks)
+    if expansion.uses_search_score:
         # A path explains a score: a candidate that a seed leads to, without raising its score, has none.
         raised = {one.id for one in fused if "graph" in one.parts}
-        reached = {id: each for id, each in reached.items() if id in raised or id not in strength}
+        reached_chunks = {id: each for id, each in reached_chunks.items() if id in raised or id not in strength}
     else:
         # The sources' own scores are only shown, so the best are enough, unless memories decide which these are.
         n = ALL if context.pipeline.scoring is not None else hits_needed(context.pipeline, context.query.k)
-        shown = [one.id for one in fused[:n] if one.id not in own]
-        candidates, _ = yield from _score_reached(context, candidates, shown, own)
+        unscored = [one.id for one in fused[:n] if one.id not in own]
+        candidates, _ = yield from _score_reached(context, candidates, unscored, own)
         cosines = candidates.cosines
-        fused = [expansion.in_parts(one, reached.get(one.id), seeds, cosines) for one in fused]
-    return candidates._replace(fused=fused, reached=reached, graph=graph)
+        fused = [expansion.in_parts(one, reached_chunks.get(one.id), seeds, cosines) for one in fused]
+    return candidates._replace(fused=fused, reached_chunks=reached_chunks, graph=graph)
 
 
 def _note_missing_seeds(trace: Trace, expansion: Expansion, hits: Sequence[Hit], seed_hits: Sequence[Hit]) -> None:
     """Record that none of the hits can be a seed, if seeds have to meet a condition."""
-    if seed_hits or not expansion.picks_seeds or not (hits or expansion.only_reached):
+    if seed_hits or not expansion.picks_seeds or not (hits or expansion.is_graph_only):
         return
     labels = ", ".join(map(repr, sorted(expansion.seed_labels)))
     conditions = ["passes seed_filter"] if expansion.seed_filter is not None else []
@@ -159,9 +161,9 @@ def _note_missing_seeds(trace: Trace, expansion: Expansion, hits: Sequence[Hit],
 def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: Collection[str]) -> None:
     """Record which of the requested relations no edge has, and which relations exist."""
     if unknown := sorted(set(requested).difference(existing)):
-        quoted, shown = ", ".join(map(repr, unknown)), sorted(existing)
-        listed = ", ".join(shown[:MAX_RELATIONS]) + (", …" if len(shown) > MAX_RELATIONS else "")
-        trace.degrade("unknown-relation", f"no edge is {quoted}; {nearest(unknown[0], shown)}there are {listed}")
+        quoted, names = ", ".join(map(repr, unknown)), sorted(existing)
+        listed = ", ".join(names[:MAX_RELATIONS]) + (", …" if len(names) > MAX_RELATIONS else "")
+        trace.degrade("unknown-relation", f"no edge is {quoted}; {nearest(unknown[0], names)}there are {listed}")
 
 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:

@@ -49,8 +49,8 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
     chunks = _chunks_of(results)
     contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}
     unnamed = {id for id, content in contents.items() if id == content_id(*content)}
-    named = {content: id for id, content in contents.items() if id not in unnamed}
-    new_ids = {id: named[contents[id]] for id in unnamed if contents[id] in named}
+    ids_by_content = {content: id for id, content in contents.items() if id not in unnamed}
+    new_ids = {id: ids_by_content[contents[id]] for id in unnamed if contents[id] in ids_by_content}
     new_ids |= _ids_for_vector_results(results, new_ids)
     if not new_ids:
         return dict(results)

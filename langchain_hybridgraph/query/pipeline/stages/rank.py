@@ -65,7 +65,7 @@ def _score_contenders(
     contenders = fusion.contenders(candidates.rankings, n)
     rankings = [_only(ranking, contenders) for ranking in candidates.rankings]
     pairs = zip(rankings, candidates.rankings, strict=True)
-    if any(len(kept.entries) < len(ranking.entries) for kept, ranking in pairs):
+    if any(len(reduced.entries) < len(ranking.entries) for reduced, ranking in pairs):
         complete = partial(rank, context, candidates.results)
         candidates = candidates._replace(rankings=rankings, complete=complete)
     return (yield from add_scores(context, candidates, _listed(rankings)))
@@ -78,8 +78,8 @@ def _listed(rankings: Iterable[Ranking]) -> dict[str, None]:
 
 
 def _only(ranking: Ranking, contenders: Set[str]) -> Ranking:
-    kept = [entry for entry in ranking.entries[1:] if entry.id in contenders]
-    return replace(ranking, entries=[*ranking.entries[:1], *kept])
+    entries = [entry for entry in ranking.entries[1:] if entry.id in contenders]
+    return replace(ranking, entries=[*ranking.entries[:1], *entries])
 
 
 def fuse(context: SearchContext, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
