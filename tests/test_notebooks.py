@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from browser import needs_browser, seen
+from browser import evaluate, needs_browser
 
 pytestmark = pytest.mark.notebooks
 nbformat = pytest.importorskip("nbformat")
@@ -98,7 +98,7 @@ def test_can_be_looked_at(executed, tmp_path):
         return {tables: tables.filter(t => box(t).height > 40 && t.querySelectorAll('tbody tr').length > 0).length, \
         pictures: pictures.filter(p => box(p).height > 50).length, \
         over: tables.filter(t => box(t).right > box(t.closest('.jp-OutputArea-output')).right + 1).length} })()"
-    assert seen(page, asked, tmp_path, width=500) == {
+    assert evaluate(page, asked, tmp_path, width=500) == {
         "tables": sum('class="hybridgraph' in output.data.get("text/html", "") for output in shown),
         "pictures": sum("image/png" in output.data for output in shown),
         "over": 0,

@@ -84,7 +84,7 @@ async def test_a_model_without_structured_output_is_asked_in_the_prompt(kind, sa
     answers = [model.invoke(question), await model.ainvoke(question)]
     answers += [*model.batch([question] * 2), *await model.abatch([question] * 2)]
     assert [parse_answer(answer) for answer in answers] == [{"a": 1}] * 6
-    told, material = llm.seen[0]
+    told, material = llm.calls[0]
     assert told.content.startswith("Give a.")
     if kind != "answers in words":  # LangChain added the schema to the prompt
         assert to_prompt_json(FORM) in told.content
@@ -110,7 +110,7 @@ def test_only_what_was_not_answered_is_asked_again():
     model = with_schema(llm, FORM, "The test")
     answers = model.batch([prompt_messages("Go.", number) for number in range(3)])
     assert [parse_answer(answer) for answer in answers] == [{"a": 0}, {"a": 1}, {"a": 2}]
-    assert len(llm.seen) == 1
+    assert len(llm.calls) == 1
 
 
 class SilentByTurns(PlainModel):

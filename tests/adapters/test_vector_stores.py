@@ -5,7 +5,7 @@ import pytest
 from bare_store import BareStore
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
-from real_stores import ASKED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents, faiss, milvus, qdrant
+from real_stores import COSINES, QUERY_VECTOR, QUESTION, STORES, TEXTS, Fixed, close, documents, faiss, milvus, qdrant
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.adapters.vector_stores import adapter_of
@@ -63,7 +63,7 @@ def test_vectors_have_unit_length(adapter):
 
 def test_a_sample_is_of_its_vectors(adapter):
     assert len(np.unique(adapter.sample(), axis=0)) == len(TEXTS)
-    assert adapter.background(np.asarray(ASKED, np.float32)) is None  # too few to say what is usual
+    assert adapter.background(np.asarray(QUERY_VECTOR, np.float32)) is None  # too few to say what is usual
 
 
 # -- FAISS -------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Appearance of a table in a real browser."""
 
 import pytest
-from browser import needs_browser, seen
+from browser import evaluate, needs_browser
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
@@ -40,13 +40,13 @@ def test_no_script_of_the_data_runs(hostile, tmp_path):
     asked = "{ran: window.ran ?? 0, made: document.querySelectorAll('td script, td img, td svg').length, \
         rows: document.querySelectorAll('tbody tr').length, \
         read: document.querySelector('table').innerText.includes('<script>window.ran = 1')}"
-    told = seen(page(Table(hostile)), asked, tmp_path)
+    told = evaluate(page(Table(hostile)), asked, tmp_path)
     assert told == {"ran": 0, "made": 0, "rows": 5, "read": True}
 
 
 def test_the_check_finds_violations(tmp_path):
     """A script that is not escaped does run in this browser."""
-    assert seen(f"<html><body>{HOSTILE[0]}</body></html>", "window.ran ?? 0", tmp_path) == 1
+    assert evaluate(f"<html><body>{HOSTILE[0]}</body></html>", "window.ran ?? 0", tmp_path) == 1
 
 
 @pytest.mark.parametrize("width", [500, 1200])
@@ -55,7 +55,7 @@ def test_the_table_fits_its_page(hostile, tmp_path, width):
     asked = "{high: [...document.querySelectorAll('tbody tr')].every(row => row.getBoundingClientRect().height > 20), \
         bars: [...document.querySelectorAll('.bar span')].every(bar => bar.getBoundingClientRect().width > 0), \
         over: document.documentElement.scrollWidth - document.documentElement.clientWidth}"
-    assert seen(page(Table(hostile)), asked, tmp_path, width) == {"high": True, "bars": True, "over": 0}
+    assert evaluate(page(Table(hostile)), asked, tmp_path, width) == {"high": True, "bars": True, "over": 0}
 
 
 @pytest.mark.parametrize(("ink", "paper"), [("rgb(20, 20, 20)", "white"), ("rgb(230, 230, 230)", "rgb(17, 17, 17)")])
@@ -64,4 +64,4 @@ def test_ink_is_the_pages_own(hostile, tmp_path, ink, paper):
     asked = (
         "[...new Set([...document.querySelectorAll('td, th, strong, code, mark')].map(e => getComputedStyle(e).color))]"
     )
-    assert seen(page(Table(hostile), f"body {{ color: {ink}; background: {paper} }}"), asked, tmp_path) == [ink]
+    assert evaluate(page(Table(hostile), f"body {{ color: {ink}; background: {paper} }}"), asked, tmp_path) == [ink]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from langchain_core.documents import Document
-from walked import answer, found, led
+from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.display import Table
@@ -22,7 +22,7 @@ def scored(parts):
 
 def test_a_result_shows_itself():
     """A cell that ends in a result shows the table."""
-    result = answer(found("a", 0.5))
+    result = answer(search_hit("a", 0.5))
     assert result._repr_html_() == Table(result)._repr_html_()
 
 
@@ -64,8 +64,8 @@ def test_matched_words_are_marked():
 
 def test_the_way_of_a_walk():
     """The path begins at its seed, by its title, and says each edge's name and weight."""
-    far = led(("seed", "b", "c"), 0.4, ("entity:name:Elin", 0.8), ("depends_on", 0.5), title="Far")
-    shown = re.sub("<[^>]*>", "", html(answer(found("seed", 0.9), far)))
+    far = graph_hit(("seed", "b", "c"), 0.4, ("entity:name:Elin", 0.8), ("depends_on", 0.5), title="Far")
+    shown = re.sub("<[^>]*>", "", html(answer(search_hit("seed", 0.9), far)))
     assert "↳ from Text of seed. –depends on 0.50→ b –“name:Elin” 0.80–".replace("name:", "") in shown.replace(
         "name:", ""
     )
@@ -73,9 +73,9 @@ def test_the_way_of_a_walk():
 
 def test_an_arrow_points_as_the_edge_is_stored():
     """An edge that was walked backward points back; a step of which nothing is known has no arrow."""
-    shown = re.sub("<[^>]*>", "", html(answer(found("a", 0.9), led(("a", "z"), 0.4, ("<cites", 0.6)))))
+    shown = re.sub("<[^>]*>", "", html(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.4, ("<cites", 0.6)))))
     assert "↳ from Text of a. ←cites 0.60–" in shown
-    shown = re.sub("<[^>]*>", "", html(answer(found("a", 0.9), led(("a", "b"), 0.4))))
+    shown = re.sub("<[^>]*>", "", html(answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.4))))
     assert "↳ from Text of a. –" in shown
     assert "→" not in shown
 
@@ -98,7 +98,7 @@ def test_documents_of_others():
 def test_everything_is_escaped():
     """No text, id, title, edge or query becomes markup, in an element or in an attribute."""
     evil = "<script>\"'&"
-    hit = led((evil, "b" + evil), 0.5, ("r" + evil, 0.5), title=evil)
+    hit = graph_hit((evil, "b" + evil), 0.5, ("r" + evil, 0.5), title=evil)
     hit.graph_context[0]["description"] = evil
     shown = html(answer(hit, query=evil, degraded=[evil]))
     assert "<script" not in shown
@@ -107,33 +107,33 @@ def test_everything_is_escaped():
 
 def test_dollar_signs_are_no_formulas():
     """Notebooks leave prices alone."""
-    assert 'class="hybridgraph tex2jax_ignore mathjax_ignore"' in html(answer(found("a", 0.5)))
+    assert 'class="hybridgraph tex2jax_ignore mathjax_ignore"' in html(answer(search_hit("a", 0.5)))
 
 
 def test_degradation_is_shown():
     """Degradation is shown below the table, also for an empty result."""
-    assert "Not as requested: keyword-failed." in html(answer(found("a", 0.5), degraded=["keyword-failed"]))
+    assert "Not as requested: keyword-failed." in html(answer(search_hit("a", 0.5), degraded=["keyword-failed"]))
     assert "Nothing found." in html(answer(degraded=["keyword-failed"]))
     assert "Not as requested: keyword-failed." in html(answer(degraded=["keyword-failed"]))
 
 
 def test_an_early_end_is_no_fault():
     """Nothing is missing where the best did not change any more, and the table says so."""
-    shown = html(answer(found("a", 0.5), degraded=["converged-early"]))
+    shown = html(answer(search_hit("a", 0.5), degraded=["converged-early"]))
     assert "Not as requested" not in shown
     assert "so the traversal ended early; nothing is missing." in shown
 
 
 def test_many_hits_are_cut():
     """The table has the requested number of rows, and the number of the others."""
-    shown = html(answer(*[found(str(n), 0.5) for n in range(5)]), rows=2)
+    shown = html(answer(*[search_hit(str(n), 0.5) for n in range(5)]), rows=2)
     assert shown.count('<td class="rank">') == 2
     assert "… and 3 more" in shown
 
 
 def test_in_words():
     """Outside a notebook the table is a line per hit."""
-    assert repr(Table(answer(found("a", 0.5)))) == "1  0.500  a  Text of a."
+    assert repr(Table(answer(search_hit("a", 0.5)))) == "1  0.500  a  Text of a."
     assert repr(Table([])) == "Nothing found."
 
 
@@ -147,7 +147,7 @@ def test_invalid_results_are_rejected(wrong):
 def test_wrong_settings():
     """An unknown language and a number of rows below 1 are errors on construction."""
     with pytest.raises(ConfigurationError, match="klingon"):
-        Table(answer(found("a", 0.5)), language="klingon")
+        Table(answer(search_hit("a", 0.5)), language="klingon")
     for rows in (0, "x", 2.5):
         with pytest.raises(ConfigurationError, match="rows"):
-            Table(answer(found("a", 0.5)), rows=rows)
+            Table(answer(search_hit("a", 0.5)), rows=rows)

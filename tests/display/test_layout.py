@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from walked import answer, found, led
+from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph.display.layout import Frame, is_faint, shorten_to_width, summary, wrap_text
 from langchain_hybridgraph.display.subgraph import neighbourhood
@@ -17,7 +17,11 @@ def framed(*hits, width=10.0, around=None):
 def test_lines_join_their_chunks():
     """Every edge's line begins at one chunk and ends at the other, within a column too."""
     frame = framed(
-        found("a", 0.9), led(("a", "b"), 0.5), led(("a", "b", "c"), 0.4), led(("a", "s"), 0.3), led(("s", "t"), 0.2)
+        search_hit("a", 0.9),
+        graph_hit(("a", "b"), 0.5),
+        graph_hit(("a", "b", "c"), 0.4),
+        graph_hit(("a", "s"), 0.3),
+        graph_hit(("s", "t"), 0.2),
     )
     steps = {(link.source, link.target) for link in frame.subgraph.links}
     assert steps == {("a", "b"), ("b", "c"), ("a", "s"), ("s", "t")}
@@ -29,7 +33,7 @@ def test_lines_join_their_chunks():
 
 def test_lines_leave_room_for_labels():
     """The last two thirds of the line before a chunk are in the chunk's row."""
-    frame = framed(found("a", 0.9), led(("a", "b"), 0.5), led(("a", "c"), 0.4))
+    frame = framed(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4))
     assert len(frame.subgraph.links) == 2
     for link in frame.subgraph.links:
         x, y = frame.at(frame.subgraph.spots[link.target])
@@ -41,28 +45,30 @@ def test_lines_leave_room_for_labels():
 
 def test_the_height_follows_the_rows():
     """Each additional chunk adds a row."""
-    one, two = framed(found("a", 0.9)), framed(found("a", 0.9), found("b", 0.8))
+    one, two = framed(search_hit("a", 0.9)), framed(search_hit("a", 0.9), search_hit("b", 0.8))
     assert two.height - one.height == pytest.approx(0.36)
 
 
 def test_counts_and_degradations_are_below_the_question():
     """The line counts the chunks returned, visited and not drawn, then lists the warnings."""
-    small = answer(found("a", 0.9), degraded=("node-cap-reached", "keyword-failed"))
-    subgraph = neighbourhood(small, answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4)), nodes=2)
+    small = answer(search_hit("a", 0.9), degraded=("node-cap-reached", "keyword-failed"))
+    subgraph = neighbourhood(small, answer(graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4)), nodes=2)
     frame = Frame.of(small, subgraph, 10.0, lambda text, *, size: 0.1)
     assert frame.below == "1 came back · 1 more walked to · 1 not drawn · keyword-failed"
 
 
 def test_an_early_end_is_not_mentioned():
     """A traversal whose best hits no longer change has left nothing out."""
-    early = answer(found("a", 0.9), degraded=("converged-early",))
+    early = answer(search_hit("a", 0.9), degraded=("converged-early",))
     assert summary(early, neighbourhood(early)) == "1 came back"
     assert summary(answer(degraded=("converged-early",)), neighbourhood(answer())) == "nothing found"
 
 
 def test_chunks_outside_the_result_are_faint():
     """Edges between two returned chunks are not faint, all others are."""
-    subgraph = neighbourhood(answer(found("a", 0.9), led(("a", "b"), 0.5)), answer(led(("a", "c"), 0.4)))
+    subgraph = neighbourhood(
+        answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5)), answer(graph_hit(("a", "c"), 0.4))
+    )
     assert [(link.target, is_faint(link, subgraph.spots)) for link in subgraph.links] == [("b", False), ("c", True)]
 
 
@@ -87,7 +93,7 @@ def test_there_is_always_something():
 
 def test_one_label_to_a_chunk():
     """A chunk that two edges lead to is labelled with the edge of its own path."""
-    hits = led(("a", "b"), 0.5, ("cites", 0.5)), led(("s", "b", "c"), 0.4, ("cites", 0.5), ("part_of", 0.5))
+    hits = graph_hit(("a", "b"), 0.5, ("cites", 0.5)), graph_hit(("s", "b", "c"), 0.4, ("cites", 0.5), ("part_of", 0.5))
     frame = framed(*hits)
     labels = {(link.source, link.target): frame.label(link) for link in frame.subgraph.links}
     assert labels["a", "b"].text == "cites"

@@ -5,7 +5,7 @@ from io import BytesIO
 from itertools import combinations
 
 import pytest
-from walked import answer, found, led
+from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph.display import draw
 from langchain_hybridgraph.errors import ConfigurationError
@@ -17,16 +17,16 @@ LONG = "The long and winding title of a chapter that nobody has ever read to its
 def many():
     """A seed leads to twenty chunks, five of which lead on; two seeds lead to each other; all names are long."""
     near = [
-        led(("s0", f"n{n}"), 0.6 - n / 50, ("entity:some long entity name", 0.3), title=LONG.format(n))
+        graph_hit(("s0", f"n{n}"), 0.6 - n / 50, ("entity:some long entity name", 0.3), title=LONG.format(n))
         for n in range(20)
     ]
-    far = [led(("s0", f"n{n}", f"f{n}"), 0.1, ("depends_on", 0.9), title=LONG.format(n)) for n in range(5)]
+    far = [graph_hit(("s0", f"n{n}", f"f{n}"), 0.1, ("depends_on", 0.9), title=LONG.format(n)) for n in range(5)]
     mutual = [
-        led(("s2", "s1"), 0.8, ("entity:another long entity name", 1.0), title=LONG),
-        led(("s1", "s2"), 0.7, ("entity:another long entity name", 1.0), title=LONG),
-        led(("s2", "n0", "x"), 0.1, ("cites", 0.5), ("entity:some other entity name", 0.5), title=LONG),
+        graph_hit(("s2", "s1"), 0.8, ("entity:another long entity name", 1.0), title=LONG),
+        graph_hit(("s1", "s2"), 0.7, ("entity:another long entity name", 1.0), title=LONG),
+        graph_hit(("s2", "n0", "x"), 0.1, ("cites", 0.5), ("entity:some other entity name", 0.5), title=LONG),
     ]
-    return answer(found("s0", 0.9), *mutual, *near, *far, query=LONG)
+    return answer(search_hit("s0", 0.9), *mutual, *near, *far, query=LONG)
 
 
 def texts(figure):
@@ -48,7 +48,10 @@ def test_no_text_lies_on_another(width):
 
 def test_says_who_came_back_by_which_edge():
     """The picture contains the question, the ranks, the titles, the scores and the edges."""
-    said = {text.get_text() for text in texts(draw(answer(found("a", 0.9), led(("a", "b"), 0.5, ("cites", 0.8)))))}
+    said = {
+        text.get_text()
+        for text in texts(draw(answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("cites", 0.8)))))
+    }
     assert {"Who wrote it?", "2 came back", "1\xa0\xa0Text of a.   0.90", "2\xa0\xa0Text of b.   0.50", "cites"} <= said
 
 
@@ -60,7 +63,8 @@ def heads(figure):
 def test_an_arrow_points_as_the_edge_is_stored():
     """From A to Z it is at Z; walked backward at A; over an entity there is none."""
     figures = [
-        draw(answer(found("a", 0.9), led(("a", "z"), 0.5, (how, 0.6)))) for how in ("cites", "<cites", "entity:e")
+        draw(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.5, (how, 0.6))))
+        for how in ("cites", "<cites", "entity:e")
     ]
     forward, backward, entity = map(heads, figures)
     assert len(forward) == len(backward) == 1
@@ -70,7 +74,7 @@ def test_an_arrow_points_as_the_edge_is_stored():
 
 def test_texts_are_no_formulas():
     """Dollars are dollars, and what would be a broken formula is drawn."""
-    figure = draw(answer(found("a", 0.9), query=r"Is $\x$ < $5?"))
+    figure = draw(answer(search_hit("a", 0.9), query=r"Is $\x$ < $5?"))
     figure.savefig(BytesIO())
     assert r"Is $\x$ < $5?" in {text.get_text() for text in texts(figure)}
 
@@ -80,7 +84,7 @@ def test_follows_the_style():
     from matplotlib import style
 
     with style.context("dark_background"):
-        figure = draw(answer(found("a", 0.9)))
+        figure = draw(answer(search_hit("a", 0.9)))
     assert figure.get_facecolor() == (0.0, 0.0, 0.0, 1.0)
     assert {text.get_color() for text in texts(figure)} == {"white"}
 
@@ -93,7 +97,7 @@ def luminance(colour):
 
 def test_ink_is_legible_on_light_and_on_dark():
     """Without a style paper is transparent, and ink has a contrast above 4 with white and with JupyterLab's dark."""
-    figure = draw(answer(found("a", 0.9)))
+    figure = draw(answer(search_hit("a", 0.9)))
     [ink] = {text.get_color() for text in texts(figure)}
     assert figure.get_facecolor()[3] == 0
     assert ink[1:3] == ink[3:5] == ink[5:7]
@@ -104,7 +108,7 @@ def test_ink_is_legible_on_light_and_on_dark():
 def test_is_shown_by_a_notebook():
     """IPython finds a PNG of it, without pyplot."""
     display = pytest.importorskip("IPython.core.formatters").DisplayFormatter()
-    data, metadata = display.format(draw(answer(found("a", 0.9)), width=6))
+    data, metadata = display.format(draw(answer(search_hit("a", 0.9)), width=6))
     assert data["image/png"].startswith(b"\x89PNG")
     assert metadata["image/png"]["width"] == 6 * 96
 

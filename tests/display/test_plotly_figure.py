@@ -4,7 +4,7 @@ import sys
 from base64 import b64decode
 
 import pytest
-from walked import answer, found, led
+from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph.display import interactive
 from langchain_hybridgraph.display.layout import INK
@@ -12,7 +12,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Hit
 
 pytest.importorskip("plotly")
-HITS = answer(found("a", 0.9), led(("a", "b"), 0.5, ("cites", 0.8)))
+HITS = answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("cites", 0.8)))
 
 
 def hovers(figure):
@@ -50,7 +50,7 @@ def test_names_and_edges_are_written():
 
 def test_chunks_outside_the_result_are_hollow():
     """Chunks that were only walked to have open shapes and a legend of their own."""
-    figure = interactive(answer(found("a", 0.9)), HITS)
+    figure = interactive(answer(search_hit("a", 0.9)), HITS)
     looks = {trace.name: trace.marker.symbol for trace in figure.data if trace.mode == "markers"}
     assert looks == {"found by search": "circle", "1 hop away, hollow: did not come back": "square-open"}
 

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from walked import answer, found, led
+from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph.display.subgraph import Link, neighbourhood
 
@@ -13,19 +13,21 @@ def places(seen):
 
 def test_seeds_stand_first_and_what_they_lead_to_beside_them():
     """A seed is in the middle of what it leads to; the next seed comes below."""
-    seen = neighbourhood(answer(found("a", 0.9), led(("a", "b"), 0.5), led(("a", "c"), 0.4), found("d", 0.3)))
+    seen = neighbourhood(
+        answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4), search_hit("d", 0.3))
+    )
     assert places(seen) == {"b": (1, 0), "a": (0, 0.5), "c": (1, 1), "d": (0, 2)}
 
 
 def test_chunks_are_below_their_predecessor():
     """Beyond the first column everybody has a row alone, right below where it was come from."""
-    hits = found("a", 0.9), led(("a", "b"), 0.5), led(("a", "b", "c"), 0.4), led(("a", "d"), 0.3)
+    hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("a", "b", "c"), 0.4), graph_hit(("a", "d"), 0.3)
     assert places(neighbourhood(answer(*hits))) == {"b": (1, 0), "a": (0, 1), "c": (2, 1), "d": (1, 2)}
 
 
 def test_a_seed_that_another_one_leads_to_stays_a_seed():
     """Two seeds that lead to each other are both in the first column, joined by one edge both ways."""
-    hits = led(("b", "a"), 0.9, ("cites", 0.5)), led(("a", "b"), 0.8, ("cites", 0.5))
+    hits = graph_hit(("b", "a"), 0.9, ("cites", 0.5)), graph_hit(("a", "b"), 0.8, ("cites", 0.5))
     seen = neighbourhood(answer(*hits))
     assert places(seen) == {"a": (0, 0), "b": (0, 1)}
     assert seen.links == [Link("a", "b", "cites", 0.5, heads=("a", "b"), mutual=True)]
@@ -33,7 +35,7 @@ def test_a_seed_that_another_one_leads_to_stays_a_seed():
 
 def test_paths_through_each_other_end():
     """Two chunks whose best paths go through each other are both drawn at their shortest distance."""
-    hits = found("a", 0.9), led(("a", "b", "c"), 0.5), led(("a", "c", "b"), 0.4)
+    hits = search_hit("a", 0.9), graph_hit(("a", "b", "c"), 0.5), graph_hit(("a", "c", "b"), 0.4)
     seen = neighbourhood(answer(*hits))
     assert {spot.id: spot.column for spot in seen.spots.values()} == {"a": 0, "b": 1, "c": 1}
     assert len(set(places(seen).values())) == 3
@@ -41,7 +43,11 @@ def test_paths_through_each_other_end():
 
 def test_edges_are_called_by_relation_or_entity():
     """An edge has its relation's name, a hop over an entity the entity's."""
-    hits = found("a", 0.9), led(("a", "b"), 0.5, ("depends_on", 0.8)), led(("a", "c"), 0.4, ("entity:ada", 0.2))
+    hits = (
+        search_hit("a", 0.9),
+        graph_hit(("a", "b"), 0.5, ("depends_on", 0.8)),
+        graph_hit(("a", "c"), 0.4, ("entity:ada", 0.2)),
+    )
     assert neighbourhood(answer(*hits)).links == [
         Link("a", "b", "depends on", 0.8, heads=("b",)),
         Link("a", "c", "“ada”", 0.2),
@@ -50,15 +56,15 @@ def test_edges_are_called_by_relation_or_entity():
 
 def test_an_edge_points_as_it_is_stored():
     """One that was walked backward points to where the walk came from; walked both ways, it still has one head."""
-    back = led(("a", "z"), 0.5, ("<cites", 0.6))
-    assert neighbourhood(answer(found("a", 0.9), back)).links == [Link("a", "z", "cites", 0.6, heads=("a",))]
-    both = led(("z", "a"), 0.9, ("cites", 0.6)), back
+    back = graph_hit(("a", "z"), 0.5, ("<cites", 0.6))
+    assert neighbourhood(answer(search_hit("a", 0.9), back)).links == [Link("a", "z", "cites", 0.6, heads=("a",))]
+    both = graph_hit(("z", "a"), 0.9, ("cites", 0.6)), back
     assert neighbourhood(answer(*both)).links == [Link("a", "z", "cites", 0.6, heads=("a",), mutual=True)]
 
 
 def test_a_chunk_that_is_only_on_a_path_is_there():
     """A chunk outside the result, but on the path of a hit, is drawn with its id."""
-    seen = neighbourhood(answer(led(("a", "b", "c"), 0.5, ("cites", 0.5), ("part_of", 1.0))))
+    seen = neighbourhood(answer(graph_hit(("a", "b", "c"), 0.5, ("cites", 0.5), ("part_of", 1.0))))
     assert [(spot.id, spot.title, spot.rank) for spot in seen.spots.values()] == [
         ("a", "a", None),
         ("b", "b", None),
@@ -69,27 +75,30 @@ def test_a_chunk_that_is_only_on_a_path_is_there():
 
 def test_chunks_of_the_wider_result_have_no_rank():
     """Chunks of the wider result that were reached over edges are drawn without a rank; its other hits are not."""
-    small, wide = answer(found("a", 0.9)), answer(found("a", 0.9), found("x", 0.6), led(("a", "b"), 0.5))
+    small, wide = (
+        answer(search_hit("a", 0.9)),
+        answer(search_hit("a", 0.9), search_hit("x", 0.6), graph_hit(("a", "b"), 0.5)),
+    )
     assert {spot.id: spot.rank for spot in neighbourhood(small, wide).spots.values()} == {"a": 1, "b": None}
 
 
 def test_the_best_are_drawn():
     """The first hits are drawn if there is no space for all, and the others are counted."""
-    small, wide = answer(found("a", 0.9)), answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4))
+    small, wide = answer(search_hit("a", 0.9)), answer(graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4))
     seen = neighbourhood(small, wide, nodes=2)
     assert (set(seen.spots), seen.left_out) == ({"a", "b"}, 1)
 
 
 def test_a_chunk_is_as_far_in_a_small_picture_as_in_a_large_one():
     """A path that a small picture leaves out shows that b is a seed, too."""
-    hits = found("a", 0.9), led(("a", "b"), 0.5), led(("b", "c"), 0.4)
+    hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("b", "c"), 0.4)
     small, large = neighbourhood(answer(*hits), nodes=2), neighbourhood(answer(*hits), nodes=3)
     assert [seen.spots["b"].column for seen in (small, large)] == [0, 0]
 
 
 def test_the_nearest_predecessor_may_not_be_drawn():
     """Two steps behind a, c is one hop from s, which has no space; it is below a."""
-    hits = found("a", 0.9), led(("a", "b", "c"), 0.5), led(("s", "c", "d"), 0.4)
+    hits = search_hit("a", 0.9), graph_hit(("a", "b", "c"), 0.5), graph_hit(("s", "c", "d"), 0.4)
     assert places(neighbourhood(answer(*hits), nodes=2)) == {"c": (1, 0), "a": (0, 0.5), "b": (1, 1)}
 
 
@@ -107,7 +116,7 @@ def test_invariants(walks, nodes, back):
     """Whatever the paths: everybody on one that is drawn is there, as far as if all were, no two share a place, and
     edges join who is there.
     """
-    hits = [led(tuple(path), 0.5) for path in {path[-1]: path for path in walks}.values()]
+    hits = [graph_hit(tuple(path), 0.5) for path in {path[-1]: path for path in walks}.values()]
     small, wide = answer(*hits[:back]), answer(*hits)
     seen, whole = (neighbourhood(small, wide, number) for number in (nodes, len(hits)))
     drawn = [hit for hit in hits if hit.hops or hit in hits[:back]][:nodes]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from walked import answer, found, led
+from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.display.text import quote, title
@@ -13,7 +13,7 @@ def test_the_search_comes_first():
     """The question, the sources with their weights, what joined them, the walk, and what did not work as asked."""
     walk = {"traversal": "BFS", "score": "HopDecay"}
     plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "MaxWeighted", "walk": walk, "method": "graph"}
-    said = explain_result(answer(found("a", 0.9), degraded=("unknown-relation",), **plan)).split("\n\n")[0]
+    said = explain_result(answer(search_hit("a", 0.9), degraded=("unknown-relation",), **plan)).split("\n\n")[0]
     assert said.split("\n") == [
         "Who wrote it?",
         "1 hit in 2.0 ms, searched by vector (weight 0.7) and keyword (weight 0.3), joined by MaxWeighted, "
@@ -24,7 +24,7 @@ def test_the_search_comes_first():
 
 def test_an_early_end_is_no_fault():
     """It is said as what it is, apart from what was not as asked."""
-    said = explain_result(answer(found("a", 0.9), degraded=("keyword-failed", "converged-early"))).split("\n\n")[0]
+    said = explain_result(answer(search_hit("a", 0.9), degraded=("keyword-failed", "converged-early"))).split("\n\n")[0]
     assert said.split("\n")[2:] == [
         "Not as requested: keyword-failed.",
         "converged-early: the best results stopped changing, so the traversal ended early; nothing is missing.",
@@ -33,7 +33,7 @@ def test_an_early_end_is_no_fault():
 
 def test_every_hit_has_a_paragraph():
     """Its place, title and id, its text, its reasons, and who its seed is."""
-    hits = found("a", 0.9), led(("a", "b"), 0.5, ("entity:ada", 0.8), title="The engine")
+    hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("entity:ada", 0.8), title="The engine")
     _, _, second = explain_result(answer(*hits)).split("\n\n")
     assert second.split("\n   ") == [
         "2. The engine (b)",
@@ -53,7 +53,7 @@ def test_nothing_found():
 def test_a_walk_that_did_not_happen_is_not_told():
     """Traversal is not mentioned if the graph failed or is missing."""
     walk = {"traversal": "BFS", "score": "HopDecay"}
-    assert "walked" not in explain_result(answer(found("a", 0.9), walk=walk, method="hybrid"))
+    assert "walked" not in explain_result(answer(search_hit("a", 0.9), walk=walk, method="hybrid"))
 
 
 def test_a_question_without_words():
@@ -63,7 +63,7 @@ def test_a_question_without_words():
 
 def test_titles():
     """A title and its section; without one the text's beginning, without a text the id."""
-    hit = found("a", 0.9)
+    hit = search_hit("a", 0.9)
     named = {"title": "Ada\nLovelace", "section_heading": "Notes"}
     assert title(replace(hit, chunk=Chunk("a", "Text.", named))) == "Ada Lovelace › Notes"
     assert title(hit) == "Text of a."
@@ -72,5 +72,5 @@ def test_titles():
 
 def test_quotes_leave_the_title_out():
     """A text that begins with its title is quoted from after it, cut between words."""
-    hit = replace(found("a", 0.9), chunk=Chunk("a", "Ada\nShe wrote the first program.", {"title": "Ada"}))
+    hit = replace(search_hit("a", 0.9), chunk=Chunk("a", "Ada\nShe wrote the first program.", {"title": "Ada"}))
     assert quote(hit, 20) == "She wrote the first …"

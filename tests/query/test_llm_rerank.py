@@ -155,7 +155,7 @@ def test_batches_in_the_earlier_order():
     """Seven hits in batches of three need three calls, each numbered from 1, and return in their positions."""
     model = SayingModel(answer=by_text(int))
     assert LLMReranker(model, batch_size=3).rerank("q", hits(7)) == pytest.approx([i / 10 for i in range(7)], abs=1e-6)
-    shown = sorted([one["text"] for one in json.loads(asked[-1].content)["passages"]] for asked in model.asked)
+    shown = sorted([one["text"] for one in json.loads(asked[-1].content)["passages"]] for asked in model.calls)
     assert shown == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
 
 
@@ -163,7 +163,7 @@ def test_without_hits_no_model_is_called():
     """The model is not called for an empty list."""
     model = SayingModel(answer=MARKS)
     assert LLMReranker(model).rerank("q", []) == []
-    assert model.asked == []
+    assert model.calls == []
 
 
 def test_the_prompt_is_bounded():

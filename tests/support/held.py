@@ -8,7 +8,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_hybridgraph import HybridGraphStore
 
 
-class Written(Embeddings):
+class VectorTexts(Embeddings):
     """Texts that are vectors: "1 0.5 | any words" is (1, 0.5)."""
 
     def embed_documents(self, texts):
@@ -18,13 +18,13 @@ class Written(Embeddings):
         return [float(number) for number in text.partition("|")[0].split()]
 
 
-def written(vector, words=""):
+def vector_text(vector, words=""):
     """The text of a vector."""
     return f"{' '.join(f'{number:.17g}' for number in np.asarray(vector, float))} | {words}"
 
 
 def memory():
-    return HybridGraphStore(None, Written())
+    return HybridGraphStore(None, VectorTexts())
 
 
 def all_edges(store):

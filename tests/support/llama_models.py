@@ -31,14 +31,14 @@ class SayingLLM(MockLLM):
     """Says ``answer`` (raises it if it is an exception) and keeps what it was asked."""
 
     answer: Any = ""
-    asked: list = []  # noqa: RUF012 - pydantic copies it
+    calls: list = []  # noqa: RUF012 - pydantic copies it
 
     def __init__(self, answer):
         super().__init__()
         self.answer = answer
 
     def _say(self, *prompts):
-        self.asked.append(prompts)
+        self.calls.append(prompts)
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer

@@ -18,7 +18,7 @@ class Reply:
     ``status`` other than 200 is an error, ``raw`` the body as it is. All of it comes after ``delay`` seconds.
     """
 
-    said: Any = ""
+    content: Any = ""
     status: int = 200
     delay: float = 0.0
     arguments: str | None = None
@@ -93,7 +93,7 @@ class OpenAIServer:
                 if reply.raw is not None:
                     self._write(reply.status, "application/json", reply.raw)
                 elif reply.status != 200:
-                    error = {"error": {"message": str(reply.said), "type": "test", "code": None, "param": None}}
+                    error = {"error": {"message": str(reply.content), "type": "test", "code": None, "param": None}}
                     self._write(reply.status, "application/json", json.dumps(error).encode())
                 elif request.get("stream"):
                     self._write(200, "text/event-stream", _events(request, reply))
@@ -119,9 +119,9 @@ def material(request: dict[str, Any]) -> Any:
 
 
 def _message(request: dict[str, Any], reply: Reply) -> dict[str, Any]:
-    as_text = reply.said if isinstance(reply.said, str) else json.dumps(reply.said)
+    as_text = reply.content if isinstance(reply.content, str) else json.dumps(reply.content)
     tools = request.get("tools")
-    if tools is None or (isinstance(reply.said, str) and reply.arguments is None):
+    if tools is None or (isinstance(reply.content, str) and reply.arguments is None):
         return {"role": "assistant", "content": as_text, "refusal": None}
     function = {"name": reply.tool or tools[0]["function"]["name"], "arguments": reply.arguments or as_text}
     return {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}

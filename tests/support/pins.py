@@ -22,8 +22,8 @@ def walked(edges, traversal, score, *, seeds=SEEDS, own=None):
 
 
 def by_id(walk):
-    return {arrived.id: arrived for arrived in walk.chunks}
+    return {end.id: end for end in walk.chunks}
 
 
 def values(walk):
-    return {arrived.id: arrived.value for arrived in walk.chunks}
+    return {end.id: end.value for end in walk.chunks}

@@ -15,14 +15,14 @@ class PlainModel(BaseChatModel):
     """Answers in words with what ``answer`` makes of the messages; LangChain's ``with_structured_output`` raises."""
 
     answer: Any
-    seen: list = []  # noqa: RUF012 - pydantic copies it
+    calls: list = []  # noqa: RUF012 - pydantic copies it
 
     @property
     def _llm_type(self):
         return "plain"
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
-        self.seen.append(messages)
+        self.calls.append(messages)
         return ChatResult(generations=[ChatGeneration(message=AIMessage(self.answer(messages)))])
 
 

@@ -15,7 +15,7 @@ TEXTS = {
 }
 # Not of unit length, so that no distance of a store is the cosine by chance.
 VECTORS = {"ada": [3.0, 0.0, 0.0], "engine": [1.0, 1.0, 0.0], "zebra": [0.0, 0.5, 2.0]}
-QUESTION, ASKED = "Which program was written for the machine?", [2.0, 0.0, 0.0]
+QUESTION, QUERY_VECTOR = "Which program was written for the machine?", [2.0, 0.0, 0.0]
 COSINES = {"ada": 1.0, "engine": 0.70710678, "zebra": 0.0}
 
 
@@ -23,7 +23,7 @@ class Fixed(Embeddings):
     """The vectors above; another text is near the zebra."""
 
     def embed_query(self, text):
-        return ASKED if text == QUESTION else self._of(text)
+        return QUERY_VECTOR if text == QUESTION else self._of(text)
 
     def embed_documents(self, texts):
         return [self._of(text) for text in texts]

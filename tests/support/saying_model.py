@@ -18,7 +18,7 @@ class SayingModel(BaseChatModel):
 
     answer: Any
     seconds: float = 0.0
-    asked: list = []  # noqa: RUF012 - pydantic copies it
+    calls: list = []  # noqa: RUF012 - pydantic copies it
 
     @property
     def _llm_type(self):
@@ -28,7 +28,7 @@ class SayingModel(BaseChatModel):
         return self.bind(tools=tools, **kwargs)
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
-        self.asked.append(messages)
+        self.calls.append(messages)
         time.sleep(self.seconds)
         reply = self.answer(json.loads(messages[-1].content)) if callable(self.answer) else self.answer
         if isinstance(reply, BaseException):

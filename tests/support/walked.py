@@ -4,14 +4,14 @@ from langchain_hybridgraph.records import Chunk, Hit
 from langchain_hybridgraph.result import RetrievalResult
 
 
-def found(id, score, **more):
+def search_hit(id, score, **more):
     """A hit of the search alone."""
     return Hit(
         Chunk(id, f"Text of {id}."), score, "vector", {"vector": score}, path=(id,), found_by=("vector",), **more
     )
 
 
-def led(path, score, *why, title=None):
+def graph_hit(path, score, *why, title=None):
     """A hit that edges led to, by (relation or "entity:name", weight) for its last steps, the very last first."""
     context = tuple(step(one, *each) for one, each in zip(path[-2::-1], why, strict=False))
     metadata = {} if title is None else {"title": title}

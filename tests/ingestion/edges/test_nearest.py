@@ -1,5 +1,5 @@
 import numpy as np
-from held import memory, written
+from held import memory, vector_text
 
 from langchain_hybridgraph import Chunk
 from langchain_hybridgraph.ingestion.edges import nearest
@@ -8,7 +8,7 @@ from langchain_hybridgraph.ingestion.edges.nearest import Neighbours
 
 def filled(vectors, document=str):
     store = memory()
-    store.upsert([Chunk(f"c{n:03}", written(vector), {}, document(n)) for n, vector in enumerate(vectors)])
+    store.upsert([Chunk(f"c{n:03}", vector_text(vector), {}, document(n)) for n, vector in enumerate(vectors)])
     store.flush()
     return store
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from held import all_edges, changes, memory, pairs, rows_about, written
+from held import all_edges, changes, memory, pairs, rows_about, vector_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_store import MemoryStore
@@ -14,7 +14,7 @@ ANGLES = {"a": 0, "b": 10, "c": 25, "d": 90}
 def at(id, degrees, document=None):
     """A chunk whose cosine with another is that of the angle between them."""
     angle = np.radians(degrees)
-    return Chunk(id, written([np.cos(angle), np.sin(angle)], id), {}, document or id)
+    return Chunk(id, vector_text([np.cos(angle), np.sin(angle)], id), {}, document or id)
 
 
 def alike(store, chunks, **options):
@@ -73,7 +73,7 @@ def test_other_documents_only():
 def test_against_brute_force(k, threshold):
     """Three hundred random vectors in a hundred documents: edges and weights of the definition."""
     vectors = np.random.default_rng(7).normal(size=(300, 12)).astype(np.float32)
-    chunks = [Chunk(f"c{n:03}", written(vector), {}, f"d{n % 100}") for n, vector in enumerate(vectors)]
+    chunks = [Chunk(f"c{n:03}", vector_text(vector), {}, f"d{n % 100}") for n, vector in enumerate(vectors)]
     store = memory()
     alike(store, chunks, k=k, threshold=threshold)
     found = {(source, target): edge.weight for (source, target, _), edge in all_edges(store).items()}
@@ -128,7 +128,7 @@ def test_a_deleted_neighbour_leaves_nothing():
 def test_again_writes_nothing():
     """Ingesting unchanged documents again, or a part of them, changes no row of the catalogue."""
     vectors = np.random.default_rng(1).normal(size=(60, 3))
-    chunks = [Chunk(f"c{n}", written(vector), {}, f"d{n % 30}") for n, vector in enumerate(vectors)]
+    chunks = [Chunk(f"c{n}", vector_text(vector), {}, f"d{n % 30}") for n, vector in enumerate(vectors)]
     store = memory()
     alike(store, chunks)
     before = changes(store)

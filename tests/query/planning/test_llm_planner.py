@@ -182,7 +182,7 @@ def test_an_empty_query_needs_no_model():
     """The model is not called."""
     model = SayingModel(answer={"queries": [PRICE]})
     assert list(QueryPlanner(model)("A summary.", HISTORY, " \n")) == []
-    assert model.asked == []
+    assert model.calls == []
 
 
 def test_the_prompt():
@@ -223,7 +223,7 @@ def test_the_prompt_describes_the_types():
     """The model receives each type and the style of its queries."""
     model = SayingModel(answer={"queries": []})
     QueryPlanner(model)("", [], "And its price?")
-    told = model.asked[0][0].content
+    told = model.calls[0][0].content
     assert all(words in told for words in ("memory: ", "user's …", "resource: ", "noun phrase", "skill: ", "verb"))
 
 
@@ -232,7 +232,7 @@ def test_types_are_open():
     model = SayingModel(answer={"queries": [{"query": "red cars", "context_type": "Films"}]})
     plan = QueryPlanner(model, types={"film": "what was filmed", SKILL: "how to"})("", [], "red cars?")
     assert plan[0].context_type == "film"
-    assert "- film: what was filmed" in model.asked[0][0].content
+    assert "- film: what was filmed" in model.calls[0][0].content
 
 
 def test_wrong_settings_are_refused():
