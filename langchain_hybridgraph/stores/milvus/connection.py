@@ -215,19 +215,21 @@ class MilvusConnection:
 
     def _translated(self, error: Exception, method: str) -> StoreError:
         refusal = _refusal(error)
-        said = _message(refusal or error)
-        kind = f"{_status(refusal or error)} {said}".lower()
+        message = _message(refusal or error)
+        kind = f"{_status(refusal or error)} {message}".lower()
         where = f"Milvus at {self.address}"
         if any(word in kind for word in ("unauthenticated", "auth check failure", "permission", "token")):
-            return StoreUnavailableError(f"{where} refused access ({said}); pass the right token= or user and password")
+            return StoreUnavailableError(
+                f"{where} refused access ({message}); pass the right token= or user and password"
+            )
         if any(word in kind for word in ("deadline", "timeout", "timed out")):
             return StoreUnavailableError(
-                f"{where} did not answer {method} within {self.timeout:g} s ({said}); check that it runs and is "
+                f"{where} did not answer {method} within {self.timeout:g} s ({message}); check that it runs and is "
                 "reachable, or raise timeout="
             )
         if any(word in kind for word in ("unavailable", "connect", "database not found", "oserror")):
-            return StoreUnavailableError(f"{where} cannot be reached ({said}); start it, or check the URI")
-        return StoreError(f"{where} refused {method}: {said}")
+            return StoreUnavailableError(f"{where} cannot be reached ({message}); start it, or check the URI")
+        return StoreError(f"{where} refused {method}: {message}")
 
 
 def client_library() -> Any:

@@ -240,13 +240,13 @@ def _operand_forms(operand: Any) -> Iterable[str]:
 def _order(operator: str, operand: Any, key: str, *, negated: bool) -> str:
     seconds = canonical_to_seconds(operand)
     kind = "number" if isinstance(operand, int | float) else "ordered text" if seconds is None else "time"
-    known = mark(kind, key)
+    kind_mark = mark(kind, key)
     if kind == "ordered text":
-        return EVERYTHING if negated else has_any([known])
+        return EVERYTHING if negated else has_any([kind_mark])
     number = _bounded(operand if seconds is None else seconds)
     ordering = ORDERINGS[operator]
     sign = ORDERINGS[ordering.negation].symbol if negated else ordering.symbol
     if abs(number) >= _INEXACT and len(sign) == 1:
         sign += "="  # two different numbers may be one float
-    held = f'(ARRAY_CONTAINS(marks, "{known}") and numbers["{known}"] {sign} {number!r})'
-    return f"({held} or not {has_any([known])})" if negated else held
+    comparison = f'(ARRAY_CONTAINS(marks, "{kind_mark}") and numbers["{kind_mark}"] {sign} {number!r})'
+    return f"({comparison} or not {has_any([kind_mark])})" if negated else comparison

@@ -55,16 +55,16 @@ class MilvusSessions:
         return [row.chunk for row in turns[:n]]
 
 
-def _state(given: ParsedMetadata, added_at: float) -> MemoryState:
+def _state(metadata: ParsedMetadata, added_at: float) -> MemoryState:
     return MemoryState(
-        confidence=given.confidence,
-        utility=given.utility,
-        active_count=given.active_count or 0,
-        updated_at=given.updated_at,
-        valid_from=given.valid_from,
-        valid_until=given.valid_until,
-        created_at=given.created_at,
+        confidence=metadata.confidence,
+        utility=metadata.utility,
+        active_count=metadata.active_count or 0,
+        updated_at=metadata.updated_at,
+        valid_from=metadata.valid_from,
+        valid_until=metadata.valid_until,
+        created_at=metadata.created_at,
         learned_at=added_at,
-        memory_type=given.memory_type,
-        provenance_depth=given.provenance_depth or 0,
+        memory_type=metadata.memory_type,
+        provenance_depth=metadata.provenance_depth or 0,
     )

@@ -93,8 +93,8 @@ class MilvusChunkStore:
         connection = MilvusConnection(Address.parse(uri, token, database), timeout)
         names = Collections.named(collection)
         dimension = len(embedding.embed_query("dimension"))
-        wanted = Facts(name, dimension, Analyzer(language or "english").language, tenant is not None)
-        facts = open_collections(connection, names, wanted, language_given=language is not None)
+        requested = Facts(name, dimension, Analyzer(language or "english").language, tenant is not None)
+        facts = open_collections(connection, names, requested, language_given=language is not None)
         level = _checked_level(consistency)
         self.tenant = tenant
         self._use(MilvusIndex(connection, names, facts, embedding, Analyzer(facts.language), tenant, level))
@@ -154,7 +154,7 @@ class MilvusChunkStore:
 
     has_fast_lookups = False
 
-    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
         rows = self._index.recent_rows(ids)
@@ -198,14 +198,14 @@ class MilvusChunkStore:
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
-        known = {}
+        id_of = {}
         hashes = [mark("hash", text_hash(text).hex()) for text, _ in contents]
         for part in in_parts(hashes):
             filter = self._index.of_tenant(has_any(part))
             for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS):
                 chunk = stored_row(entity).chunk
-                known[chunk.text, str(chunk.metadata.get("source", ""))] = chunk.id
-        return {content: known[content] for content in contents if content in known}
+                id_of[chunk.text, str(chunk.metadata.get("source", ""))] = chunk.id
+        return {content: id_of[content] for content in contents if content in id_of}
 
     def find(self, scope: Scope) -> list[str]:
         """Return the ids of all chunks in this scope, the oldest first."""
@@ -294,11 +294,11 @@ class MilvusChunkStore:
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
-        side, found = ("target_key" if backwards else "source_key"), list[Edge]()
+        side, results = ("target_key" if backwards else "source_key"), list[Edge]()
         for keys in in_parts([self._index.key(id) for id in dict.fromkeys(ids)]):
             filter = self._index.of_tenant(f"{side} in {texts(keys)}")
-            found += map(stored_edge, self._index.read_all(self._index.names.edges, filter, EDGE_FIELDS))
-        return sorted(found, key=lambda edge: (edge.source, edge.relation, edge.target))
+            results += map(stored_edge, self._index.read_all(self._index.names.edges, filter, EDGE_FIELDS))
+        return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Make ``edges`` the only edges of these relations that leave these sources; return their number."""

@@ -95,15 +95,15 @@ class MilvusSource:
             yield Page([ChunkRecord(row.chunk, row.vector) for row in rows], list(part[-1]))
 
     def _edge_pages(self, index: MilvusIndex, after: str, size: int) -> Iterator[Page]:
-        held: list[Any] = []
+        entities: list[Any] = []
         filter = index.of_tenant(f"key > {text(after)}") if after else index.of_tenant()
         for entity in index.read_all(self._names.edges, filter, EDGE_FIELDS):
-            held.append(entity)
-            if len(held) == size:
-                yield self._edge_page(held)
-                held = []
-        if held:
-            yield self._edge_page(held)
+            entities.append(entity)
+            if len(entities) == size:
+                yield self._edge_page(entities)
+                entities = []
+        if entities:
+            yield self._edge_page(entities)
 
     @staticmethod
     def _edge_page(entities: Sequence[Any]) -> Page:
@@ -179,8 +179,8 @@ class MilvusDestination(MilvusSource):
             )
         if facts.dimension is None:
             raise StoreError("the source has no vectors, so there is nothing to copy")
-        wanted = Facts(facts.embedding, facts.dimension, Analyzer(facts.language).language, facts.has_tenants)
-        open_collections(self._connection, self._names, wanted, language_given=True)
+        requested = Facts(facts.embedding, facts.dimension, Analyzer(facts.language).language, facts.has_tenants)
+        open_collections(self._connection, self._names, requested, language_given=True)
         if self._connection.call("has_collection", collection_name=self._ledger):
             return
         if any(self._index("").count(name, "") for name in self._names):
@@ -190,13 +190,13 @@ class MilvusDestination(MilvusSource):
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
         """Return chunks with what was learned as metadata, and edges without the time of their arrival."""
         if kind == "edges":
-            arrived = sum(record.learned_at is not None for record in records)
-            return [EdgeRecord(record.edge) for record in records], {"arrival times of edges": arrived}
-        kept = [record for record in records if not _is_retracted(record.memory)]
-        memories = [record.memory for record in kept if record.memory is not None]
-        adapted = [ChunkRecord(_with_learned(record), record.vector) for record in kept]
+            timed = sum(record.learned_at is not None for record in records)
+            return [EdgeRecord(record.edge) for record in records], {"arrival times of edges": timed}
+        current = [record for record in records if not _is_retracted(record.memory)]
+        memories = [record.memory for record in current if record.memory is not None]
+        adapted = [ChunkRecord(_with_learned(record), record.vector) for record in current]
         left_out = {
-            f"retracted {kind}": len(records) - len(kept),
+            f"retracted {kind}": len(records) - len(current),
             f"histories of {kind}": sum(any(memory[1:]) for memory in memories),
             **{
                 f"{meaning} of {kind}": sum(memory.values[name] is not None for memory in memories)
@@ -246,10 +246,13 @@ def _with_learned(record: ChunkRecord) -> Any:
     """Return the chunk with the values that were learned about it in its metadata."""
     if record.memory is None:
         return record.chunk
-    given = ParsedMetadata.of(record.chunk.metadata)._asdict()
+    metadata = ParsedMetadata.of(record.chunk.metadata)._asdict()
     learned = {
         name: iso_time(float(value)) if name in TIMES else value
         for name, value in record.memory.values.items()
-        if name in given and value is not None and value != given[name] and (value != 0 or given[name] is not None)
+        if name in metadata
+        and value is not None
+        and value != metadata[name]
+        and (value != 0 or metadata[name] is not None)
     }
     return replace(record.chunk, metadata={**record.chunk.metadata, **learned}) if learned else record.chunk

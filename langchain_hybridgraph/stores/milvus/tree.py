@@ -47,8 +47,8 @@ class _State:
     """All chunks as rows, in the order in which they were added (see ``directory_tree.TreeRows``)."""
 
     def __init__(self, index: MilvusIndex) -> None:
-        found = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])
-        self.rows: Sequence[StoredRow] = sorted(map(stored_row, found), key=lambda row: row.added_at)
+        entities = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])
+        self.rows: Sequence[StoredRow] = sorted(map(stored_row, entities), key=lambda row: row.added_at)
         self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
         places = Places()
         places.grow(len(self.rows), (_place(number, row) for number, row in enumerate(self.rows)))
@@ -66,7 +66,7 @@ class _State:
         return self._numbers.get(id, -1)
 
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        cosines = {row: float(found @ vector) for row in rows if (found := self.rows[row].vector) is not None}
+        cosines = {row: float(own @ vector) for row in rows if (own := self.rows[row].vector) is not None}
         return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]
 
 
