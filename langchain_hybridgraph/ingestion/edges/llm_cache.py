@@ -1,4 +1,4 @@
-"""Record of the questions that a language model has answered."""
+"""Record of questions that a language model has answered."""
 
 from __future__ import annotations
 
