@@ -30,7 +30,8 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
     try:
         return kinds[name](**parameters)
     except (TypeError, AttributeError) as error:
-        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {error}") from error
+        reason = _expected_types(kinds[name]) or str(error)
+        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {reason}") from error
 
 
 def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) -> tuple[str, dict[str, Any]]:
@@ -83,6 +84,14 @@ def parameters_of(kind: Callable[..., Any]) -> list[str]:
     if is_dataclass(kind):
         return [each.name for each in fields(kind) if each.init and each.repr]
     return list(inspect.signature(kind).parameters)
+
+
+def _expected_types(kind: Callable[..., Any]) -> str:
+    """Return the parameters of a dataclass with their types, to complete an error; "" for anything else."""
+    if not is_dataclass(kind):
+        return ""
+    types = {each.name: getattr(each.type, "__name__", each.type) for each in fields(kind)}
+    return "expected " + ", ".join(f"{name}: {types[name]}" for name in parameters_of(kind))
 
 
 def nearest(name: object, names: Mapping[str, Any] | list[str]) -> str:

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # Folders and top-level modules from bottom to top; each imports only itself and names that come before it.
 ORDER = [
-    *("errors", "degradation", "forking", "processes", "serialization", "steps", "uris", "times", "registry", "text"),
+    *("errors", "degradation", "forking", "processes", "serialization", "steps", "uris", "times", "number_checks"),
+    *("registry", "text"),
     *("filters", "records", "chunk_metadata", "structured_output", "execution", "stores", "testing", "memory", "query"),
     *("embeddings", "ingestion", "telemetry", "adapters", "options", "config", "display", "result", "vectorstores"),
     *("retrievers", "llama_index", "evaluation", "tuning", "migration", "cli"),

@@ -19,8 +19,9 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.number_checks import number_in_range
 from langchain_hybridgraph.options.conversation import ConversationFields
-from langchain_hybridgraph.options.expected_values import number_in_range, one_of
+from langchain_hybridgraph.options.expected_values import one_of
 from langchain_hybridgraph.options.graph import GraphFields, GraphOptions
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.hierarchical import HierarchicalFields, TreeOptions

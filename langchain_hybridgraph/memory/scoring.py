@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_checks import check_number
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 from langchain_hybridgraph.stores.protocols import MemoryColumns
 
@@ -63,7 +63,7 @@ class Composite:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            _check_number(each.name, getattr(self, each.name))
+            check_number(each.name, getattr(self, each.name), ge=0)
         if not self._total:
             raise ConfigurationError("the weights of similarity, confidence, recency and utility are all 0: give one")
 
@@ -113,8 +113,8 @@ class Hotness:
     half_life_days: float = 7.0
 
     def __post_init__(self) -> None:
-        _check_number("alpha", self.alpha, most=1.0)
-        _check_number("half_life_days", self.half_life_days)
+        check_number("alpha", self.alpha, ge=0, le=1)
+        check_number("half_life_days", self.half_life_days, ge=0)
         if not self.half_life_days:
             raise ConfigurationError("half_life_days must be above 0, got 0; try 7")
 
@@ -154,9 +154,9 @@ class Novelty:
     floor: float = 0.5
 
     def __post_init__(self) -> None:
-        _check_number("above", self.above, most=1.0)
-        _check_number("slope", self.slope)
-        _check_number("floor", self.floor, most=1.0)
+        check_number("above", self.above, ge=0, le=1)
+        check_number("slope", self.slope, ge=0)
+        check_number("floor", self.floor, ge=0, le=1)
 
     def __call__(self, similarity: Weights) -> Weights:
         """Return the factor of each score."""
@@ -365,9 +365,3 @@ def _fill_unknown(values: Weights, unset: float) -> Weights:
 def _shares(values: Weights) -> Weights:
     shares: Weights = np.minimum(np.maximum(values, 0.0), 1.0)
     return shares
-
-
-def _check_number(name: str, value: Any, most: float = math.inf) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most or value == math.inf:
-        expected = "at least 0" if most == math.inf else f"from 0 to {most:g}"
-        raise ConfigurationError(f"{name} must be a number {expected}, got {value!r}")

@@ -11,6 +11,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from langchain_hybridgraph.number_checks import number_in_range
+
 _BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
 _PLURALS = {str: "texts", float: "numbers", int: "whole numbers"}
 
@@ -31,19 +33,6 @@ def bounds_of(metadata: Iterable[object]) -> dict[str, float]:
     """Return the bounds among the metadata of a field, by pydantic's names: ge, gt, le and lt."""
     names = {_BOUNDS[type(bound)]: bound for bound in metadata if type(bound) in _BOUNDS}
     return {name: getattr(bound, name) for name, bound in names.items()}
-
-
-def number_in_range(noun: str, bounds: Mapping[str, float]) -> str:
-    """Return a noun with the range of its values.
-
-    >>> number_in_range("a number", {"gt": 0, "le": 1}), number_in_range("a whole number", {"ge": 1})
-    ('a number above 0 and up to 1', 'a whole number of at least 1')
-    """
-    high = f"below {bounds['lt']:g}" if "lt" in bounds else f"up to {bounds['le']:g}" if "le" in bounds else ""
-    if "ge" in bounds and "le" in bounds:
-        return f"{noun} from {bounds['ge']:g} to {bounds['le']:g}"
-    low = f"of at least {bounds['ge']:g}" if "ge" in bounds else f"above {bounds['gt']:g}" if "gt" in bounds else ""
-    return " ".join([noun, *([low] if low else []), *(["and"] if low and high else []), *([high] if high else [])])
 
 
 def one_of(values: Iterable[object]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, Self, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -79,33 +80,30 @@ def check_options(
     kind: type[BaseModel],
     options: Any,
     handler: Callable[[Any], T],
-    place_of: Callable[[str], str | None] = lambda name: None,
 ) -> T:
     """Validate the options of a class, as its wrap validator.
 
-    Raises pydantic's ValidationError, a ValueError. Its messages state the expected and the given value of each option.
-    ``place_of`` returns the retriever and the group that an option of another retriever belongs to.
+    Raises pydantic's ValidationError, a ValueError. Its messages state the expected and the given value of each option,
+    and the place of an option that belongs to another group or retriever.
     """
     if isinstance(options, Mapping):
         problems = [
             problem
             for name, value in options.items()
-            if (problem := _name_problem(kind, str(name), value, place_of) or _type_problem(kind, name, value))
+            if (problem := _name_problem(kind, str(name), value) or _type_problem(kind, name, value))
         ]
         if problems:
             raise ValidationError.from_exception_data(kind.__name__, problems)
     try:
         return handler(options)
     except ValidationError as error:
-        raise ValidationError.from_exception_data(error.title, _in_our_words(kind, error, options)) from None
+        raise ValidationError.from_exception_data(error.title, _readable_problems(kind, error, options)) from None
 
 
-def _name_problem(
-    kind: type[BaseModel], name: str, value: object, place_of: Callable[[str], str | None]
-) -> InitErrorDetails | None:
+def _name_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
     if name in kind.model_fields:
         return None
-    return _problem_of(f"{kind.__name__} has no such option. {_advice(kind, name, value, place_of)}", (name,), value)
+    return _problem_of(f"{kind.__name__} has no such option. {_advice(kind, name, value)}", (name,), value)
 
 
 def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
@@ -115,7 +113,7 @@ def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorD
     return _problem_of(wrong_value(kind, name, value), (name,), value) if is_wrong else None
 
 
-def _in_our_words(kind: type[BaseModel], invalid: ValidationError, options: Any) -> list[InitErrorDetails]:
+def _readable_problems(kind: type[BaseModel], invalid: ValidationError, options: Any) -> list[InitErrorDetails]:
     """Return one problem per option, although pydantic reports one per member of a union or list."""
     problems: dict[tuple[int | str, ...], InitErrorDetails] = {}
     for error in invalid.errors(include_url=False):
@@ -148,12 +146,14 @@ def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> Init
     return InitErrorDetails(type=option_error(message), loc=short, input=value)
 
 
-def _advice(kind: type[BaseModel], name: str, value: object, place_of: Callable[[str], str | None]) -> str:
+def _advice(kind: type[BaseModel], name: str, value: object) -> str:
     if (group := group_with(kind, name)) is not None:
         return f"{name} is an option of {group}=: {kind.__name__}(…, {group}={ {name: value}!r:.80})"
     names = sorted(kind.model_fields)
     if {"graph", "traversal"} & {*names} and (form := stage_forms({name: value})):
         return f"Give graph={form!r:.200}"
+    # Only errors need the options of all retrievers; their modules import this one.
+    place_of: Callable[[str], str | None] = import_module("langchain_hybridgraph.options.places").place_of
     if (place := place_of(name)) is not None:
         return f"{name} is an option of {place}"
     grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}

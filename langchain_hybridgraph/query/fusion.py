@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_checks import check_number, check_whole_number
 from langchain_hybridgraph.records import FusedCandidate, Ranking
 from langchain_hybridgraph.registry import from_config
 
@@ -100,8 +101,7 @@ class ReciprocalRankFusion:
 
     def __post_init__(self) -> None:
         _check_choice("normalize", self.normalize, ("theoretical", "max", "none"))
-        if not 0 <= self.rank_constant < math.inf:
-            raise ConfigurationError(f"rank_constant must be a number from 0, such as 60, got {self.rank_constant!r}")
+        check_number("rank_constant", self.rank_constant, ge=0)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`."""
@@ -333,8 +333,8 @@ class Concat:
     quota: int | None = None
 
     def __post_init__(self) -> None:
-        if self.quota is not None and self.quota < 1:
-            raise ConfigurationError(f"quota must be a whole number from 1, such as 3, got {self.quota!r}")
+        if self.quota is not None:
+            check_whole_number("quota", self.quota, least=1)
 
     def for_k(self, k: int) -> Concat:
         """With the quota that is given, else the one that fits k."""

@@ -44,7 +44,7 @@ class ObservedRetriever(StreamingRetriever):
     @model_validator(mode="wrap")
     @classmethod
     def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        return check_options(cls, options, handler, _place_of)
+        return check_options(cls, options, handler)
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Return statistics since construction: calls, errors, Documents per call, p50 and p95 in ms, degraded."""
@@ -80,12 +80,6 @@ class ObservedRetriever(StreamingRetriever):
         if embedding is not None:
             params["ls_embedding_provider"] = type(embedding).__name__
         return params
-
-
-def _place_of(name: str) -> str | None:
-    from langchain_hybridgraph.options.places import place_of  # only errors need the options of all retrievers
-
-    return place_of(name)
 
 
 def hits_of(hits: Iterable[Any]) -> list[tuple[str, float]]:

@@ -270,3 +270,32 @@ def test_other_values_than_vectors_are_rejected(store, value):
     advanced = AdvancedRetriever(HybridRetriever(store))
     with pytest.raises(ConfigurationError, match="vector must be a list of numbers"):
         advanced.retrieve_with_context("And a dog?", ["The cat?"], vector=value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (GraphRetriever, {"graph": {"date_boost": 1}}, "date_boost is an option of memory= of MemoryRetriever"),
+        (HybridRetriever, {"selection": {"seed_k": 1}}, "seed_k is an option of graph= of GraphRetriever"),
+        (HybridRetriever, {"selection": {"k": 3}}, "k is an option of HybridRetriever"),
+    ],
+)
+def test_an_option_in_the_wrong_group_is_reported_with_its_own_group(store, kind, options, message):
+    """The error names the group and the retriever that the option belongs to."""
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        kind(store, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fusion": {"type": "rrf", "rank_constant": "x"}}, "rank_constant must be a number of at least 0, got 'x'"),
+        ({"fusion": {"type": "concat", "quota": 0.5}}, "quota must be a whole number of at least 1, got 0.5"),
+        ({"graph": {"traversal": {"type": "bfs", "max_hops": "x"}}}, "max_hops must be a whole number of at least 0"),
+        ({"graph": {"score": {"type": "distance_decay", "tau": 0}}}, "tau must be a number above 0, got 0"),
+    ],
+)
+def test_the_parameters_of_stages_are_checked_in_the_words_of_options(store, options, message):
+    """The error of a stage's parameter has its range and the invalid value."""
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        GraphRetriever(store, **options)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk, check_whole
+from langchain_hybridgraph.number_checks import check_whole_number
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph.paths import Seeds
@@ -32,9 +33,9 @@ class BestFirst(EdgeFilteredTraversal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("max_rounds", self.max_rounds, least=1)
-        check_whole("start_k", self.start_k, least=1)
-        check_whole("k", self.k, least=1)
+        check_whole_number("max_rounds", self.max_rounds, least=1)
+        check_whole_number("start_k", self.start_k, least=1)
+        check_whole_number("k", self.k, least=1)
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`. ``converged`` if it ended early."""

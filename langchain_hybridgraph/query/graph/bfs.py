@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk, check_whole
+from langchain_hybridgraph.number_checks import check_whole_number
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph.paths import Seeds
@@ -40,9 +41,9 @@ class BFS(EdgeFilteredTraversal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("max_hops", self.max_hops, least=0)
+        check_whole_number("max_hops", self.max_hops, least=0)
         if self.max_frontier is not None:
-            check_whole("max_frontier", self.max_frontier, least=1)
+            check_whole_number("max_frontier", self.max_frontier, least=1)
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""

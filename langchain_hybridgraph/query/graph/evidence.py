@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_checks import check_number, check_whole_number
 from langchain_hybridgraph.query.graph.paths import (
     NO_SEED,
     EdgeFilteredTraversal,
@@ -17,8 +17,6 @@ from langchain_hybridgraph.query.graph.paths import (
     ReachedChunk,
     Walk,
     best_first,
-    check_share,
-    check_whole,
 )
 from langchain_hybridgraph.query.graph.scores import PathFeatures, is_mixed, needs_own, path_values
 from langchain_hybridgraph.stores.protocols import NeighborEdges
@@ -88,12 +86,11 @@ class LinkEvidence(EdgeFilteredTraversal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("sources", self.sources, least=1)
-        check_whole("most_common", self.most_common, least=0)
+        check_whole_number("sources", self.sources, least=1)
+        check_whole_number("most_common", self.most_common, least=0)
         for name in ("title", "shared", "question_title", "link"):
-            check_share(name, getattr(self, name))
-        if not 0 <= self.uncovered < np.inf:
-            raise ConfigurationError(f"uncovered must be a number from 0, such as 2, got {self.uncovered!r}")
+            check_number(name, getattr(self, name), ge=0, le=1)
+        check_number("uncovered", self.uncovered, ge=0)
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_checks import check_number, check_whole_number
 from langchain_hybridgraph.query.graph.paths import (
     EdgeFilteredTraversal,
     ReachedChunk,
     Walk,
     best_first,
-    check_share,
-    check_whole,
     rank,
 )
 from langchain_hybridgraph.query.graph.scores import GraphScore, PathFeatures, needs_own, path_values
@@ -64,15 +63,12 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share("damping", self.damping)
-        check_share("rarity", self.rarity)
-        check_whole("max_touched", self.max_touched, least=1)
+        check_number("damping", self.damping, ge=0, le=1)
+        check_number("rarity", self.rarity, ge=0, le=1)
+        check_whole_number("max_touched", self.max_touched, least=1)
         if self.damping == 1:
             raise ConfigurationError("damping is 1, so that the walks never end; wanted less, such as 0.5")
-        if not 0 < self.tolerance < 1:
-            raise ConfigurationError(
-                f"tolerance must be a number between 0 and 1, such as 1e-4, got {self.tolerance!r}"
-            )
+        check_number("tolerance", self.tolerance, gt=0, lt=1)
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""

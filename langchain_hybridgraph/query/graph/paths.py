@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_checks import check_number, check_whole_number
 from langchain_hybridgraph.query.graph.scores import GraphScore, PathFeatures, chosen_by, needs_own, path_values
 from langchain_hybridgraph.records import EdgeFilter
 
@@ -113,10 +114,10 @@ class EdgeFilteredTraversal:
             raise ConfigurationError(f"relations must be a list such as [{self.relations!r}], got {self.relations!r}")
         if self.relations is not None:
             object.__setattr__(self, "relations", frozenset(self.relations))
-        check_whole("max_nodes", self.max_nodes, least=0)
-        check_share("min_weight", self.min_weight)
+        check_whole_number("max_nodes", self.max_nodes, least=0)
+        check_number("min_weight", self.min_weight, ge=0, le=1)
         if self.hub_degree is not None:
-            check_whole("hub_degree", self.hub_degree, least=1)
+            check_whole_number("hub_degree", self.hub_degree, least=1)
         try:
             _ = self.edge_filter
         except ValueError as error:
@@ -432,18 +433,6 @@ def best_first(reached_chunk: ReachedChunk) -> tuple[float, str]:
 def rank(values: Weights) -> Weights:
     """Return the values rounded for comparison; an unknown value counts as −1."""
     return np.where(np.isnan(values), -1.0, np.round(values, DECIMALS))
-
-
-def check_whole(name: str, value: Any, *, least: int) -> None:
-    """Raise ConfigurationError unless the value is a whole number from ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigurationError(f"{name} must be a whole number from {least}, got {value!r}")
-
-
-def check_share(name: str, value: Any) -> None:
-    """Raise ConfigurationError unless the value is a number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigurationError(f"{name} must be a number from 0 to 1, got {value!r}")
 
 
 def _roots(nodes: Nodes, scores: Weights) -> Paths:

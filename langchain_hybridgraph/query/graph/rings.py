@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk, check_share, check_whole
+from langchain_hybridgraph.number_checks import check_number, check_whole_number
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph.paths import Seeds
@@ -37,9 +38,9 @@ class WaterCircle(EdgeFilteredTraversal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("max_hops", self.max_hops, least=0)
-        check_share("ring_decay", self.ring_decay)
-        check_share("min_energy", self.min_energy)
+        check_whole_number("max_hops", self.max_hops, least=0)
+        check_number("ring_decay", self.ring_decay, ge=0, le=1)
+        check_number("min_energy", self.min_energy, ge=0, le=1)
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.number_checks import check_number
 from langchain_hybridgraph.registry import from_config, to_config
 from langchain_hybridgraph.stores.protocols import implements
 
@@ -97,8 +98,8 @@ class HopDecay:
         _check_weights(vector_weight=self.vector_weight, graph_weight=self.graph_weight)
         object.__setattr__(self, "hop_decay", _numbers("hop_decay", self.hop_decay))
         for hop, decay in enumerate(self.hop_decay):
-            _check_share(f"hop_decay[{hop}]", decay)
-        _check_share("tail", self.tail)
+            check_number(f"hop_decay[{hop}]", decay, ge=0, le=1)
+        check_number("tail", self.tail, ge=0, le=1)
 
     @property
     def needs_own(self) -> bool:
@@ -155,8 +156,7 @@ class DistanceDecay:
 
     def __post_init__(self) -> None:
         _check_weights(seed_weight=self.seed_weight, distance_weight=self.distance_weight)
-        if not 0 < _number("tau", self.tau) < math.inf:
-            raise ConfigurationError(f"tau must be a number above 0, such as 2.0, got {self.tau!r}")
+        check_number("tau", self.tau, gt=0)
         if self.assignment not in ("nearest", "best"):
             raise ConfigurationError(f"assignment must be 'nearest' or 'best', got {self.assignment!r}")
 
@@ -201,7 +201,7 @@ class Propagation:
     chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
-        _check_share("alpha", self.alpha)
+        check_number("alpha", self.alpha, ge=0, le=1)
 
     @property
     def of_own(self) -> float:
@@ -232,8 +232,8 @@ class RingDecay:
     chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
-        _check_share("decay", self.decay)
-        _check_share("min_energy", self.min_energy)
+        check_number("decay", self.decay, ge=0, le=1)
+        check_number("min_energy", self.min_energy, ge=0, le=1)
 
     def at_most(self, best: float) -> float:
         """See :data:`GraphScore`."""
@@ -278,7 +278,7 @@ class NoisyOr:
     chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
-        _check_share("strength", self.strength)
+        check_number("strength", self.strength, ge=0, le=1)
 
     def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
@@ -404,22 +404,10 @@ def _shares(one: float, other: float) -> tuple[float, float]:
 
 def _check_weights(**weights: float) -> None:
     for name, weight in weights.items():
-        if not 0 <= _number(name, weight) < math.inf:
-            raise ConfigurationError(f"{name} must be a number from 0, such as 0.7, got {weight!r}")
-
-
-def _check_share(name: str, value: Any) -> None:
-    if not 0 <= _number(name, value) <= 1:
-        raise ConfigurationError(f"{name} must be a number from 0 to 1, got {value!r}")
+        check_number(name, weight, ge=0)
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise ConfigurationError(f"{name} must be a list of numbers by hop, such as [1, 0.7, 0.5], got {values!r}")
     return tuple(values)
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigurationError(f"{name} must be a number, got {value!r}")
-    return float(value)
