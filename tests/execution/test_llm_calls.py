@@ -23,9 +23,9 @@ async def aecho(question, config):
 def test_a_model_is_asked_silently_and_by_name():
     """Both methods receive the question, the name of the caller, its settings, and the tag against streaming."""
     call = model_call("rerank", Stage(), echo, aecho, "How?", max_concurrency=2)
-    told = {"run_name": "Stage", "max_concurrency": 2, "tags": ["nostream"]}
-    assert call.run() == ("How?", told)
-    assert asyncio.run(call.arun()) == ("How?", told)
+    configs = {"run_name": "Stage", "max_concurrency": 2, "tags": ["nostream"]}
+    assert call.run() == ("How?", configs)
+    assert asyncio.run(call.arun()) == ("How?", configs)
 
 
 def test_models_without_coroutines_run_on_workers():

@@ -39,12 +39,12 @@ class Hanging:
 
     def __init__(self):
         self.gate = threading.Event()
-        self.begun = 0
+        self.started = 0
         self._lock = threading.Lock()
 
     def __call__(self):
         with self._lock:
-            self.begun += 1
+            self.started += 1
         self.gate.wait(PATIENCE)
 
 
@@ -71,9 +71,9 @@ def test_no_more_calls_run_at_once_than_there_are_workers(patient, hanging):
     pool = Workers(2, level=1)
     jobs = [job(hanging) for _ in range(20)]
     pool.submit(jobs)
-    assert eventually(lambda: hanging.begun == 2)
+    assert eventually(lambda: hanging.started == 2)
     time.sleep(0.05)
-    assert hanging.begun == 2
+    assert hanging.started == 2
     hanging.gate.set()
     assert [each.result(PATIENCE) for each in jobs] == [None] * 20
 
@@ -101,7 +101,7 @@ def test_an_abandoned_call_gives_its_place_to_another(patient, hanging):
     for number in range(6):
         hung = job(hanging, Lane("test", number))
         pool.submit([hung])
-        assert eventually(lambda number=number: hanging.begun == number + 1)
+        assert eventually(lambda number=number: hanging.started == number + 1)
         hung.abandon()
     fine = job(lambda: "fine")
     pool.submit([fine])
@@ -122,9 +122,9 @@ def test_hanging_calls_of_a_lane_are_bounded(impatient, hanging, monkeypatch):
     monkeypatch.setattr(workers, "OVERDUE_CALLS", 5)
     pool = Workers(2, level=1)
     pool.submit([job(hanging, Lane("dead")) for _ in range(50)])
-    assert eventually(lambda: hanging.begun >= 5)
+    assert eventually(lambda: hanging.started >= 5)
     time.sleep(0.3)
-    assert hanging.begun <= 5 + 2
+    assert hanging.started <= 5 + 2
     fine = job(lambda: "fine", Lane("alive"))
     pool.submit([fine])
     assert fine.result(PATIENCE) == "fine"
@@ -134,7 +134,7 @@ def test_lanes_take_turns(patient, hanging):
     """A call of another lane does not wait for all calls of a busy one."""
     pool, order = Workers(1, level=1), []
     pool.submit([job(hanging, Lane("first"))])
-    assert eventually(lambda: hanging.begun == 1)
+    assert eventually(lambda: hanging.started == 1)
     busy = [job(lambda: order.append("busy"), Lane("busy")) for _ in range(10)]
     pool.submit(busy)
     pool.submit([other := job(lambda: order.append("other"), Lane("other"))])
@@ -147,12 +147,12 @@ def test_a_call_abandoned_in_the_queue_never_begins(patient, hanging):
     """Work whose deadline has passed is not done."""
     pool = Workers(1, level=1)
     pool.submit([first := job(hanging), queued := job(hanging)])
-    assert eventually(lambda: hanging.begun == 1)
+    assert eventually(lambda: hanging.started == 1)
     queued.abandon()
     hanging.gate.set()
     first.result(PATIENCE)
     pool.submit([last := job(lambda: "last")])
-    assert (last.result(PATIENCE), hanging.begun) == ("last", 1)
+    assert (last.result(PATIENCE), hanging.started) == ("last", 1)
 
 
 def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
@@ -161,7 +161,7 @@ def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
     hung = [job(hanging, Lane("rerank", number)) for number in range(workers.ABANDONED_CALLS_OF_KIND)]
     for number, each in enumerate(hung, start=1):
         pool.submit([each])
-        assert eventually(lambda number=number: hanging.begun == number)
+        assert eventually(lambda number=number: hanging.started == number)
         each.abandon()
     pool.submit([refused := job(hanging, Lane("rerank", "another"))])
     with pytest.raises(Overloaded):
@@ -169,11 +169,11 @@ def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
     hanging.gate.set()
     assert all(each.exception(PATIENCE) is None for each in hung)
 
-    def answered():
+    def accepts_calls():
         pool.submit([again := job(lambda: "again", Lane("rerank", "another"))])
         return again.exception(PATIENCE) is None
 
-    assert eventually(answered)
+    assert eventually(accepts_calls)
 
 
 def test_nested_calls_do_not_wait_for_each_other():
@@ -194,7 +194,7 @@ def test_nested_calls_do_not_wait_for_each_other():
 
 async def test_a_cancelled_search_stops_at_its_next_call():
     """Its generator is closed, and the call after the one that runs is not made."""
-    began, gate, closed, made = threading.Event(), threading.Event(), threading.Event(), []
+    began, gate, closed, calls = threading.Event(), threading.Event(), threading.Event(), []
 
     def first():
         began.set()
@@ -203,7 +203,7 @@ async def test_a_cancelled_search_stops_at_its_next_call():
     def search():
         try:
             yield [Effect("first", first)]
-            yield [Effect("second", lambda: made.append("second"), quick=True)]
+            yield [Effect("second", lambda: calls.append("second"), quick=True)]
         finally:
             closed.set()
 
@@ -215,15 +215,15 @@ async def test_a_cancelled_search_stops_at_its_next_call():
     assert not closed.is_set()
     gate.set()
     assert await asyncio.to_thread(closed.wait, PATIENCE)
-    assert made == []
+    assert calls == []
 
 
 async def test_a_search_that_is_cancelled_in_the_queue_never_begins(patient, hanging):
     """A burst of which the caller wants nothing any more is not worked off."""
     busy = [asyncio.create_task(offload(hanging)) for _ in range(workers.WORKERS)]
-    assert await asyncio.to_thread(eventually, lambda: hanging.begun == workers.WORKERS)
-    made = []
-    queued = [asyncio.create_task(offload(lambda: made.append(1))) for _ in range(50)]
+    assert await asyncio.to_thread(eventually, lambda: hanging.started == workers.WORKERS)
+    calls = []
+    queued = [asyncio.create_task(offload(lambda: calls.append(1))) for _ in range(50)]
     await asyncio.sleep(0.05)
     for task in queued:
         task.cancel()
@@ -232,26 +232,26 @@ async def test_a_search_that_is_cancelled_in_the_queue_never_begins(patient, han
     hanging.gate.set()
     await asyncio.gather(*busy)
     await offload(lambda: None)
-    assert made == []
+    assert calls == []
 
 
 async def test_context_variables_are_those_of_the_caller():
     """In the search, in its calls on workers and in those that are awaited; nothing leaks to the caller."""
     variable = ContextVar("variable", default="unset")
-    seen = []
+    values = []
 
     async def awaited():
-        seen.append(variable.get())
+        values.append(variable.get())
 
     def search():
-        seen.append(variable.get())
+        values.append(variable.get())
         variable.set("inner")
-        yield [Effect("run", lambda: seen.append(variable.get())), Effect("arun", lambda: None, awaited)]
-        seen.append(variable.get())
+        yield [Effect("run", lambda: values.append(variable.get())), Effect("arun", lambda: None, awaited)]
+        values.append(variable.get())
 
     variable.set("outer")
     await adrive(search())
-    assert (sorted(seen), variable.get()) == (["inner", "inner", "inner", "outer"], "outer")
+    assert (sorted(values), variable.get()) == (["inner", "inner", "inner", "outer"], "outer")
 
 
 async def test_a_call_that_raises_stop_iteration_fails_and_does_not_hang():

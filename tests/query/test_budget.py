@@ -51,8 +51,8 @@ def test_without_filling_the_first_hit_too_large_ends_the_list():
 
 def test_the_first_is_kept_whatever_its_size():
     """It is reported, and no other hit is kept."""
-    kept, reasons = TokenBudget(5).fit([*words(a=10), hit("b", "")])
-    assert (ids(kept), reasons) == ("a", ["single-chunk-exceeds-budget"])
+    fitting, reasons = TokenBudget(5).fit([*words(a=10), hit("b", "")])
+    assert (ids(fitting), reasons) == ("a", ["single-chunk-exceeds-budget"])
 
 
 def test_an_exact_fit_fits():
@@ -74,11 +74,11 @@ def test_no_hits_fit():
 def test_no_more_than_the_budget(sizes, most, fill):
     """All hits together stay within it, unless the first alone exceeds it."""
     hits = [hit(str(i), "x" * size) for i, size in enumerate(sizes)]
-    kept, reasons = TokenBudget(most, counter=length, fill=fill).fit(hits)
-    total = sum(len(one.chunk.text) for one in kept)
-    assert total <= most or (len(kept) == 1 and reasons == ["single-chunk-exceeds-budget"])
-    assert kept == [one for one in hits if one in kept]
-    assert kept[:1] == hits[:1]
+    fitting, reasons = TokenBudget(most, counter=length, fill=fill).fit(hits)
+    total = sum(len(one.chunk.text) for one in fitting)
+    assert total <= most or (len(fitting) == 1 and reasons == ["single-chunk-exceeds-budget"])
+    assert fitting == [one for one in hits if one in fitting]
+    assert fitting[:1] == hits[:1]
 
 
 @given(sizes, st.integers(1, 100))
@@ -86,8 +86,8 @@ def test_filling_only_adds(sizes, most):
     """The hits kept without filling are the head of those kept with it."""
     hits = [hit(str(i), "x" * size) for i, size in enumerate(sizes)]
     strict, _ = TokenBudget(most, counter=length, fill=False).fit(hits)
-    filled, _ = TokenBudget(most, counter=length).fit(hits)
-    assert filled[: len(strict)] == strict
+    with_fill, _ = TokenBudget(most, counter=length).fit(hits)
+    assert with_fill[: len(strict)] == strict
 
 
 @pytest.mark.parametrize("most", [0, -1])

@@ -33,14 +33,14 @@ def ranked(source, weight, ids):
     return Ranking(source, weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
 
 
-def scored(source, weight, scores, listed=None, **known):
+def scored(source, weight, scores, listed=None, **options):
     """A list with its scores, best first; ``listed`` are the ids that the source found itself."""
     entries = [ScoredId(id, scores[id]) for id in (scores if listed is None else listed)]
-    return Ranking(source, weight, sorted(entries, key=lambda e: (-e.score, e.id)), scores, **known)
+    return Ranking(source, weight, sorted(entries, key=lambda e: (-e.score, e.id)), scores, **options)
 
 
-def keyword(weight, scores, **known):
-    return scored("keyword", weight, scores, bound=100.0, **known)
+def keyword(weight, scores, **options):
+    return scored("keyword", weight, scores, bound=100.0, **options)
 
 
 def listed(fused):
@@ -56,11 +56,11 @@ def two_sources(draw):
     """The lists of a vector and a keyword source, each with its own score for all candidates."""
     cosines = draw(st.dictionaries(st.sampled_from(IDS), st.floats(-1, 1), max_size=16))
     words = draw(st.dictionaries(st.sampled_from(IDS), st.floats(0, 60), max_size=16))
-    found = [id for id in cosines if draw(st.booleans())]
+    listed = [id for id in cosines if draw(st.booleans())]
     matched = [id for id in words if words[id] > 0 and draw(st.booleans())]
     weight = draw(st.floats(0.05, 0.95))
     return [
-        scored("vector", weight, {id: cosines.get(id, 0.0) for id in {*cosines, *matched}}, found, bound=1.0),
+        scored("vector", weight, {id: cosines.get(id, 0.0) for id in {*cosines, *matched}}, listed, bound=1.0),
         scored("keyword", 1 - weight, words, matched, bound=60.0),
     ]
 
@@ -78,8 +78,8 @@ def test_raw_reciprocal_ranks():
     """Without normalisation the score is the sum itself."""
     lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
     raw = {one.id: one.score for one in RAW(lists)}
-    wanted = {"a": 0.016237315, "c": 0.016029144, "b": 0.011290323, "d": 0.004838710}
-    assert raw == pytest.approx(wanted, abs=1e-9)
+    expected = {"a": 0.016237315, "c": 0.016029144, "b": 0.011290323, "d": 0.004838710}
+    assert raw == pytest.approx(expected, abs=1e-9)
 
 
 def test_raw_reciprocal_ranks_of_equal_weights():
@@ -258,10 +258,10 @@ def test_candidates_that_are_not_contenders_are_not_among_the_best(texts, listed
     head = {id: score for score, id in bm25[:listed]}
     rest = bm25[listed - 1][0] if listed <= len(bm25) else 0.0
     vector = scored("vector", share, {id: cosine for id, (cosine, _) in texts.items()})
-    asked = keyword(1 - share, head, rest=rest)
-    whole = replace(asked, scores={id: score for score, id in bm25})
+    bounded = keyword(1 - share, head, rest=rest)
+    whole = replace(bounded, scores={id: score for score, id in bm25})
     best = ConvexCombination()([vector, whole])[:n]
-    assert {one.id for one in best} <= set(ConvexCombination().contenders([vector, asked], n))
+    assert {one.id for one in best} <= set(ConvexCombination().contenders([vector, bounded], n))
 
 
 def test_a_contender_may_still_come_up():
@@ -454,11 +454,11 @@ def test_more_weight_brings_a_candidate_no_lower(lists, more):
 def test_a_score_depends_on_no_worse_candidate(lists):
     """Without the last of each list the others keep their scores."""
     shorter = [replace(ranking, entries=ranking.entries[: max(len(ranking.entries) - 1, 1)]) for ranking in lists]
-    placed = [{entry.id: place for place, entry in enumerate(ranking.entries)} for ranking in (*lists, *shorter)]
+    ranks = [{entry.id: place for place, entry in enumerate(ranking.entries)} for ranking in (*lists, *shorter)]
     unmoved = [
         id
-        for id in placed[0] | placed[1]
-        if placed[0].get(id) == placed[2].get(id) and placed[1].get(id) == placed[3].get(id)
+        for id in ranks[0] | ranks[1]
+        if ranks[0].get(id) == ranks[2].get(id) and ranks[1].get(id) == ranks[3].get(id)
     ]
     assume(unmoved)
     for fusion in SCORED:
@@ -497,7 +497,7 @@ def test_an_unknown_fusion_names_the_known(form):
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "message"),
     [
         ({"type": "rrf", "c": 60}, "no parameter 'c'; expected rank_constant, normalize"),
         ({"type": "interleave", "k": 3}, "no parameter 'k'; it takes none"),
@@ -507,9 +507,9 @@ def test_an_unknown_fusion_names_the_known(form):
         ({"type": "concat", "quota": 0}, "quota must be a whole number of at least 1, got 0"),
     ],
 )
-def test_an_unusable_parameter_names_usable_values(form, said):
+def test_an_unusable_parameter_names_usable_values(form, message):
     """The error names the parameter, the given value and the expected one."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=message):
         fusion_from(form)
 
 

@@ -28,10 +28,10 @@ QUERIES = {
 class Recorded(DeterministicFakeEmbedding):
     """An embedding that keeps the queries it embeds."""
 
-    seen: list[str] = []  # noqa: RUF012  # pydantic copies it per instance
+    queries: list[str] = []  # noqa: RUF012  # pydantic copies it per instance
 
     def embed_query(self, text):
-        self.seen.append(text)
+        self.queries.append(text)
         return super().embed_query(text)
 
 
@@ -65,9 +65,9 @@ def conversation(store):
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kind, query):
     """Only its first 10,000 characters are searched, and the result reports it as information."""
-    embedding.seen.clear()
+    embedding.queries.clear()
     result = kind(store).retrieve(query)
-    assert max(map(len, embedding.seen)) == LONGEST
+    assert max(map(len, embedding.queries)) == LONGEST
     assert result.plan["query"] == query[:LONGEST]
     assert "query-cut" in result.degraded
     assert "query-cut" not in result.warnings
@@ -81,9 +81,9 @@ def test_the_plan_gives_both_lengths(store):
 
 def test_a_conversation_is_searched_for_with_a_bounded_query(store, embedding):
     """An expanded query is not longer than the bound either."""
-    embedding.seen.clear()
+    embedding.queries.clear()
     conversation(store).retrieve_with_context(CHINESE, ["User: Ada Lovelace?", "Assistant: A mathematician."])
-    assert 0 < max(map(len, embedding.seen)) <= LONGEST
+    assert 0 < max(map(len, embedding.queries)) <= LONGEST
 
 
 def test_a_query_of_the_longest_length_is_not_cut(store):

@@ -42,8 +42,8 @@ def test_each_parent_is_read_once():
 
 def test_a_parent_named_in_metadata_counts():
     """``parent_id`` in the metadata of a chunk names the parent as well."""
-    found = Hit(Chunk("c", "", {"parent_id": "p1"}), 0.5, "vector", {})
-    assert [h.id for h in replace_children([found], PARENTS)] == ["p1"]
+    child = Hit(Chunk("c", "", {"parent_id": "p1"}), 0.5, "vector", {})
+    assert [h.id for h in replace_children([child], PARENTS)] == ["p1"]
 
 
 def test_children_of_equal_score():

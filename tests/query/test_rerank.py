@@ -153,11 +153,11 @@ def test_score_reranker_checks_its_bound(min_score):
 
 def test_text_reranker_passes_the_texts():
     """The function receives the query and the texts in the order of the hits."""
-    asked = []
-    TextReranker(lambda query, texts: asked.append((query, texts))).rerank(
+    calls = []
+    TextReranker(lambda query, texts: calls.append((query, texts))).rerank(
         "q", [hit("b", text="two"), hit("a", text="one")]
     )
-    assert asked == [("q", ["two", "one"])]
+    assert calls == [("q", ["two", "one"])]
 
 
 def test_rerankers_implement_the_protocol():

@@ -69,8 +69,8 @@ def test_lambda_zero_is_difference_alone():
 
 def test_diversity_changes_no_score():
     """Only the order changes."""
-    chosen = select_hits(HITS, Selection(mmr_lambda=0.7), 3, TOWARDS)
-    assert [one.score for one in chosen] == [0.9, 0.6, 0.85]
+    selected = select_hits(HITS, Selection(mmr_lambda=0.7), 3, TOWARDS)
+    assert [one.score for one in selected] == [0.9, 0.6, 0.85]
 
 
 def test_diversity_without_vectors():
@@ -109,37 +109,37 @@ def test_the_share_follows_diversity():
 
 
 @given(candidates(), selections(), st.integers(0, 12), st.integers(0, 12))
-def test_a_smaller_k_gives_the_head_of_a_larger_one(found, selection, k, more):
+def test_a_smaller_k_gives_the_head_of_a_larger_one(sample, selection, k, more):
     """This holds for all settings."""
-    hits, vectors = found
+    hits, vectors = sample
     assert select_hits(hits, selection, k + more, vectors)[:k] == select_hits(hits, selection, k, vectors)
 
 
 @given(candidates(), selections())
-def test_a_selection_invents_nothing(found, selection):
+def test_a_selection_invents_nothing(sample, selection):
     """Each hit is an input hit and appears at most once."""
-    hits, vectors = found
-    chosen = [one.id for one in select_hits(hits, selection, 100, vectors)]
-    assert len(chosen) == len(set(chosen))
-    assert set(chosen) <= {one.id for one in hits}
+    hits, vectors = sample
+    selected = [one.id for one in select_hits(hits, selection, 100, vectors)]
+    assert len(selected) == len(set(selected))
+    assert set(selected) <= {one.id for one in hits}
 
 
 @given(candidates(), st.floats(0, 1))
-def test_marginal_relevance_follows_its_definition(found, weight):
+def test_marginal_relevance_follows_its_definition(sample, weight):
     """The incremental form picks the same hits as the definition, up to rounding."""
-    hits, vectors = found
+    hits, vectors = sample
     scores = np.array([one.score for one in hits])
     cosines = (vectors @ vectors.T).astype(np.float64)
-    chosen = []
+    selected = []
     for place in marginal_relevance(scores, vectors, weight):
         worth = [
-            weight * scores[i] - (1 - weight) * (max(cosines[i][j] for j in chosen) if chosen else 0.0)
+            weight * scores[i] - (1 - weight) * (max(cosines[i][j] for j in selected) if selected else 0.0)
             for i in range(len(hits))
         ]
-        left = [i for i in range(len(hits)) if i not in chosen]
+        left = [i for i in range(len(hits)) if i not in selected]
         assert worth[place] >= max(worth[i] for i in left) - 1e-6
-        chosen.append(place)
-    assert len(chosen) == len(hits)
+        selected.append(place)
+    assert len(selected) == len(hits)
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,11 @@ def exported():
 
 def test_every_metric_is_exported(exported):
     """The metrics in the panels and the variable are those of a scrape."""
-    asked = {
+    queries = {
         name for text in [*QUERIES, *(each["definition"] for each in VARIABLES[1:])] for name in METRIC.findall(text)
     }
-    assert asked
-    assert asked - exported.keys() == set()
+    assert queries
+    assert queries - exported.keys() == set()
 
 
 def test_every_label_is_exported(exported):

@@ -32,7 +32,7 @@ def store():
 
 
 @pytest.fixture
-def heard():
+def events():
     """Return a list with the events of all searches in the process; ``all_of`` flushes it."""
     events = []
     sink = events.append
@@ -46,32 +46,32 @@ def all_of(events):
     return events
 
 
-def test_one_event_per_stage_and_one_per_search(store, heard):
+def test_one_event_per_stage_and_one_per_search(store, events):
     """In the order in which the stages ended, the search last."""
     HybridRetriever(store, k=2).invoke(QUESTION)
-    assert stages(all_of(heard)) == PLAIN
+    assert stages(all_of(events)) == PLAIN
 
 
-def test_every_stage_that_runs_is_told(store, heard):
+def test_every_stage_that_runs_is_told(store, events):
     """A walk, a reranker and a budget are stages, too."""
     GraphRetriever(store, reranker=broken, selection={"budget": TokenBudget()}).retrieve(QUESTION)
-    assert stages(all_of(heard)) == [*PLAIN[:4], "expand", "admit", "rerank", "select", "budget", "search"]
+    assert stages(all_of(events)) == [*PLAIN[:4], "expand", "admit", "rerank", "select", "budget", "search"]
 
 
-def test_an_event_tells_the_search(store, heard):
+def test_an_event_tells_the_search(store, events):
     """Retriever, k, mode, ids and scores; the query by its length and hash in what is printed."""
-    found = HybridRetriever(store, k=2).retrieve(QUESTION)
-    event = all_of(heard)[-1]
+    result = HybridRetriever(store, k=2).retrieve(QUESTION)
+    event = all_of(events)[-1]
     assert (event.search.retriever, event.search.k, event.mode) == ("HybridRetriever", 2, "hybrid")
-    assert event.results == tuple((d.id, d.metadata["relevance_score"]) for d in found)
+    assert event.results == tuple((d.id, d.metadata["relevance_score"]) for d in result)
     assert (event.search.query, event.search.query_length) == (QUESTION, 17)
-    assert all(QUESTION not in repr(each) for each in heard)
+    assert all(QUESTION not in repr(each) for each in events)
 
 
-def test_stages_lie_within_their_search(store, heard):
+def test_stages_lie_within_their_search(store, events):
     """Begin and end of each stage are between those of the search."""
     HybridRetriever(store).invoke(QUESTION)
-    *parts, whole = all_of(heard)
+    *parts, whole = all_of(events)
     end = whole.search.started_at + whole.took_ms * 1e6
     assert parts
     for part in parts:
@@ -91,13 +91,13 @@ def plain():
     return HybridRetriever(InMemoryVectorStore.from_documents(documents, embeddings), documents, k=1)
 
 
-async def test_a_search_that_is_awaited_is_heard(heard):
+async def test_a_search_that_is_awaited_is_heard(events):
     """Several at once in one loop, each with its own stages."""
     retriever = plain()
     await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(5)))
-    searches = {event.search for event in all_of(heard)}
-    told = [stages(event for event in heard if event.search is search) for search in searches]
-    assert [each[-1] for each in told] == ["search"] * 5
+    searches = {event.search for event in all_of(events)}
+    stages_by_search = [stages(event for event in events if event.search is search) for search in searches]
+    assert [names[-1] for names in stages_by_search] == ["search"] * 5
     assert {search.parent for search in searches} == {None}
 
 
@@ -111,46 +111,46 @@ def test_settings_that_change_per_call_keep_the_listeners(store):
     assert all_of(events)[-1].search.k == 1
 
 
-def test_failures_are_reported(store, heard):
+def test_failures_are_reported(store, events):
     """A degraded search says reasons and errors, and what it found."""
     HybridRetriever(store, k=1, reranker=broken).invoke(QUESTION)
-    event = all_of(heard)[-1]
+    event = all_of(events)[-1]
     assert (event.degraded, event.error_types) == (("rerank-failed",), {"rerank": "TimeoutError"})
     assert (event.error, len(event.results)) == (None, 1)
 
 
-def test_a_search_that_raises_is_told(store, heard):
+def test_a_search_that_raises_is_told(store, events):
     """The exception is in the event, and the caller has it, too."""
     retriever = HybridRetriever(store, reranker=broken, selection={"mmr_lambda": 0.5})
     with pytest.raises(ConfigurationError):
         retriever.retrieve(3)
-    event = all_of(heard)[-1]
+    event = all_of(events)[-1]
     assert isinstance(event.error, ConfigurationError)
     assert event.error_types == {"retriever": "ConfigurationError"}
 
 
 @pytest.mark.parametrize("ask", ["invoke", "retrieve", "ainvoke", "aretrieve", "stream", "batch", "abatch"])
-async def test_every_way_of_asking_is_heard_once(store, heard, ask):
+async def test_every_way_of_asking_is_heard_once(store, events, ask):
     """Each call of each method is one search."""
     retriever = HybridRetriever(store, k=1)
     if ask in ("batch", "abatch"):
-        asked = getattr(retriever, ask)([QUESTION, "Who barks?"])
+        answer = getattr(retriever, ask)([QUESTION, "Who barks?"])
     else:
-        asked = getattr(retriever, ask)(QUESTION)
+        answer = getattr(retriever, ask)(QUESTION)
     if ask == "stream":
-        list(asked)
-    elif asyncio.iscoroutine(asked):
-        await asked
-    assert stages(all_of(heard)).count("search") == (2 if "batch" in ask else 1)
+        list(answer)
+    elif asyncio.iscoroutine(answer):
+        await answer
+    assert stages(all_of(events)).count("search") == (2 if "batch" in ask else 1)
 
 
-def test_searches_of_many_threads_do_not_mix(store, heard):
+def test_searches_of_many_threads_do_not_mix(store, events):
     """Each has its own stages and no parent."""
     retriever = HybridRetriever(store, k=1)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(retriever.invoke, [QUESTION] * 40))
     by_search = {}
-    for event in all_of(heard):
+    for event in all_of(events):
         by_search.setdefault(event.search, []).append(event)
     assert [stages(events) for events in by_search.values()] == [PLAIN] * 40
     assert {search.parent for search in by_search} == {None}
@@ -160,50 +160,50 @@ HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_a_retriever_over_a_retriever_is_the_parent(store, heard, is_async):
+async def test_a_retriever_over_a_retriever_is_the_parent(store, events, is_async):
     """The search of an AdvancedRetriever is the parent of that of the one below it."""
     retriever = AdvancedRetriever(HybridRetriever(store, k=1))
     if is_async:
         await retriever.aretrieve_with_context("Where is it?", HISTORY)
     else:
         retriever.retrieve_with_context("Where is it?", HISTORY)
-    below, above = [event for event in all_of(heard) if isinstance(event, SearchEnded)]
+    below, above = [event for event in all_of(events) if isinstance(event, SearchEnded)]
     assert (above.search.retriever, above.search.k, above.mode) == ("AdvancedRetriever", 1, "hybrid")
     assert below.search.parent is above.search
-    assert [event.stage for event in heard if event.search is above.search and event is not above] == [
+    assert [event.stage for event in events if event.search is above.search and event is not above] == [
         "expand-query",
         "embed",
     ]
 
 
-def test_two_searches_of_one_question_have_one_parent(store, heard):
+def test_two_searches_of_one_question_have_one_parent(store, events):
     """Raw and expanded question, searched for on two threads."""
     retriever = AdvancedRetriever(
-        HybridRetriever(store, k=1), expander=lambda query, said: f"{query} cat", fuse_raw=True
+        HybridRetriever(store, k=1), expander=lambda query, inputs: f"{query} cat", fuse_raw=True
     )
     retriever.retrieve_with_context("Where is it?", HISTORY)
-    *below, above = [event.search for event in all_of(heard) if isinstance(event, SearchEnded)]
+    *below, above = [event.search for event in all_of(events) if isinstance(event, SearchEnded)]
     assert [search.parent for search in below] == [above, above]
     assert sorted(search.query for search in below) == ["Where is it?", "Where is it? cat"]
 
 
-def test_a_retriever_as_a_source_is_a_part(store, heard):
+def test_a_retriever_as_a_source_is_a_part(store, events):
     """The keyword side of a hybrid search is its child when it is one of ours."""
     HybridRetriever(store, k=1, keyword_retriever=HybridRetriever(store)).invoke(QUESTION)
-    below, above = [event.search for event in all_of(heard) if isinstance(event, SearchEnded)]
+    below, above = [event.search for event in all_of(events) if isinstance(event, SearchEnded)]
     assert below.parent is above
 
 
-async def test_a_tree_is_told(store, heard):
+async def test_a_tree_is_told(store, events):
     """find, search and invoke of a HierarchicalRetriever are searches in its mode, with the uris found."""
     tree = pets_tree()
     retriever = HierarchicalRetriever(tree, k=1)
     retriever.find("Which pets purr?")
     await retriever.asearch("Which pets purr?", session=["What do you know?"])
     retriever.invoke("Which pets purr?")
-    ended = [event for event in all_of(heard) if isinstance(event, SearchEnded)]
+    ended = [event for event in all_of(events) if isinstance(event, SearchEnded)]
     assert [(event.mode, event.results[0][0]) for event in ended] == [("hierarchical", "pets/cats.md")] * 3
-    assert "walk" in stages(heard)
+    assert "walk" in stages(events)
 
 
 def pets_tree():
@@ -220,16 +220,16 @@ def pets_tree():
 
 def test_a_retrievers_own_sinks_hear_what_is_below_it(store):
     """And nothing of other retrievers; below it means a part of its searches."""
-    heard = []
+    events = []
     below = HybridRetriever(store, k=1)
-    above = AdvancedRetriever(below, telemetry={"sinks": [heard.append]})
+    above = AdvancedRetriever(below, telemetry={"sinks": [events.append]})
     below.invoke(QUESTION)
-    assert all_of(heard) == []
+    assert all_of(events) == []
     above.invoke(QUESTION)
-    assert stages(all_of(heard)) == [*PLAIN, "search"]
+    assert stages(all_of(events)) == [*PLAIN, "search"]
 
 
-def test_a_sink_that_is_named_twice_hears_once(store, heard):
+def test_a_sink_that_is_named_twice_hears_once(store, events):
     """In the process and in the retriever, or added twice."""
     twice = []
     sink = twice.append
@@ -258,35 +258,35 @@ def test_anything_but_a_sink_is_an_error(store, sink, mend):
         HybridRetriever(store, telemetry={"sinks": [sink]})
 
 
-async def test_a_cancelled_search_is_told(store, heard):
+async def test_a_cancelled_search_is_told(store, events):
     """As cancelled, without an error, and the next search has no parent."""
     retriever = AdvancedRetriever(HybridRetriever(store), expander=Waiting())
     task = asyncio.create_task(retriever.aretrieve_with_context("Where is it?", HISTORY))
-    await retriever.expander.asked.wait()
+    await retriever.expander.is_called.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    event = all_of(heard)[-1]
+    event = all_of(events)[-1]
     assert (event.cancelled, event.error, event.results) == (True, None, ())
     await HybridRetriever(store).aretrieve(QUESTION)
-    assert all_of(heard)[-1].search.parent is None
+    assert all_of(events)[-1].search.parent is None
 
 
 class Waiting:
     """An expander that never answers."""
 
     def __init__(self):
-        self.asked = asyncio.Event()
+        self.is_called = asyncio.Event()
 
-    def __call__(self, query, said):
+    def __call__(self, query, inputs):
         threading.Event().wait()
 
-    async def acall(self, query, said):
-        self.asked.set()
+    async def acall(self, query, inputs):
+        self.is_called.set()
         await asyncio.Event().wait()
 
 
-def test_an_interrupted_search_is_no_parent_of_the_next(store, heard):
+def test_an_interrupted_search_is_no_parent_of_the_next(store, events):
     """Ctrl-C in an engine leaves no search behind that is still running."""
 
     def interrupted(query, texts):
@@ -295,7 +295,7 @@ def test_an_interrupted_search_is_no_parent_of_the_next(store, heard):
     with pytest.raises(KeyboardInterrupt):
         HybridRetriever(store, reranker=interrupted).invoke(QUESTION)
     HybridRetriever(store).invoke(QUESTION)
-    cut, after = [event for event in all_of(heard) if isinstance(event, SearchEnded)]
+    cut, after = [event for event in all_of(events) if isinstance(event, SearchEnded)]
     assert (cut.cancelled, after.search.parent) == (True, None)
 
 
@@ -307,7 +307,7 @@ def test_without_a_listener_there_is_only_the_search(store):
     assert retriever._observed(search, Trace(), QUESTION, 1, lambda answer: ()) is search
 
 
-def test_the_failure_of_all_sources_is_reported(store, heard):
+def test_the_failure_of_all_sources_is_reported(store, events):
     """The event has the errors of the components and that of the search."""
 
     class Failing(HybridRetriever):
@@ -320,14 +320,14 @@ def test_the_failure_of_all_sources_is_reported(store, heard):
                 def search(self, query, n):
                     return Effect("keyword", lambda: 1 / 0)
 
-                def score(self, query, found, ids):
+                def score(self, query, result, ids):
                     return None
 
             return (Source(),)
 
     with pytest.raises(RetrievalError):
         Failing(store).invoke(QUESTION)
-    assert all_of(heard)[-1].error_types == {"keyword": "ZeroDivisionError", "retriever": "RetrievalError"}
+    assert all_of(events)[-1].error_types == {"keyword": "ZeroDivisionError", "retriever": "RetrievalError"}
 
 
 @pytest.mark.parametrize("setting", [{"tracer": "jaeger"}, {"logger": 3}, {"sinks": ["stdout"]}])

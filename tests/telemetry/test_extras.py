@@ -40,12 +40,12 @@ def test_a_search_loads_no_metrics():
 @pytest.mark.parametrize(("sink", "extra"), [("PrometheusSink", "prometheus"), ("OpenTelemetrySink", "otel")])
 def test_a_missing_extra_names_its_line(sink, extra):
     """The error names the extra to install if the library cannot be imported."""
-    said = run(
+    message = run(
         f"{BLOCKED}from langchain_hybridgraph import {sink}\n"
         f"try:\n    {sink}()\nexcept ImportError as error:\n    print(type(error).__name__, error)"
     )
-    assert said.startswith("MissingExtraError")
-    assert f'pip install "langchain-hybridgraph[{extra}]"' in said
+    assert message.startswith("MissingExtraError")
+    assert f'pip install "langchain-hybridgraph[{extra}]"' in message
 
 
 def test_nothing_phones_home():

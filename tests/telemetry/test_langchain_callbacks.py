@@ -26,19 +26,19 @@ class Handler(BaseCallbackHandler):
     """Notes what it hears, with the run it belongs to."""
 
     def __init__(self):
-        self.heard = []
+        self.events = []
 
     def on_retriever_start(self, serialized, query, *, run_id, **kwargs):
-        self.heard.append(("start", run_id, kwargs.get("name")))
+        self.events.append(("start", run_id, kwargs.get("name")))
 
     def on_retriever_end(self, documents, *, run_id, **kwargs):
-        self.heard.append(("end", run_id, len(documents)))
+        self.events.append(("end", run_id, len(documents)))
 
     def on_retriever_error(self, error, *, run_id, **kwargs):
-        self.heard.append(("error", run_id, type(error).__name__))
+        self.events.append(("error", run_id, type(error).__name__))
 
     def on_custom_event(self, name, data, *, run_id, **kwargs):
-        self.heard.append((name, run_id, data))
+        self.events.append((name, run_id, data))
 
 
 class AwaitingHandler(AsyncCallbackHandler):
@@ -46,14 +46,14 @@ class AwaitingHandler(AsyncCallbackHandler):
 
     def __init__(self):
         self.loop = asyncio.get_running_loop()
-        self.heard = []
+        self.events = []
 
     async def on_custom_event(self, name, data, *, run_id, **kwargs):
         assert asyncio.get_running_loop() is self.loop
-        self.heard.append((name, run_id, data))
+        self.events.append((name, run_id, data))
 
 
-class Kept(BaseTracer):
+class RecordingHandler(BaseTracer):
     """Runs as LangSmith's tracer has them, kept."""
 
     def __init__(self):
@@ -70,17 +70,17 @@ async def test_a_run_has_an_event_per_stage(store, is_async):
     handler = Handler()
     retriever, config = HybridRetriever(store, k=1), {"callbacks": [handler]}
     _ = await retriever.ainvoke(QUESTION, config) if is_async else retriever.invoke(QUESTION, config)
-    names = [name for name, _, _ in handler.heard]
+    names = [name for name, _, _ in handler.events]
     assert names == ["start", *[STAGE] * 5, SEARCH, "end"]
-    assert [data["stage"] for name, _, data in handler.heard if name == STAGE] == STAGES
-    assert len({run for _, run, _ in handler.heard}) == 1
+    assert [data["stage"] for name, _, data in handler.events if name == STAGE] == STAGES
+    assert len({run for _, run, _ in handler.events}) == 1
 
 
 def test_an_event_says_how_it_went(store):
     """When a stage began after the search did, how long it took; the search's mode and degradation."""
     handler = Handler()
     HybridRetriever(store, reranker=broken).invoke(QUESTION, {"callbacks": [handler]})
-    *stages, (_, _, search) = [each for each in handler.heard if each[0] in (STAGE, SEARCH)]
+    *stages, (_, _, search) = [each for each in handler.events if each[0] in (STAGE, SEARCH)]
     assert {tuple(data) for _, _, data in stages} == {("stage", "after_ms", "took_ms", "error")}
     assert [data["after_ms"] for _, _, data in stages] == sorted(data["after_ms"] for _, _, data in stages)
     assert (search["mode"], search["degraded"]) == ("hybrid", ["rerank-failed"])
@@ -90,7 +90,7 @@ async def test_awaiting_handlers_hear_in_their_loop(store):
     """Also of an embedded store, whose search runs on a thread."""
     handler = AwaitingHandler()
     await HybridRetriever(store).ainvoke(QUESTION, {"callbacks": [handler]})
-    assert [name for name, _, _ in handler.heard] == [*[STAGE] * 5, SEARCH]
+    assert [name for name, _, _ in handler.events] == [*[STAGE] * 5, SEARCH]
 
 
 async def test_stream_events_have_the_stages(store):
@@ -106,7 +106,7 @@ def test_a_failing_run_has_its_stages_too(store):
     handler = Handler()
     with pytest.raises(ConfigurationError):
         HybridRetriever(store).invoke(3, {"callbacks": [handler]})
-    assert [name for name, _, _ in handler.heard] == ["start", SEARCH, "error"]
+    assert [name for name, _, _ in handler.events] == ["start", SEARCH, "error"]
 
 
 def test_a_handler_that_raises_touches_no_search(store):
@@ -121,7 +121,7 @@ def test_a_handler_that_raises_touches_no_search(store):
 
 def test_a_run_has_the_names_that_langsmith_shows(store):
     """Run name, tags and metadata of the retriever and of the call, and LangSmith's own."""
-    tracer = Kept()
+    tracer = RecordingHandler()
     retriever = HybridRetriever(store, k=1, tags=["mine"], metadata={"team": "search"})
     retriever.invoke(QUESTION, {"callbacks": [tracer], "tags": ["call"]})
     (run,) = tracer.roots
@@ -139,12 +139,12 @@ def test_a_run_has_the_names_that_langsmith_shows(store):
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_the_retriever_below_is_a_child_run(store, is_async):
     """AdvancedRetriever is one run; the searches for question and conversation are its children, told apart by tag."""
-    tracer = Kept()
+    tracer = RecordingHandler()
     retriever = AdvancedRetriever(
-        HybridRetriever(store, k=1), expander=lambda query, said: f"{query} cat", fuse_raw=True
+        HybridRetriever(store, k=1), expander=lambda query, inputs: f"{query} cat", fuse_raw=True
     )
-    asked, config = {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [tracer]}
-    _ = await retriever.ainvoke(asked, config) if is_async else retriever.invoke(asked, config)
+    call_input, config = {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [tracer]}
+    _ = await retriever.ainvoke(call_input, config) if is_async else retriever.invoke(call_input, config)
     (run,) = tracer.roots
     assert (run.name, {child.name for child in run.child_runs}) == ("AdvancedRetriever", {"HybridRetriever"})
     assert sorted(child.tags for child in run.child_runs) == [["conversation"], ["question"]]
@@ -159,7 +159,7 @@ class Shelf(BaseRetriever):
 
 def test_a_retriever_as_a_source_is_a_child_run(store):
     """Any LangChain retriever as the keyword side of a hybrid search."""
-    tracer = Kept()
+    tracer = RecordingHandler()
     HybridRetriever(store, keyword_retriever=Shelf()).invoke(QUESTION, {"callbacks": [tracer]})
     (run,) = tracer.roots
     (child,) = run.child_runs
@@ -174,8 +174,8 @@ async def test_a_tree_has_its_stages():
         handler = Handler()
         retriever, config = HierarchicalRetriever(tree, k=1), {"callbacks": [handler]}
         _ = await retriever.ainvoke("Who purrs?", config) if is_async else retriever.invoke("Who purrs?", config)
-        assert "walk" in [data["stage"] for name, _, data in handler.heard if name == STAGE]
-        assert [data["mode"] for name, _, data in handler.heard if name == SEARCH] == ["hierarchical"]
+        assert "walk" in [data["stage"] for name, _, data in handler.events if name == STAGE]
+        assert [data["mode"] for name, _, data in handler.events if name == SEARCH] == ["hierarchical"]
 
 
 def test_an_advanced_run_has_its_own_stages(store):
@@ -184,8 +184,8 @@ def test_an_advanced_run_has_its_own_stages(store):
     AdvancedRetriever(HybridRetriever(store, k=1)).invoke(
         {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [handler]}
     )
-    above = handler.heard[0][1]
-    stages = [(run == above, data["stage"]) for name, run, data in handler.heard if name == STAGE]
+    above = handler.events[0][1]
+    stages = [(run == above, data["stage"]) for name, run, data in handler.events if name == STAGE]
     assert stages == [*((False, stage) for stage in STAGES), (True, "expand-query"), (True, "embed")]
 
 

@@ -22,13 +22,13 @@ def logger():
     """A logger of its own whose lines are kept, as (level, message) and as records."""
     logger = logging.getLogger("test.retrieval")
     logger.setLevel(logging.INFO)
-    handler = Kept()
+    handler = RecordingHandler()
     logger.addHandler(handler)
     yield logger
     logger.removeHandler(handler)
 
 
-class Kept(logging.Handler):
+class RecordingHandler(logging.Handler):
     def __init__(self):
         super().__init__()
         self.records = []
@@ -42,7 +42,7 @@ def records(logger):
     return logger.handlers[0].records
 
 
-def said(record):
+def logged(record):
     return json.loads(record.getMessage().partition(" ")[2])
 
 
@@ -50,7 +50,7 @@ def test_a_line_says_how_the_search_went(store, logger):
     """Length and hash of the query, k, results, mode and degradation; as JSON and as attributes of the record."""
     HybridRetriever(store, k=2, telemetry={"logger": logger}).invoke(QUESTION)
     (record,) = records(logger)
-    line = said(record)
+    line = logged(record)
     assert record.levelname == "INFO"
     assert line.pop("took_ms") == record.took_ms > 0
     assert line == {

@@ -115,11 +115,11 @@ def test_a_span_has_the_attributes_of_a_retrieval(store, collector):
 def test_text_and_documents_are_opted_in(store, collector):
     """The conventions' own attributes for them: the query, and ids with scores."""
     sink = OpenTelemetrySink(collector.tracer, text=True, documents=True)
-    found = HybridRetriever(store, k=1, telemetry={"sinks": [sink]}).invoke(QUESTION, return_scores=True)
-    seen = attributes(collector.spans()[0])
-    assert seen["gen_ai.retrieval.query.text"] == QUESTION
-    assert json.loads(seen["gen_ai.retrieval.documents"]) == [
-        {"id": "cat", "score": found[0].metadata["relevance_score"]}
+    documents = HybridRetriever(store, k=1, telemetry={"sinks": [sink]}).invoke(QUESTION, return_scores=True)
+    exported = attributes(collector.spans()[0])
+    assert exported["gen_ai.retrieval.query.text"] == QUESTION
+    assert json.loads(exported["gen_ai.retrieval.documents"]) == [
+        {"id": "cat", "score": documents[0].metadata["relevance_score"]}
     ]
 
 
@@ -175,9 +175,9 @@ def test_no_message_that_quotes_the_query_is_told(store, collector, form):
 
     listening = {"tracer": collector.tracer, "logger": lines.logger, "sinks": [PrometheusSink(registry)]}
     HybridRetriever(store, reranker=reranker, telemetry=listening).retrieve(SECRET)
-    told = [str(collector.spans()), "".join(lines.lines), generate_latest(registry).decode()]
-    assert all("ValueError" in each for each in told)
-    assert [quoted for quoted in ("SECRET", "cannot rank") if quoted in "".join(told)] == []
+    exported = [str(collector.spans()), "".join(lines.lines), generate_latest(registry).decode()]
+    assert all("ValueError" in each for each in exported)
+    assert [quoted for quoted in ("SECRET", "cannot rank") if quoted in "".join(exported)] == []
 
 
 @pytest.mark.parametrize("form", QUOTED)
@@ -193,9 +193,9 @@ def test_nor_is_the_message_of_what_ends_a_search(collector, form):
         ended = SearchEnded(Search("HybridRetriever", 1, SECRET, 1), "hybrid", 1.0, error=error)
     for sink in (OpenTelemetrySink(collector.tracer), LogSink(lines.logger), PrometheusSink(registry)):
         sink(ended)
-    told = [str(collector.spans()), "".join(lines.lines), generate_latest(registry).decode()]
-    assert all("RetrievalError" in each for each in told)
-    assert [quoted for quoted in ("SECRET", "no answer") if quoted in "".join(told)] == []
+    exported = [str(collector.spans()), "".join(lines.lines), generate_latest(registry).decode()]
+    assert all("RetrievalError" in each for each in exported)
+    assert [quoted for quoted in ("SECRET", "no answer") if quoted in "".join(exported)] == []
 
 
 def test_messages_are_opted_in_with_the_text(store, collector):

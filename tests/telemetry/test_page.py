@@ -32,9 +32,9 @@ def test_the_code_runs(capsys, monkeypatch):
         for delivery in dispatch._process_deliveries:
             remove_sink(delivery.sink)
         logging.root.setLevel(level)
-    shown = capsys.readouterr()
-    assert shown.out.splitlines() == ["gather", "rank", "fuse", "admit", "select", "HybridRetriever hybrid 1 ()"]
-    assert 'INFO retrieval {"retriever": "HybridRetriever"' in shown.err
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == ["gather", "rank", "fuse", "admit", "select", "HybridRetriever hybrid 1 ()"]
+    assert 'INFO retrieval {"retriever": "HybridRetriever"' in printed.err
 
 
 def test_the_stages_are_those_of_the_code():
@@ -42,10 +42,10 @@ def test_the_stages_are_those_of_the_code():
     package = Path(langchain_hybridgraph.__file__).parent
     code = "".join(file.read_text(encoding="utf-8") for file in package.rglob("*.py"))
     table = PAGE.partition("\n## Stages\n")[2]
-    named = [
+    stage_names = [
         name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`([\w-]+)`", row)
     ]
-    assert sorted(named) == sorted(set(re.findall(r"""\.stage\(["']([\w-]+)["']\)""", code)))
+    assert sorted(stage_names) == sorted(set(re.findall(r"""\.stage\(["']([\w-]+)["']\)""", code)))
 
 
 def test_the_metrics_are_those_of_the_sink():

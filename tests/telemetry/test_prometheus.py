@@ -58,13 +58,13 @@ def test_searches_are_scraped(store, scrape):
     retriever = HybridRetriever(store)
     retriever.invoke(QUESTION, k=1)
     took = retriever.retrieve(QUESTION, k=2).took_ms
-    seen = scrape()
-    assert seen["rag_retrieval_duration_seconds_count", *PLAIN] == 2
-    assert seen["rag_retrieval_duration_seconds_bucket", "+Inf", *PLAIN] == 2
-    assert 0 < seen["rag_retrieval_duration_seconds_sum", *PLAIN] < 60 + took
-    assert seen["rag_retrieved_documents_count_sum", *PLAIN] == 3
-    assert seen["rag_retrieved_documents_count_bucket", "1.0", *PLAIN] == 1
-    assert seen["rag_retrieved_documents_count_bucket", "2.0", *PLAIN] == 2
+    scraped = scrape()
+    assert scraped["rag_retrieval_duration_seconds_count", *PLAIN] == 2
+    assert scraped["rag_retrieval_duration_seconds_bucket", "+Inf", *PLAIN] == 2
+    assert 0 < scraped["rag_retrieval_duration_seconds_sum", *PLAIN] < 60 + took
+    assert scraped["rag_retrieved_documents_count_sum", *PLAIN] == 3
+    assert scraped["rag_retrieved_documents_count_bucket", "1.0", *PLAIN] == 1
+    assert scraped["rag_retrieved_documents_count_bucket", "2.0", *PLAIN] == 2
 
 
 def test_sinks_of_one_registry_count_a_search_once(store):
@@ -97,11 +97,11 @@ def test_mode_and_class_are_labels(store, scrape):
     memories = MemoryRetriever(store)
     memories.retrieve(QUESTION, session=[HumanMessage("I have a cat.")])
     memories.retrieve(QUESTION)
-    seen = scrape()
+    scraped = scrape()
     counts = {
-        labels: seen["rag_retrieval_duration_seconds_count", *labels]
+        labels: scraped["rag_retrieval_duration_seconds_count", *labels]
         for labels in product(MODES, KINDS)
-        if ("rag_retrieval_duration_seconds_count", *labels) in seen
+        if ("rag_retrieval_duration_seconds_count", *labels) in scraped
     }
     assert counts == {
         ("plain", "HybridRetriever"): 1,
@@ -115,37 +115,37 @@ def test_mode_and_class_are_labels(store, scrape):
 def test_degradation_and_errors_are_scraped(store, scrape):
     """A reranker that fails degrades the search, and is an error of the component."""
     HybridRetriever(store, reranker=broken).invoke(QUESTION)
-    seen = scrape()
-    assert seen["rag_retrieval_degraded_total", "rerank-failed"] == 1
-    assert seen["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
+    scraped = scrape()
+    assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
+    assert scraped["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
 
 
 def test_a_normal_outcome_is_not_counted(store, scrape):
     """A reason of level ``info`` does not count as a degradation that raises an alarm."""
     assert MemoryRetriever(store, reranker=broken).retrieve(QUESTION).degraded == ("no-edges", "rerank-failed")
-    seen = scrape()
-    assert ("rag_retrieval_degraded_total", "no-edges") not in seen
-    assert seen["rag_retrieval_degraded_total", "rerank-failed"] == 1
+    scraped = scrape()
+    assert ("rag_retrieval_degraded_total", "no-edges") not in scraped
+    assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
 
 
 def test_a_search_that_raises_is_scraped(store, scrape):
     """As an error of the retriever; it took its time, and gave no Documents that could be counted."""
     with pytest.raises(ConfigurationError):
         HybridRetriever(store).retrieve(3)
-    seen = scrape()
-    assert seen["rag_pipeline_errors_total", "retriever", "ConfigurationError"] == 1
-    assert seen["rag_retrieval_duration_seconds_count", *PLAIN] == 1
-    assert ("rag_retrieved_documents_count_count", *PLAIN) not in seen
+    scraped = scrape()
+    assert scraped["rag_pipeline_errors_total", "retriever", "ConfigurationError"] == 1
+    assert scraped["rag_retrieval_duration_seconds_count", *PLAIN] == 1
+    assert ("rag_retrieved_documents_count_count", *PLAIN) not in scraped
 
 
 def test_nested_searches_are_counted_once(store, scrape):
     """A retriever below another is a part of its search: one search, one degradation, one error."""
     below = HybridRetriever(store, k=1, reranker=broken)
     AdvancedRetriever(below).retrieve_with_context("Where is it?", HISTORY)
-    seen = scrape()
-    assert seen["rag_retrieval_duration_seconds_count", "context", "AdvancedRetriever"] == 1
-    assert seen["rag_retrieval_degraded_total", "rerank-failed"] == 1
-    assert seen["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
+    scraped = scrape()
+    assert scraped["rag_retrieval_duration_seconds_count", "context", "AdvancedRetriever"] == 1
+    assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
+    assert scraped["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
 
 
 def test_only_these_metrics_are_exported(store, scrape):

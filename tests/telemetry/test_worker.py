@@ -23,12 +23,12 @@ class Stuck:
     """A sink that hangs until it is let go."""
 
     def __init__(self):
-        self.entered, self.let_go, self.heard = threading.Event(), threading.Event(), []
+        self.entered, self.let_go, self.events = threading.Event(), threading.Event(), []
 
     def __call__(self, event):
         self.entered.set()
         self.let_go.wait()
-        self.heard.append(event)
+        self.events.append(event)
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,8 @@ def store():
 
 def test_a_sink_that_hangs_holds_nothing_up(store):
     """While one sink hangs, searches answer and another sink hears them all."""
-    stuck, heard = Stuck(), []
-    other = heard.append
+    stuck, events = Stuck(), []
+    other = events.append
     retriever = HybridRetriever(store, k=1, telemetry={"sinks": [stuck, other]})
     try:
         answers = [retriever.invoke(QUESTION)[0].id for _ in range(20)]
@@ -47,12 +47,12 @@ def test_a_sink_that_hangs_holds_nothing_up(store):
         assert answers == ["cat"] * 20
         assert delivery_for(other).flush(10)
         assert not flush(timeout=0.1)
-        assert stages(heard).count("search") == 20
-        assert stuck.heard == []
+        assert stages(events).count("search") == 20
+        assert stuck.events == []
     finally:
         stuck.let_go.set()
     assert flush(timeout=10)
-    assert stages(stuck.heard).count("search") == 20
+    assert stages(stuck.events).count("search") == 20
 
 
 def test_a_sink_that_raises_touches_no_search(store, caplog):
@@ -99,31 +99,31 @@ def test_the_queue_is_bounded():
     assert delivery.dropped == 2
     stuck.let_go.set()
     assert delivery.flush(10)
-    assert (stuck.heard, delivery.delivered) == (["first", "second", "third"], 3)
+    assert (stuck.events, delivery.delivered) == (["first", "second", "third"], 3)
 
 
 def test_a_sink_hears_in_the_context_of_the_search():
     """Context variables of who searches are those of the sink: the current span, a request's id."""
-    heard = []
-    delivery = Delivery(lambda event: heard.append((event, WHERE.get(), threading.current_thread().name)))
+    events = []
+    delivery = Delivery(lambda event: events.append((event, WHERE.get(), threading.current_thread().name)))
     WHERE.set("request 7")
     delivery.enqueue(copy_context(), ["event"])
     assert delivery.flush(10)
-    assert heard == [("event", "request 7", "hybridgraph-telemetry")]
+    assert events == [("event", "request 7", "hybridgraph-telemetry")]
 
 
 def test_the_thread_ends_and_begins_anew(monkeypatch):
     """A delivery with nothing to do has no thread; the next event begins one."""
     monkeypatch.setattr(module, "_IDLE_SECONDS", 0.01)
-    heard = []
-    delivery = Delivery(heard.append)
+    events = []
+    delivery = Delivery(events.append)
     delivery.enqueue(copy_context(), [1])
     assert delivery.flush(10)
     while delivery._is_running:
         threading.Event().wait(0.01)
     delivery.enqueue(copy_context(), [2])
     assert delivery.flush(10)
-    assert heard == [1, 2]
+    assert events == [1, 2]
 
 
 def test_a_delivery_that_nobody_has_is_gone():

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, Huma
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.conversation.history import Turn, turns
 
-SAID = [
+TURNS = [
     Turn("user", "red car", "User: red car"),
     Turn("assistant", "A roadster", "Assistant: A roadster"),
 ]
@@ -35,7 +35,7 @@ SAID = [
 )
 def test_every_form_gives_the_same_turns(history):
     """Texts, pairs, mappings and messages, also mixed."""
-    assert turns(history) == SAID
+    assert turns(history) == TURNS
 
 
 def test_pairs_of_question_and_answer():
@@ -50,8 +50,8 @@ def test_pairs_of_question_and_answer():
 def test_a_chat_history_gives_its_messages():
     """LangChain's chat histories are accepted directly."""
     history = InMemoryChatMessageHistory(messages=[HumanMessage("red car"), AIMessage("A roadster")])
-    assert turns(history) == SAID
-    assert turns({"summary": "Cars.", "messages": history.messages}) == SAID
+    assert turns(history) == TURNS
+    assert turns({"summary": "Cars.", "messages": history.messages}) == TURNS
 
 
 @pytest.mark.parametrize("history", [None, [], (), ["", "  "], [HumanMessage("")]])
@@ -90,11 +90,11 @@ def test_an_unknown_role_is_kept():
 
 def test_the_question_is_not_its_own_history():
     """Chains often give the messages with the question at their end."""
-    assert turns([*SAID_AS_PAIRS, ("user", "how fast")], "how fast ") == SAID
-    assert turns([*SAID_AS_PAIRS, ("assistant", "how fast")], "how fast")[2].speaker == "assistant"
+    assert turns([*TURNS_AS_PAIRS, ("user", "how fast")], "how fast ") == TURNS
+    assert turns([*TURNS_AS_PAIRS, ("assistant", "how fast")], "how fast")[2].speaker == "assistant"
 
 
-SAID_AS_PAIRS = [("user", "red car"), ("assistant", "A roadster")]
+TURNS_AS_PAIRS = [("user", "red car"), ("assistant", "A roadster")]
 
 
 def test_both_ends_of_a_long_history_are_read():

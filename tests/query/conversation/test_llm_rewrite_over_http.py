@@ -10,7 +10,7 @@ from openai_server import OpenAIServer, Reply, material
 from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRetriever, LLMRewrite
 from langchain_hybridgraph.query.conversation.history import turns
 
-SAID = ["User: Which car is red?", "Assistant: The roadster."]
+HISTORY = ["User: Which car is red?", "Assistant: The roadster."]
 WHOLE = "What does the roadster cost?"
 TEXTS = {"roadster": "The roadster costs 200,000.", "van": "The van costs 9,000.", "trains": "Trains are slow."}
 FAILURES = [
@@ -37,10 +37,10 @@ async def test_over_http(streaming):
     """The model sees the conversation as JSON, and its question is returned, streamed or not, sync and async."""
     with OpenAIServer(WHOLE) as server:
         rewrite = LLMRewrite(server.chat_model(streaming=streaming))
-        assert rewrite("and its price?", turns(SAID)).text == WHOLE
-        assert (await rewrite.acall("and its price?", turns(SAID))).text == WHOLE
+        assert rewrite("and its price?", turns(HISTORY)).text == WHOLE
+        assert (await rewrite.acall("and its price?", turns(HISTORY))).text == WHOLE
         assert [bool(request.get("stream")) for request in server.requests] == [streaming] * 2
-        assert [said["text"] for said in material(server.requests[0])["conversation"]] == [
+        assert [answer["text"] for answer in material(server.requests[0])["conversation"]] == [
             "Which car is red?",
             "The roadster.",
         ]
@@ -49,13 +49,13 @@ async def test_over_http(streaming):
 def test_a_question_in_json_and_a_fence_over_http():
     """The JSON and the fence around a question are removed."""
     with OpenAIServer(f'```json\n{{"question": "{WHOLE}"}}\n```') as server:
-        assert LLMRewrite(server.chat_model())("and its price?", turns(SAID)).text == WHOLE
+        assert LLMRewrite(server.chat_model())("and its price?", turns(HISTORY)).text == WHOLE
 
 
 def test_a_model_that_streams_its_thoughts():
     """Text between think tags is not part of the question."""
     with OpenAIServer(f"<think>They mean the roadster.</think>\n{WHOLE}") as server:
-        assert LLMRewrite(server.chat_model(streaming=True))("and its price?", turns(SAID)).text == WHOLE
+        assert LLMRewrite(server.chat_model(streaming=True))("and its price?", turns(HISTORY)).text == WHOLE
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -70,7 +70,7 @@ def test_a_call_of_a_tool_is_no_question(streaming):
     with OpenAIServer({"car": "roadster"}) as server:
         model = server.chat_model(streaming=streaming).bind_tools([price])
         with pytest.raises(ValueError, match="question"):
-            LLMRewrite(model)("and its price?", turns(SAID))
+            LLMRewrite(model)("and its price?", turns(HISTORY))
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ async def test_called_by_itself_it_raises(reply, error):
     with OpenAIServer(reply) as server:
         rewrite = LLMRewrite(server.chat_model(), timeout=0.5 if reply.delay else 10)
         with pytest.raises(error):
-            rewrite("and its price?", turns(SAID))
+            rewrite("and its price?", turns(HISTORY))
         with pytest.raises(error):
-            await rewrite.acall("and its price?", turns(SAID))
+            await rewrite.acall("and its price?", turns(HISTORY))
 
 
 async def test_in_a_retriever(cars):
@@ -97,8 +97,8 @@ async def test_in_a_retriever(cars):
     with OpenAIServer(WHOLE) as server:
         talk = AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model()), fuse_raw=False)
         for result in (
-            talk.retrieve_with_context("and its price?", SAID),
-            await talk.aretrieve_with_context("and its price?", SAID),
+            talk.retrieve_with_context("and its price?", HISTORY),
+            await talk.aretrieve_with_context("and its price?", HISTORY),
         ):
             assert result[0].id == "roadster"
             assert result.plan["expanded_query"] == WHOLE
@@ -114,8 +114,8 @@ async def test_failures_over_http_leave_the_raw_question(cars, reply):
         rewrite = LLMRewrite(server.chat_model(), timeout=0.5 if reply.delay else 10)
         talk = AdvancedRetriever(cars, expander=rewrite)
         for result in (
-            talk.retrieve_with_context("what costs 9,000?", SAID),
-            await talk.aretrieve_with_context("what costs 9,000?", SAID),
+            talk.retrieve_with_context("what costs 9,000?", HISTORY),
+            await talk.aretrieve_with_context("what costs 9,000?", HISTORY),
         ):
             assert [document.id for document in result] == raw
             assert result.degraded == ("expander-failed",)
@@ -124,7 +124,7 @@ async def test_failures_over_http_leave_the_raw_question(cars, reply):
 def test_the_client_tries_again():
     """Retries are left to the client: a second request follows a 429."""
     with OpenAIServer([Reply("slow down", 429), WHOLE]) as server:
-        assert LLMRewrite(server.chat_model(max_retries=1))("and its price?", turns(SAID)).text == WHOLE
+        assert LLMRewrite(server.chat_model(max_retries=1))("and its price?", turns(HISTORY)).text == WHOLE
         assert len(server.requests) == 2
 
 
@@ -138,7 +138,7 @@ def test_without_a_conversation_no_model_is_called(cars):
 async def test_a_cancelled_caller_is_cancelled():
     """Cancellation does not count as a failure of the model."""
     with OpenAIServer(Reply(WHOLE, delay=30)) as server:
-        task = asyncio.create_task(LLMRewrite(server.chat_model()).acall("and its price?", turns(SAID)))
+        task = asyncio.create_task(LLMRewrite(server.chat_model()).acall("and its price?", turns(HISTORY)))
         while not server.requests:
             await asyncio.sleep(0.01)
         task.cancel()

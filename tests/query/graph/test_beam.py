@@ -13,8 +13,8 @@ EDGES = [Edge("A", "p", "c", 0.9), Edge("A", "q", "c", 0.6), Edge("q", "r", "c",
 @pytest.mark.parametrize(("width", "rings"), [(1, [{"p"}, {"s"}]), (2, [{"p", "q"}, {"r", "s"}])])
 def test_width(width, rings):
     """A beam of 1 never reaches the chunk behind q."""
-    found = by_id(walked(EDGES, Beam(width), HopDecay(), seeds=[("A", 0.9)]))
-    assert [{id for id, a in found.items() if a.hops == hop} for hop in (1, 2)] == rings
+    chunks = by_id(walked(EDGES, Beam(width), HopDecay(), seeds=[("A", 0.9)]))
+    assert [{id for id, a in chunks.items() if a.hops == hop} for hop in (1, 2)] == rings
 
 
 def test_a_wide_beam_is_breadth_first_search():

@@ -21,17 +21,17 @@ ROOT = [("root", math.nan)]
 def test_it_ends_when_the_best_stay_the_same():
     """The best two are complete after A and unchanged after B, C and D, so E is never expanded."""
     walk = walked(TREE, BestFirst(k=2), Propagation(), seeds=ROOT, own=OWN)
-    found = by_id(walk)
+    chunks = by_id(walk)
     assert walk.converged
-    assert set(found) == {"root", *OWN} - {"e1"}
-    assert (found["a1"].value, found["A"].value) == pytest.approx((0.85, 0.80), abs=1e-6)
-    assert found["a1"].path == ("root", "A", "a1")
+    assert set(chunks) == {"root", *OWN} - {"e1"}
+    assert (chunks["a1"].value, chunks["A"].value) == pytest.approx((0.85, 0.80), abs=1e-6)
+    assert chunks["a1"].path == ("root", "A", "a1")
 
 
 def test_more_rounds_look_further():
     """With four rounds, E is expanded and e1 is reached."""
-    found = by_id(walked(TREE, BestFirst(max_rounds=4, k=2), Propagation(), seeds=ROOT, own=OWN))
-    assert found["e1"].value == pytest.approx(0.695)
+    chunks = by_id(walked(TREE, BestFirst(max_rounds=4, k=2), Propagation(), seeds=ROOT, own=OWN))
+    assert chunks["e1"].value == pytest.approx(0.695)
 
 
 def test_a_complete_traversal_did_not_converge():

@@ -26,8 +26,8 @@ def test_hop_decay():
 
 def test_both_directions():
     """Z, which has an edge to A, is reached backwards."""
-    found = values(walked(EDGES, BFS(direction="both"), PLAIN))
-    assert found == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135, "Z": 0.126})
+    result = values(walked(EDGES, BFS(direction="both"), PLAIN))
+    assert result == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135, "Z": 0.126})
 
 
 def test_back_only():
@@ -37,27 +37,27 @@ def test_back_only():
 
 def test_min_weight():
     """With .85 the edge from A does not exist: C comes from B."""
-    found = by_id(walked(EDGES, BFS(min_weight=0.85), RingDecay()))
-    assert (found["C"].value, found["C"].path) == (near(0.25), ("B", "C"))
+    result = by_id(walked(EDGES, BFS(min_weight=0.85), RingDecay()))
+    assert (result["C"].value, result["C"].path) == (near(0.25), ("B", "C"))
 
 
 def test_no_seed_bonus():
     """Seeds have their own part only."""
-    found = values(walked(EDGES, BFS(), HopDecay(seed_bonus=False, score_expanded=False)))
-    assert (found["A"], found["B"]) == near((0.63, 0.35))
+    result = values(walked(EDGES, BFS(), HopDecay(seed_bonus=False, score_expanded=False)))
+    assert (result["A"], result["B"]) == near((0.63, 0.35))
 
 
 def test_ring_decay():
     """The path to C with more energy goes through A."""
-    found = by_id(walked(EDGES, BFS(), RingDecay()))
-    assert (found["C"].value, found["D"].value) == near((0.36, 0.162))
-    assert found["D"].path == ("A", "C", "D")
+    result = by_id(walked(EDGES, BFS(), RingDecay()))
+    assert (result["C"].value, result["D"].value) == near((0.36, 0.162))
+    assert result["D"].path == ("A", "C", "D")
 
 
 def test_the_best_edge_counts_in_either_order():
     """Neither the order of the edges nor that of the seeds hides the better edge."""
-    found = by_id(walked(EDGES[::-1], BFS(), PLAIN, seeds=[("B", 0.5), ("A", 0.9)]))
-    assert found["C"].path == ("B", "C")
+    result = by_id(walked(EDGES[::-1], BFS(), PLAIN, seeds=[("B", 0.5), ("A", 0.9)]))
+    assert result["C"].path == ("B", "C")
 
 
 TWO_SEEDS = [Edge("s1", "m", "cites"), Edge("m", "x", "cites"), Edge("s2", "x", "cites")]
@@ -66,29 +66,29 @@ SCORES = [("s1", 1.0), ("s2", 0.491935)]
 
 def test_the_nearest_seed():
     """x is assigned to s2, one edge away, although s1 would give it a higher value."""
-    found = by_id(walked(TWO_SEEDS, BFS(), DistanceDecay(), seeds=SCORES))
-    assert (found["x"].value, found["x"].path) == (near(0.526314), ("s2", "x"))
+    result = by_id(walked(TWO_SEEDS, BFS(), DistanceDecay(), seeds=SCORES))
+    assert (result["x"].value, result["x"].path) == (near(0.526314), ("s2", "x"))
 
 
 def test_the_best_seed():
     """x is assigned to s1, two edges away."""
-    found = by_id(walked(TWO_SEEDS, BFS(), DistanceDecay(assignment="best"), seeds=SCORES))
-    assert (found["x"].value, found["x"].path) == (near(0.810364), ("s1", "m", "x"))
+    result = by_id(walked(TWO_SEEDS, BFS(), DistanceDecay(assignment="best"), seeds=SCORES))
+    assert (result["x"].value, result["x"].path) == (near(0.810364), ("s1", "m", "x"))
 
 
 def test_the_better_of_two_equally_near_seeds_counts():
     """Both seeds are one edge away."""
     edges = [Edge("a", "x", "cites"), Edge("b", "x", "cites")]
-    found = by_id(walked(edges, BFS(), DistanceDecay(), seeds=[("b", 0.9), ("a", 0.5)]))
-    assert found["x"].path == ("b", "x")
+    result = by_id(walked(edges, BFS(), DistanceDecay(), seeds=[("b", 0.9), ("a", 0.5)]))
+    assert result["x"].path == ("b", "x")
 
 
 def test_a_better_seed_behind_a_seed_counts_further_out():
     """s2 has a higher value as a seed, and the chunk after it a higher value through s1: its path goes through s2."""
     edges = [Edge("s1", "s2", "cites"), Edge("s2", "x", "cites")]
-    found = by_id(walked(edges, BFS(), DistanceDecay(assignment="best"), seeds=[("s1", 1.0), ("s2", 0.85)]))
-    assert (found["s2"].path, found["x"].path) == (("s2",), ("s1", "s2", "x"))
-    assert (found["s2"].value, found["x"].value) == near((0.7 * 0.85 + 0.3, 0.810364))
+    result = by_id(walked(edges, BFS(), DistanceDecay(assignment="best"), seeds=[("s1", 1.0), ("s2", 0.85)]))
+    assert (result["s2"].path, result["x"].path) == (("s2",), ("s1", "s2", "x"))
+    assert (result["s2"].value, result["x"].value) == near((0.7 * 0.85 + 0.3, 0.810364))
 
 
 def test_ties_between_paths_are_broken_by_id():
@@ -106,22 +106,22 @@ def test_the_shorter_path_wins_ties():
 def test_a_better_path_that_comes_later_counts_on():
     """x is reached by a light edge first and by a heavy path through m later; the chunk after x has the heavy path."""
     edges = [Edge("a", "x", "c", 0.1), Edge("a", "m", "c"), Edge("m", "x", "c"), Edge("x", "y", "c")]
-    found = by_id(walked(edges, BFS(max_hops=3), Flow(), seeds=[("a", 0.8)]))
-    assert found["x"][1:4] == (near(0.8), 2, ("a", "m", "x"))
-    assert found["y"][1:4] == (near(0.8), 3, ("a", "m", "x", "y"))
+    result = by_id(walked(edges, BFS(max_hops=3), Flow(), seeds=[("a", 0.8)]))
+    assert result["x"][1:4] == (near(0.8), 2, ("a", "m", "x"))
+    assert result["y"][1:4] == (near(0.8), 3, ("a", "m", "x", "y"))
 
 
 def test_a_path_never_repeats_a_chunk():
     """A better path to x goes through y, but y was reached through x: no path contains a chunk twice."""
     edges = [Edge("a", "x", "c", 0.1), Edge("x", "y", "c"), Edge("y", "x", "c")]
-    found = by_id(walked(edges, BFS(max_hops=5), Propagation(), seeds=[("a", 0.1)], own={"x": 0.1, "y": 1.0}))
-    assert (found["x"].path, found["y"].path) == (("a", "x"), ("a", "x", "y"))
+    result = by_id(walked(edges, BFS(max_hops=5), Propagation(), seeds=[("a", 0.1)], own={"x": 0.1, "y": 1.0}))
+    assert (result["x"].path, result["y"].path) == (("a", "x"), ("a", "x", "y"))
 
 
 def test_a_seed_that_another_seed_makes_better():
     """By propagation b has .7 as a's neighbour, and .5 alone."""
-    found = by_id(walked([Edge("a", "b", "c")], BFS(), Propagation(), seeds=[("a", 0.9), ("b", 0.5)]))
-    assert found["b"][1:] == (near(0.7), 1, ("a", "b"), "a")
+    result = by_id(walked([Edge("a", "b", "c")], BFS(), Propagation(), seeds=[("a", 0.9), ("b", 0.5)]))
+    assert result["b"][1:] == (near(0.7), 1, ("a", "b"), "a")
 
 
 def test_the_cap_keeps_the_best_and_says_so():
@@ -155,15 +155,15 @@ def test_no_hops_and_many():
 def test_the_frontier_is_the_best_of_a_ring():
     """Both neighbours are reached, and only the heavier one is expanded."""
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.5), Edge("x", "x2", "c"), Edge("y", "y2", "c")]
-    found = by_id(walked(edges, BFS(max_frontier=1), PLAIN, seeds=[("a", 1.0)]))
-    assert set(found) == {"a", "x", "y", "x2"}
+    result = by_id(walked(edges, BFS(max_frontier=1), PLAIN, seeds=[("a", 1.0)]))
+    assert set(result) == {"a", "x", "y", "x2"}
 
 
 def test_a_hub_passes_on_less():
     """A chunk with twice hub_degree edges passes on half."""
     edges = [Edge("a", str(n), "c") for n in range(8)]
-    found = values(walked(edges, BFS(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
-    assert found["0"] == near(0.5)
+    result = values(walked(edges, BFS(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
+    assert result["0"] == near(0.5)
 
 
 NODES = "abcdefgh"
@@ -175,9 +175,9 @@ NODES = "abcdefgh"
     st.sampled_from(["out", "in", "both"]),
     st.integers(0, 5),
 )
-def test_distances_are_those_of_networkx(drawn, seeds, direction, max_hops):
+def test_distances_are_those_of_networkx(pairs, seeds, direction, max_hops):
     """The nearest seed's distance, for all within max_hops."""
-    edges = [Edge(a, b, "c") for a, b in drawn if a != b]
+    edges = [Edge(a, b, "c") for a, b in pairs if a != b]
     graph = nx.DiGraph([(e.source, e.target) for e in edges])
     graph = {"out": graph, "in": graph.reverse(), "both": graph.to_undirected()}[direction]
     graph.add_nodes_from(seeds)
@@ -190,9 +190,9 @@ def test_distances_are_those_of_networkx(drawn, seeds, direction, max_hops):
     st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.integers(1, 10)), max_size=25),
     st.dictionaries(st.sampled_from(NODES), st.integers(1, 10), min_size=1, max_size=3),
 )
-def test_the_best_energy_is_that_of_all_simple_paths(drawn, seeds):
+def test_the_best_energy_is_that_of_all_simple_paths(pairs, seeds):
     """Against every simple path that networkx lists."""
-    edges = list({(a, b): Edge(a, b, "c", weight / 10) for a, b, weight in drawn if a != b}.values())
+    edges = list({(a, b): Edge(a, b, "c", weight / 10) for a, b, weight in pairs if a != b}.values())
     graph = nx.DiGraph()
     graph.add_nodes_from(seeds)
     graph.add_weighted_edges_from((e.source, e.target, e.weight) for e in edges)
@@ -212,9 +212,9 @@ def test_the_best_energy_is_that_of_all_simple_paths(drawn, seeds):
     st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES)), max_size=25),
     st.dictionaries(st.sampled_from(NODES), st.integers(1, 20), min_size=1, max_size=4),
 )
-def test_the_best_assignment_is_the_best_of_all_seeds(drawn, seeds):
+def test_the_best_assignment_is_the_best_of_all_seeds(pairs, seeds):
     """Against each seed's distances, as networkx finds them."""
-    edges = [Edge(a, b, "c") for a, b in drawn if a != b]
+    edges = [Edge(a, b, "c") for a, b in pairs if a != b]
     graph = nx.DiGraph([(e.source, e.target) for e in edges])
     graph.add_nodes_from(seeds)
     score, best = DistanceDecay(assignment="best", tau=1.0), max(seeds.values())
@@ -223,5 +223,5 @@ def test_the_best_assignment_is_the_best_of_all_seeds(drawn, seeds):
         for id, hops in nx.single_source_shortest_path_length(graph, seed, cutoff=4).items():
             value = 0.7 * own / best + 0.3 * 2.718281828459045**-hops
             expected[id] = max(expected.get(id, 0.0), value)
-    found = values(walked(edges, BFS(4), score, seeds=[(id, own / 20) for id, own in seeds.items()]))
-    assert found == pytest.approx(expected)
+    result = values(walked(edges, BFS(4), score, seeds=[(id, own / 20) for id, own in seeds.items()]))
+    assert result == pytest.approx(expected)

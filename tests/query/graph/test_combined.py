@@ -11,7 +11,7 @@ EDGES = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "d", "cites
 
 def walked(traversal, seeds=(("a", 1.0),)):
     graph = InMemoryGraph(EDGES).scoped_graph(Scope(), traversal.edge_filter)
-    return {arrived.id: arrived for arrived in traversal.walk(graph, list(seeds), NoisyOr(), None).chunks}
+    return {chunk.id: chunk for chunk in traversal.walk(graph, list(seeds), NoisyOr(), None).chunks}
 
 
 def test_it_goes_as_far_as_the_walk():

@@ -23,7 +23,7 @@ def evidence_for(edges, seeds=(("a", 1.0),), **settings):
     """Return the value and the path of each reached chunk."""
     evidence = LinkEvidence(**settings)
     walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter), list(seeds), NoisyOr(), None)
-    return {arrived.id: (pytest.approx(arrived.value), arrived.path) for arrived in walk.chunks}
+    return {chunk.id: (pytest.approx(chunk.value), chunk.path) for chunk in walk.chunks}
 
 
 def test_a_shared_entity_counts_by_its_rarity_squared():
@@ -71,8 +71,8 @@ def test_a_chunk_with_the_rest_of_the_question_counts_more():
 
 def test_a_seed_has_the_path_from_the_seed_that_lifts_it():
     """A's link is evidence for B, and B's link, with half the score, for A; each path shows it."""
-    found = evidence_for([*FOUR, Edge("a", "b", "cites", 0.5)], [("a", 0.8), ("b", 0.4), ("d", 0.2)])
-    assert found == {"b": (0.2, ("a", "b")), "a": (0.1, ("b", "a")), "d": (0.0, ("d",))}
+    evidence = evidence_for([*FOUR, Edge("a", "b", "cites", 0.5)], [("a", 0.8), ("b", 0.4), ("d", 0.2)])
+    assert evidence == {"b": (0.2, ("a", "b")), "a": (0.1, ("b", "a")), "d": (0.0, ("d",))}
 
 
 def test_a_seed_keeps_its_value_if_the_traversal_sets_the_score():
@@ -80,7 +80,7 @@ def test_a_seed_keeps_its_value_if_the_traversal_sets_the_score():
     evidence = LinkEvidence()
     graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).scoped_graph(Scope(), evidence.edge_filter)
     walk = evidence.walk(graph, [("a", 0.8), ("b", 0.4)], HopDecay(), None)
-    assert [(arrived.path, round(arrived.value, 6)) for arrived in walk.chunks] == [(("a",), 0.86), (("b",), 0.58)]
+    assert [(chunk.path, round(chunk.value, 6)) for chunk in walk.chunks] == [(("a",), 0.86), (("b",), 0.58)]
 
 
 def test_a_chunk_named_by_the_question_has_no_seed():
@@ -90,4 +90,4 @@ def test_a_chunk_named_by_the_question_has_no_seed():
     walk = evidence.walk(
         InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter), [("d", 1.0)], NoisyOr(), None
     )
-    assert [(arrived.path, arrived.seed) for arrived in walk.chunks if arrived.value] == [(("b",), NO_SEED)]
+    assert [(chunk.path, chunk.seed) for chunk in walk.chunks if chunk.value] == [(("b",), NO_SEED)]

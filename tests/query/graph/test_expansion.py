@@ -15,19 +15,19 @@ WALK = Expansion(BFS(), HopDecay())
 IDS = [f"c{number}" for number in range(12)]
 
 
-def found(**scores):
+def fused_candidates(**scores):
     return {id: FusedCandidate(id, score, {"vector": score}) for id, score in scores.items()}
 
 
-def arrived(id, value, *, hops=1):
+def reached_chunk(id, value, *, hops=1):
     path = ("s", id) if hops else (id,)
     return ReachedChunk(id, value, hops, path, path[0])
 
 
 def test_a_reached_chunk_has_the_score_of_the_traversal():
     """A seed keeps its own part, the rest comes from the graph; unreached candidates keep their scores."""
-    own = found(s=0.9, far=0.8)
-    fused = WALK.fused(own, {"s": 0.9, "far": 0.5}, [arrived("s", 0.93, hops=0), arrived("new", 0.6)])
+    own = fused_candidates(s=0.9, far=0.8)
+    fused = WALK.fused(own, {"s": 0.9, "far": 0.5}, [reached_chunk("s", 0.93, hops=0), reached_chunk("new", 0.6)])
     assert [(one.id, one.score) for one in fused] == [("s", 0.93), ("new", 0.6), ("far", pytest.approx(0.35))]
     assert fused[0].parts == {"search": pytest.approx(0.63), "seed": pytest.approx(0.3)}
     assert fused[1].parts == {"graph": 0.6}
@@ -38,8 +38,8 @@ def test_a_reached_chunk_has_the_score_of_the_traversal():
 def test_only_reached_chunks_may_be_returned(score):
     """With candidates="reached" a hit that is neither a seed nor reached is left out."""
     walk = Expansion(BFS(), score, candidates="reached")
-    own = found(s=0.9, far=0.8, a=0.2)
-    fused = walk.fused(own, {"s": 0.9, "far": 0.8}, [arrived("s", 0.9, hops=0), arrived("a", 0.4)])
+    own = fused_candidates(s=0.9, far=0.8, a=0.2)
+    fused = walk.fused(own, {"s": 0.9, "far": 0.8}, [reached_chunk("s", 0.9, hops=0), reached_chunk("a", 0.4)])
     assert {one.id for one in fused} == {"s", "a"}
 
 
@@ -58,14 +58,14 @@ def test_an_unknown_value_of_candidates_is_refused():
 def test_a_mixed_score_only_lifts():
     """Evidence is added to the search's own score, relative to the best of the search."""
     walk = Expansion(BFS(), NoisyOr())
-    own = found(a=0.8, b=0.4)
-    fused = walk.fused(own, {"a": 0.8, "b": 0.4}, [arrived("b", 0.5)])
+    own = fused_candidates(a=0.8, b=0.4)
+    fused = walk.fused(own, {"a": 0.8, "b": 0.4}, [reached_chunk("b", 0.5)])
     assert [(one.id, one.score) for one in fused] == [("a", 0.8), ("b", pytest.approx(0.8 * 0.75))]
 
 
 def test_a_cosine_is_held_between_0_and_1_and_a_score_is_as_the_fusion_gives_it():
     """The strength of a seed is its cosine, if that is known."""
-    own = found(a=0.5, b=7.0)
+    own = fused_candidates(a=0.5, b=7.0)
     assert WALK.strengths(own, ["c"], {"a": -0.2, "c": 1.1}) == {"a": 0.0, "b": 7.0, "c": 1.0}
 
 
@@ -77,12 +77,12 @@ candidates = st.dictionaries(st.sampled_from(IDS), st.sampled_from([0.0, 0.1, 0.
 
 
 @given(reached_ones, candidates, st.sampled_from(["all", "reached"]), st.sampled_from([HopDecay(), NoisyOr()]))
-def test_every_chunk_is_fused_once_best_first(reached, strength, kept, score):
+def test_every_chunk_is_fused_once_best_first(rows, strength, option, score):
     """Candidates and reached chunks, or with candidates="reached" only the latter; ties are ordered by id."""
-    walk = Expansion(BFS(), score, candidates=kept)
-    chunks = sorted((arrived(id, value, hops=hops) for id, value, hops in reached), key=best_first)
-    own = found(**dict.fromkeys((chunk.id for chunk in chunks), 0.0) | strength)
-    fused = walk.fused(own, {} if kept == "reached" else dict.fromkeys(strength, 0.0), chunks)
-    ids = {chunk.id for chunk in chunks} | (set() if kept == "reached" else strength.keys())
+    walk = Expansion(BFS(), score, candidates=option)
+    chunks = sorted((reached_chunk(id, value, hops=hops) for id, value, hops in rows), key=best_first)
+    own = fused_candidates(**dict.fromkeys((chunk.id for chunk in chunks), 0.0) | strength)
+    fused = walk.fused(own, {} if option == "reached" else dict.fromkeys(strength, 0.0), chunks)
+    ids = {chunk.id for chunk in chunks} | (set() if option == "reached" else strength.keys())
     assert sorted(one.id for one in fused) == sorted(ids)
     assert fused == sorted(fused, key=lambda one: (-one.score, one.id))

@@ -27,8 +27,8 @@ def test_mass_over_one_edge():
 def test_mass_is_shared_by_weight():
     """Three quarters of the mass follow the edge with three quarters of the weight."""
     edges = [Edge("a", "b", "c", 0.9), Edge("a", "c", "c", 0.3)]
-    found = values(walked(edges, exact(), Flow(), seeds=[("a", 0.8)]))
-    assert found == pytest.approx({"a": 1.0, "b": 0.375, "c": 0.125})
+    masses = values(walked(edges, exact(), Flow(), seeds=[("a", 0.8)]))
+    assert masses == pytest.approx({"a": 1.0, "b": 0.375, "c": 0.125})
 
 
 def test_seeds_send_by_their_scores():
@@ -48,8 +48,8 @@ def test_a_rare_entity_passes_more():
 def test_a_hub_passes_on_less():
     """A chunk with eight edges passes on half of its mass if four are allowed."""
     edges = [Edge("a", str(n), "c") for n in range(8)]
-    found = values(walked(edges, PersonalizedPageRank(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
-    assert found["0"] == pytest.approx(0.5 * 0.5 / 8)
+    masses = values(walked(edges, PersonalizedPageRank(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
+    assert masses["0"] == pytest.approx(0.5 * 0.5 / 8)
 
 
 def test_the_path_is_that_of_the_largest_mass():
@@ -66,30 +66,32 @@ def test_ties_between_masses_are_broken_by_id():
 
 def test_the_features_that_a_score_receives():
     """Hops and weights are those between chunks: the weights of an entity are multiplied; came is the value before."""
-    told = {}
+    received = {}
 
-    def listening(reached):
-        told[int(reached.hops[0])] = PathFeatures._make(one if isinstance(one, float) else one[0] for one in reached)
-        return 0.5 / (1 + reached.hops)
+    def listening(features):
+        received[int(features.hops[0])] = PathFeatures._make(
+            one if isinstance(one, float) else one[0] for one in features
+        )
+        return 0.5 / (1 + features.hops)
 
     edges = [Edge("a", "entity:x", MENTIONS, 0.5), Edge("b", "entity:x", MENTIONS, 0.4), Edge("b", "c", "cites", 0.3)]
     walked(edges, exact(), listening, seeds=[("a", 0.8)], own={"c": 0.7})
-    last = told[2]
+    last = received[2]
     assert (last.seed, last.best_seed, last.hops, last.previous_value, last.own) == (0.8, 0.8, 2, 0.25, 0.7)
     assert (last.weight, last.product) == pytest.approx((0.3, 0.06))
 
 
 def test_a_value_follows_the_path():
     """Propagation goes from chunk to chunk: .5 · .8 + .5 · .9 = .85, .5 · .6 + .5 · .85 = .725."""
-    found = values(walked(EDGES, exact(), Propagation(), seeds=[("A", 0.9)], own={"C": 0.8, "D": 0.6}))
-    assert (found["C"], found["D"]) == pytest.approx((0.85, 0.725))
+    masses = values(walked(EDGES, exact(), Propagation(), seeds=[("A", 0.9)], own={"C": 0.8, "D": 0.6}))
+    assert (masses["C"], masses["D"]) == pytest.approx((0.85, 0.725))
 
 
 def test_an_entity_as_a_seed():
     """Traversal begins at the entity, paths at the chunks that mention it; the entity itself is not returned."""
     edges = [Edge("a", "entity:x", MENTIONS), Edge("a", "b", "cites")]
-    found = walked(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).chunks
-    assert [(a.id, round(a.value, 6), a.path, a.seed) for a in found] == [
+    masses = walked(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).chunks
+    assert [(a.id, round(a.value, 6), a.path, a.seed) for a in masses] == [
         ("a", 1.0, ("a",), "entity:x"),
         ("b", 0.881959, ("a", "b"), "entity:x"),
     ]
@@ -112,7 +114,7 @@ def test_more_chunks_than_are_given_back_are_no_cap():
 
 def test_only_edges_near_the_seeds_are_read():
     """On a long line, the edges of chunks with too little mass are never read."""
-    asked = []
+    nodes_read = []
 
     class Listening:
         def __init__(self, graph):
@@ -122,13 +124,13 @@ def test_only_edges_near_the_seeds_are_read():
             return getattr(self.graph, name)
 
         def links(self, nodes):
-            asked.extend(self.graph.ids(nodes))
+            nodes_read.extend(self.graph.ids(nodes))
             return self.graph.links(nodes)
 
     pagerank = PersonalizedPageRank(tolerance=0.01)
     line = InMemoryGraph([Edge(str(n), str(n + 1), "next") for n in range(1000)])
     pagerank.walk(Listening(line.scoped_graph(Scope(), pagerank.edge_filter)), [("0", 1.0)], Flow(), None)
-    assert asked == [str(n) for n in range(6)]  # .5^5 / 2 edges is above .01, .5^6 / 2 is not
+    assert nodes_read == [str(n) for n in range(6)]  # .5^5 / 2 edges is above .01, .5^6 / 2 is not
 
 
 @given(
@@ -138,9 +140,9 @@ def test_only_edges_near_the_seeds_are_read():
     st.sampled_from(["out", "in", "both"]),
     st.sampled_from([0.2, 0.5, 0.85]),
 )
-def test_masses_equal_those_of_networkx(drawn, mentions, seeds, direction, damping):
+def test_masses_equal_those_of_networkx(pairs, mentions, seeds, direction, damping):
     """Masses relative to the largest chunk's are equal, over chunks and entities."""
-    edges = list({(a, b): Edge(a, b, "c", weight) for a, b, weight in drawn if a != b}.values())
+    edges = list({(a, b): Edge(a, b, "c", weight) for a, b, weight in pairs if a != b}.values())
     mentions = list({(a, e): Edge(a, e, MENTIONS, weight) for a, e, weight in mentions}.values())
     graph = nx.DiGraph()
     graph.add_nodes_from(seeds)
@@ -148,11 +150,11 @@ def test_masses_equal_those_of_networkx(drawn, mentions, seeds, direction, dampi
     steps += [(e.target, e.source, e.weight) for e in edges if direction != "out"]
     steps += [step for e in mentions for step in ((e.source, e.target, e.weight), (e.target, e.source, e.weight))]
     for source, target, weight in steps:
-        known = graph.get_edge_data(source, target, {"weight": 0.0})["weight"]
-        graph.add_edge(source, target, weight=max(known, weight))
+        heaviest = graph.get_edge_data(source, target, {"weight": 0.0})["weight"]
+        graph.add_edge(source, target, weight=max(heaviest, weight))
     ranks = nx.pagerank(graph, damping, personalization=seeds, tol=1e-13, max_iter=1000)
     chunks = {id: rank for id, rank in ranks.items() if id not in ENTITIES and rank > 1e-9}
     expected = {id: rank / max(chunks.values()) for id, rank in chunks.items()}
     walk = walked(edges + mentions, exact(damping, direction=direction), Flow(), seeds=list(seeds.items()))
-    found = {id: value for id, value in values(walk).items() if value > 1e-8}
-    assert found == pytest.approx(expected, abs=1e-6)
+    masses = {id: value for id, value in values(walk).items() if value > 1e-8}
+    assert masses == pytest.approx(expected, abs=1e-6)

@@ -12,20 +12,20 @@ from langchain_hybridgraph.records import Edge
 
 def test_energy():
     """.9 · .8 · .5 = .36, and .36 · .9 · .5 = .162."""
-    found = values(walked(EDGES, WaterCircle(), Flow()))
-    assert found == pytest.approx({"A": 0.9, "B": 0.5, "C": 0.36, "D": 0.162}, abs=1e-6)
+    energies = values(walked(EDGES, WaterCircle(), Flow()))
+    assert energies == pytest.approx({"A": 0.9, "B": 0.5, "C": 0.36, "D": 0.162}, abs=1e-6)
 
 
 def test_too_little_energy_is_not_reached():
     """.9 · .1 · .5 = .045 is less than .05."""
-    found = values(walked([Edge("A", "x", "c", 0.1), Edge("A", "y", "c", 0.12)], WaterCircle(), HopDecay()))
-    assert set(found) == {"A", "B", "y"}
+    energies = values(walked([Edge("A", "x", "c", 0.1), Edge("A", "y", "c", 0.12)], WaterCircle(), HopDecay()))
+    assert set(energies) == {"A", "B", "y"}
 
 
 def test_a_weak_seed_stays():
     """A seed below min_energy is returned and reaches nothing."""
-    found = values(walked(EDGES, WaterCircle(), Flow(), seeds=[("A", 0.01)]))
-    assert found == {"A": 0.01}
+    energies = values(walked(EDGES, WaterCircle(), Flow(), seeds=[("A", 0.01)]))
+    assert energies == {"A": 0.01}
 
 
 def test_no_more_rings_than_requested():
@@ -40,9 +40,9 @@ NODES = "abcdef"
     st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.floats(0.1, 1.0)), max_size=15),
     st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1.0), min_size=1, max_size=2),
 )
-def test_rings_equal_ring_decay(drawn, seeds):
+def test_rings_equal_ring_decay(pairs, seeds):
     """WaterCircle's flow equals RingDecay over breadth-first search, without chunks of value 0."""
-    edges = [Edge(a, b, "c", weight) for a, b, weight in drawn if a != b]
+    edges = [Edge(a, b, "c", weight) for a, b, weight in pairs if a != b]
     flow = values(walked(edges, WaterCircle(), Flow(), seeds=list(seeds.items())))
     ring = values(walked(edges, BFS(3), RingDecay(), seeds=list(seeds.items())))
     assert flow == pytest.approx({id: value for id, value in ring.items() if value > 0})

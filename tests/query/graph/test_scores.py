@@ -207,9 +207,9 @@ SHARES = st.floats(0, 1)
     ),
     st.lists(st.tuples(SHARES, st.integers(0, 60), SHARES, SHARES, SHARES, SHARES), min_size=1, max_size=9),
 )
-def test_values_are_between_0_and_1(score, drawn):
+def test_values_are_between_0_and_1(score, rows):
     """Every combination of known features gives such a value."""
-    seed, hops, weight, product, previous_value, own = (np.array(column) for column in zip(*drawn, strict=True))
+    seed, hops, weight, product, previous_value, own = (np.array(column) for column in zip(*rows, strict=True))
     features = PathFeatures(
         seed, seed.max(), hops, weight, product, np.where(hops == 0, NAN, previous_value), own, product * seed
     )

@@ -35,9 +35,9 @@ names = {"ids": lambda each: type(each).__name__}
 @pytest.mark.parametrize("score", SCORES, **names)
 def test_every_traversal_goes_with_every_score(traversal, score):
     """The chain from A is found, each path explains how, and the seeds are included."""
-    found = by_id(walked(EDGES, traversal, score, own={"C": 0.4, "D": 0.3}))
-    assert {"A", "B", "C", "D"} == set(found)
-    assert found["D"].path in {("A", "C", "D"), ("B", "C", "D")}
+    chunks = by_id(walked(EDGES, traversal, score, own={"C": 0.4, "D": 0.3}))
+    assert {"A", "B", "C", "D"} == set(chunks)
+    assert chunks["D"].path in {("A", "C", "D"), ("B", "C", "D")}
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
@@ -59,31 +59,31 @@ def test_no_seeds(traversal):
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_seed_that_is_not_in_the_graph_stays(traversal):
     """It has its own value, and its path is its own id."""
-    found = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
-    assert found["nowhere"][1:] == (pytest.approx(0.93), 0, ("nowhere",), "nowhere")
-    assert found["C"].path == ("B", "C")
+    chunks = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
+    assert chunks["nowhere"][1:] == (pytest.approx(0.93), 0, ("nowhere",), "nowhere")
+    assert chunks["C"].path == ("B", "C")
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_seed_that_is_named_twice_counts_once(traversal):
     """Its first occurrence counts."""
-    found = walked([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).chunks
-    assert [a.id for a in found] == ["A"]
+    chunks = walked([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).chunks
+    assert [a.id for a in chunks] == ["A"]
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_seeds_without_any_score(traversal):
     """Scores of 0 and unknown scores do not fail."""
-    found = by_id(walked(EDGES, traversal, Propagation(), seeds=[("A", 0.0), ("B", math.nan)], own={"C": 0.4}))
-    assert found["B"].value == 0.0
+    chunks = by_id(walked(EDGES, traversal, Propagation(), seeds=[("A", 0.0), ("B", math.nan)], own={"C": 0.4}))
+    assert chunks["B"].value == 0.0
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_circle_is_walked_once(traversal):
     """No path visits a chunk twice."""
     edges = [Edge(a, b, "next") for a, b in ("ab", "bc", "ca")]
-    found = by_id(walked(edges, traversal, Propagation(), seeds=[("a", 0.3)], own={"b": 0.9, "c": 1.0}))
-    assert {id: a.path for id, a in found.items()} == {"a": ("a",), "b": ("a", "b"), "c": ("a", "b", "c")}
+    chunks = by_id(walked(edges, traversal, Propagation(), seeds=[("a", 0.3)], own={"b": 0.9, "c": 1.0}))
+    assert {id: a.path for id, a in chunks.items()} == {"a": ("a",), "b": ("a", "b"), "c": ("a", "b", "c")}
 
 
 @pytest.fixture(scope="module")
@@ -98,23 +98,23 @@ def test_a_star_of_100_000(star, traversal):
     graph = star.scoped_graph(Scope(), traversal.edge_filter)
     walk = traversal.walk(graph, [("hub", 1.0)], HopDecay(score_expanded=False), None)
     expanded = [a.id for a in walk.chunks[1:]]
-    wanted = 10 if isinstance(traversal, Beam) else 0 if isinstance(traversal, WaterCircle) else 50
-    assert expanded == [f"{n:06}" for n in range(wanted)]
+    expanded_nodes = 10 if isinstance(traversal, Beam) else 0 if isinstance(traversal, WaterCircle) else 50
+    assert expanded == [f"{n:06}" for n in range(expanded_nodes)]
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_an_entity_is_no_stop_of_its_own(traversal):
     """chunk → entity → chunk is one hop, and paths contain chunks only."""
     edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
-    found = walked(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).chunks
-    assert [(a.id, a.hops, a.path) for a in found] == [("a", 0, ("a",)), ("b", 1, ("a", "b"))]
+    chunks = walked(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).chunks
+    assert [(a.id, a.hops, a.path) for a in chunks] == [("a", 0, ("a",)), ("b", 1, ("a", "b"))]
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_similarity_below_0_counts_as_0(traversal):
     """A cosine of −1 subtracts nothing."""
-    found = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("B", 0.5)], own={"C": -1.0, "D": -1.0}))
-    assert (found["C"].value, found["D"].value) == pytest.approx((0.21, 0.135))
+    chunks = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("B", 0.5)], own={"C": -1.0, "D": -1.0}))
+    assert (chunks["C"].value, chunks["D"].value) == pytest.approx((0.21, 0.135))
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
@@ -186,22 +186,22 @@ NODES = "abcdefg"
     st.dictionaries(st.sampled_from(NODES), st.floats(-1, 1)),
     st.integers(0, 4),
 )
-def test_invariants(traversal, score, direction, drawn, seeds, own, max_nodes):  # noqa: PLR0917 - all drawn
+def test_invariants(traversal, score, direction, pairs, seeds, own, max_nodes):  # noqa: PLR0917 - all drawn
     """Values are in [0, 1] and in order, paths are simple and follow edges from their seed, and the cap holds."""
-    edges = [Edge(a, b, "cites", weight) for a, b, weight in drawn if a != b]
+    edges = [Edge(a, b, "cites", weight) for a, b, weight in pairs if a != b]
     traversal = replace(traversal, direction=direction, max_nodes=max_nodes)
-    reached = walked(edges, traversal, score, seeds=list(seeds.items()), own=own).chunks
+    chunks = walked(edges, traversal, score, seeds=list(seeds.items()), own=own).chunks
     steps = {(e.source, e.target) for e in edges if direction != "in"}
     steps |= {(e.target, e.source) for e in edges if direction != "out"}
-    assert [(-round(a.value, 12), a.id) for a in reached] == sorted((-round(a.value, 12), a.id) for a in reached)
-    assert seeds.keys() <= {a.id for a in reached}
-    assert len(reached) <= len(seeds) + max_nodes
-    for arrived in reached:
-        assert 0 <= arrived.value <= 1
-        assert len(set(arrived.path)) == len(arrived.path) == arrived.hops + 1
-        assert (arrived.path[0], arrived.path[-1]) == (arrived.seed, arrived.id)
-        assert arrived.seed in seeds
-        assert set(zip(arrived.path, arrived.path[1:], strict=False)) <= steps
+    assert [(-round(a.value, 12), a.id) for a in chunks] == sorted((-round(a.value, 12), a.id) for a in chunks)
+    assert seeds.keys() <= {a.id for a in chunks}
+    assert len(chunks) <= len(seeds) + max_nodes
+    for chunk in chunks:
+        assert 0 <= chunk.value <= 1
+        assert len(set(chunk.path)) == len(chunk.path) == chunk.hops + 1
+        assert (chunk.path[0], chunk.path[-1]) == (chunk.seed, chunk.id)
+        assert chunk.seed in seeds
+        assert set(zip(chunk.path, chunk.path[1:], strict=False)) <= steps
 
 
 FAR = [
@@ -236,6 +236,6 @@ def test_the_energy_is_that_of_the_lightest_path_of_networkx(arcs, seeds):
     graph.add_weighted_edges_from(("source", seed, -math.log(score)) for seed, score in seeds.items())
     lightest = nx.single_source_dijkstra_path_length(graph, "source")
     edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
-    reached = walked(edges, FAR[2], Flow(), seeds=list(seeds.items())).chunks
+    chunks = walked(edges, FAR[2], Flow(), seeds=list(seeds.items())).chunks
     expected = {node: math.exp(-length) for node, length in lightest.items() if node != "source"}
-    assert {a.id: a.value for a in reached} == pytest.approx(expected)
+    assert {a.id: a.value for a in chunks} == pytest.approx(expected)

@@ -62,8 +62,8 @@ def test_a_child_has_half_of_its_directory():
 def test_below_a_root_without_a_score_own_is_the_value():
     """Below a root with a score, both are mixed."""
     _, unknown, _ = walked({"root": "A"}, {"A": 0.8}, k=2)
-    _, found, _ = walked({"root": "A"}, {"A": 0.8, "root": 0.4}, starts=["root"], k=2)
-    assert (unknown, found) == ({"A": 0.8}, {"A": pytest.approx(0.6), "root": 0.4})
+    _, nodes, _ = walked({"root": "A"}, {"A": 0.8, "root": 0.4}, starts=["root"], k=2)
+    assert (unknown, nodes) == ({"A": 0.8}, {"A": pytest.approx(0.6), "root": 0.4})
 
 
 def test_a_directory_without_a_score_is_opened_last():

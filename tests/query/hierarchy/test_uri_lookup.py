@@ -18,7 +18,7 @@ def tree_of(*uris):
     return store.scoped_tree(Scope())
 
 
-def named(tree, *targets):
+def uris_of(tree, *targets):
     return [[tree.uri(node) for node in nodes] for nodes in target_nodes(tree, targets)]
 
 
@@ -40,14 +40,14 @@ def named(tree, *targets):
 )
 def test_forms(target, uri):
     """Any path that ingest accepts is found; an exact match is preferred to one in another letter case."""
-    assert named(tree_of(*PAGES), target) == [[uri]]
+    assert uris_of(tree_of(*PAGES), target) == [[uri]]
 
 
 def test_a_dot_and_a_scheme():
     """A dot is the folder from which files were ingested; a bare scheme is everything under it."""
     tree = tree_of(*PAGES)
-    assert named(tree, ".", "./") == [["A", "a", "docs", "web://Site"]] * 2
-    assert named(tree, "web://") == [["web://Site"]]
+    assert uris_of(tree, ".", "./") == [["A", "a", "docs", "web://Site"]] * 2
+    assert uris_of(tree, "web://") == [["web://Site"]]
 
 
 def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
@@ -55,14 +55,14 @@ def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
     (tmp_path / "docs" / "api").mkdir(parents=True)
     (tmp_path / "docs" / "api" / "get.md").write_text("Gets.")
     monkeypatch.chdir(tmp_path)
-    for given in ("docs", "./docs/", tmp_path / "docs", "docs/api", "../" + tmp_path.name + "/docs"):
+    for path in ("docs", "./docs/", tmp_path / "docs", "docs/api", "../" + tmp_path.name + "/docs"):
         store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-        ingest(read_files(given), store)
-        assert target_nodes(store.scoped_tree(Scope()), [str(given)]), given
+        ingest(read_files(path), store)
+        assert target_nodes(store.scoped_tree(Scope()), [str(path)]), path
 
 
 @pytest.mark.parametrize(
-    ("target", "meant"),
+    ("target", "suggestion"),
     [
         ("docs/apl", "did you mean 'docs/api'?"),
         ("api", "did you mean 'docs/api'?"),
@@ -71,27 +71,27 @@ def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
         ("elsewhere", "the top of the tree has 'A', 'a', 'docs', 'web://Site'"),
     ],
 )
-def test_suggestions(target, meant):
+def test_suggestions(target, suggestion):
     """Similar names in the same folder, and equal names elsewhere, are suggested."""
     with pytest.raises(ConfigurationError) as raised:
-        named(tree_of(*PAGES), target)
-    assert meant in str(raised.value)
+        uris_of(tree_of(*PAGES), target)
+    assert suggestion in str(raised.value)
 
 
 def test_two_that_differ_in_capitals():
     """An ambiguous letter case is an error."""
     with pytest.raises(ConfigurationError, match="did you mean"):
-        named(tree_of("Notes/x", "notes/y"), "NOTES")
+        uris_of(tree_of("Notes/x", "notes/y"), "NOTES")
 
 
 @pytest.mark.parametrize("target", [7, "", "  ", None])
 def test_no_uri(target):
     """The error names the given value and the expected type."""
     with pytest.raises(ConfigurationError, match=r"each target_uri must be a uri such as .*, got"):
-        named(tree_of("a"), target)
+        uris_of(tree_of("a"), target)
 
 
 def test_an_empty_tree():
     """The error reports an empty tree."""
     with pytest.raises(ConfigurationError, match="the tree is empty"):
-        named(HybridGraphStore(None).scoped_tree(Scope()), "docs")
+        uris_of(HybridGraphStore(None).scoped_tree(Scope()), "docs")

@@ -90,9 +90,9 @@ scores = st.dictionaries(
 def test_contenders_hold_the_best(vector, keyword, n):
     """A candidate that is not a contender is never among the best n after the scores of change logs are reduced."""
 
-    def ranking(source, weight, found):
-        entries = [ScoredId(id, found[id]) for id in sorted(found, key=lambda id: (-found[id], id))]
-        everyone = {id: found.get(id, 0.0) for id in {*vector, *keyword}}
+    def ranking(source, weight, results):
+        entries = [ScoredId(id, results[id]) for id in sorted(results, key=lambda id: (-results[id], id))]
+        everyone = {id: results.get(id, 0.0) for id in {*vector, *keyword}}
         return Ranking(source, weight, entries, everyone, rest=0.0)
 
     rankings = [ranking("vector", 0.7, vector), ranking("keyword", 0.3, keyword)]
@@ -103,8 +103,8 @@ def test_contenders_hold_the_best(vector, keyword, n):
 
 def test_a_fusion_by_rank_is_lowered_too():
     """The fusion need not be able to score unlisted chunks."""
-    found = ["changelog.md#0", "guide.md#0"]
-    ranking = Ranking("vector", 1.0, [ScoredId(id, 1.0) for id in found], dict.fromkeys(found, 1.0))
+    results = ["changelog.md#0", "guide.md#0"]
+    ranking = Ranking("vector", 1.0, [ScoredId(id, 1.0) for id in results], dict.fromkeys(results, 1.0))
     assert [one.id for one in with_changelog_weight(ReciprocalRankFusion(), 0.9)([ranking])] == [
         "guide.md#0",
         "changelog.md#0",

@@ -21,10 +21,10 @@ class Shelf:
         self.chunks = {name: Chunk(name, f"text of {name}", metadata.get(name, {})) for name in names}
         self.read_ids: list[str] = []
 
-    def read(self, ids, scope, known):
+    def read(self, ids, scope, chunks):
         self.read_ids += ids
-        found = {id: self.chunks[id] for id in ids if id in self.chunks}
-        return {id: c for id, c in found.items() if scope.filter is None or scope.filter.matches(c.metadata)}
+        admitted = {id: self.chunks[id] for id in ids if id in self.chunks}
+        return {id: c for id, c in admitted.items() if scope.filter is None or scope.filter.matches(c.metadata)}
 
 
 class Listed:
@@ -42,7 +42,7 @@ class Listed:
 
         return Effect(self.name, run)
 
-    def score(self, query, found, ids):
+    def score(self, query, result, ids):
         return None
 
 
@@ -212,23 +212,23 @@ def test_a_source_can_report_a_degradation():
 @pytest.mark.parametrize("text", [None, "", "  \n\t "])
 def test_a_query_without_text_searches_by_its_vector_only(text):
     """Without a vector the result is empty and gives the reason."""
-    asked = []
+    calls = []
 
-    class Asked(Listed):
+    class RecordingSource(Listed):
         def search(self, query, n):
-            asked.append(query.text)
+            calls.append(query.text)
 
-    hits, trace = run(Query(text, 5), store=Shelf("a"), sources=(Asked("vector", 1, "a"),))
-    assert (hits, trace.reasons, asked) == ([], ("no-query-text",), [None])
+    hits, trace = run(Query(text, 5), store=Shelf("a"), sources=(RecordingSource("vector", 1, "a"),))
+    assert (hits, trace.reasons, calls) == ([], ("no-query-text",), [None])
 
 
 def test_min_score_is_a_lower_bound():
     """A hit with exactly this score stays."""
     hits, _ = hybrid("ab", "")
     exact = hits[1].score
-    kept, _ = hybrid("ab", "", selection=Selection(min_score=exact))
+    equal, _ = hybrid("ab", "", selection=Selection(min_score=exact))
     fewer, _ = hybrid("ab", "", selection=Selection(min_score=exact + 1e-9))
-    assert (ids(kept), ids(fewer)) == ("ab", "a")
+    assert (ids(equal), ids(fewer)) == ("ab", "a")
 
 
 class Parents(Shelf):
@@ -236,15 +236,15 @@ class Parents(Shelf):
 
     has_parents = True
 
-    def __init__(self, *, lost: bool = False, raising: bool = False):
+    def __init__(self, *, missing: bool = False, raising: bool = False):
         super().__init__("x")
         self.chunks |= {id: Chunk(id, id, {"parent_id": "p"}) for id in ("c1", "c2")}
-        self.lost, self.raising = lost, raising
+        self.missing, self.raising = missing, raising
 
     def read_parents(self, ids, scope):
         if self.raising:
             raise OSError("disk")
-        return {} if self.lost else {id: Chunk(id, "the whole") for id in ids}
+        return {} if self.missing else {id: Chunk(id, "the whole") for id in ids}
 
 
 def through_parents(store):
@@ -258,7 +258,7 @@ def test_children_are_replaced_by_their_parent():
     assert (hits[0].child.id, hits[0].path, trace.reasons) == ("c1", ("c1",), ())
 
 
-@pytest.mark.parametrize("store", [Parents(lost=True), Parents(raising=True)])
+@pytest.mark.parametrize("store", [Parents(missing=True), Parents(raising=True)])
 def test_missing_parents_leave_the_children(store):
     """A missing parent or a failing store is reported, and the children stay."""
     hits, trace = through_parents(store)
@@ -298,15 +298,15 @@ def test_a_failing_reranker_leaves_the_earlier_order():
 class Words(Listed):
     """A keyword source that knows a bound for other candidates, and records the candidates it scores."""
 
-    asked: list[str]
+    requests: list[str]
 
     def search(self, query, n):
-        self.asked = []
+        self.requests = []
         entries = [ScoredId(name, 9.0 - place) for place, name in enumerate(self.names)]
         return Effect(self.name, lambda: SourceResult(entries, bound=20.0, rest=entries[-1].score))
 
-    def score(self, query, found, ids):
-        self.asked += ids
+    def score(self, query, result, ids):
+        self.requests += ids
         return Effect(self.name, lambda: dict.fromkeys(ids, 1.0))
 
 
@@ -314,9 +314,9 @@ def test_only_contenders_are_scored():
     """b, far behind a, cannot be the best hit whatever its BM25; with k = 3 its BM25 is requested."""
     words = Words("keyword", 0.3, "c")
     sources = (Near("vector", 0.7, "ab"), words)
-    for k, asked in ((1, ["a"]), (3, ["a", "b"])):
+    for k, expected in ((1, ["a"]), (3, ["a", "b"])):
         run(Query("q", k), store=Shelf(*"abc"), sources=sources, fusion=ConvexCombination())
-        assert words.asked == asked
+        assert words.requests == expected
 
 
 def test_all_are_scored_when_contenders_are_gone():
@@ -335,5 +335,5 @@ class Near(Listed):
         entries = [ScoredId(name, 0.9 - place * 0.4) for place, name in enumerate(self.names)]
         return Effect(self.name, lambda: SourceResult(entries))
 
-    def score(self, query, found, ids):
+    def score(self, query, result, ids):
         return Effect(self.name, lambda: dict.fromkeys(ids, 0.0))

@@ -66,10 +66,10 @@ def test_equal_queries_are_searched_once():
 )
 def test_best_only_chooses(queries):
     """At most five of the given queries are returned, in rising priority number, each once."""
-    found = best(queries)
-    assert len(found) == len(set(found)) <= 5
-    assert set(found) <= set(queries)
-    assert [query.priority for query in found] == sorted(query.priority for query in found)
+    selection = best(queries)
+    assert len(selection) == len(set(selection)) <= 5
+    assert set(selection) <= set(queries)
+    assert [query.priority for query in selection] == sorted(query.priority for query in selection)
 
 
 def test_every_form_of_a_message():

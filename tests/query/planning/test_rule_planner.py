@@ -13,7 +13,7 @@ def typed_queries(query):
     """Return type, query and priority of the queries planned in addition to the raw one."""
     raw, *others = RulePlanner()("", [], query)
     assert (raw.query, raw.context_type, raw.priority) == (query, None, 1)
-    return [(found.context_type, found.query, found.priority) for found in others]
+    return [(each.context_type, each.query, each.priority) for each in others]
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_small_talk_is_no_query():
     assert (list(plan), plan.degraded) == ([], ())
 
 
-SAID = [HumanMessage("Which cars are red?"), AIMessage("The roadster by Tesla.")]
+HISTORY = [HumanMessage("Which cars are red?"), AIMessage("The roadster by Tesla.")]
 
 
-def planned(query, messages=SAID, **settings):
+def planned(query, messages=HISTORY, **settings):
     return [(one.context_type, one.query, one.priority) for one in RulePlanner(**settings)("", messages, query)]
 
 
@@ -132,8 +132,8 @@ def test_a_follow_up_query_is_completed():
 
 def test_a_person_is_named():
     """The name replaces the user's pronoun, and makes a phrase that a person would write."""
-    said = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
-    assert planned("Where was she born?", said) == [
+    history = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
+    assert planned("Where was she born?", history) == [
         (None, "Where was Marguerite Oldenburg born?", 1),
         (None, "Where was she born? wrote Salt Road Marguerite Oldenburg", 2),
         ("resource", "Marguerite Oldenburg born", 2),
@@ -148,14 +148,14 @@ def test_an_independent_query_stays():
 
 def test_the_first_question_counts():
     """It names the topic of the conversation, however long that is; so a session passes all of it to the planner."""
-    said = [("user", "Which cars are red?"), *[("assistant", "Fine."), ("user", "Really?")] * 10_000]
-    assert planned("What about its price?", said)[1][1] == "What about its price? Really cars red Fine"
+    history = [("user", "Which cars are red?"), *[("assistant", "Fine."), ("user", "Really?")] * 10_000]
+    assert planned("What about its price?", history)[1][1] == "What about its price? Really cars red Fine"
     assert RulePlanner.reads_all_messages
 
 
 def test_the_query_is_not_its_own_history():
     """Sessions often end with the query."""
-    assert planned("What about its price?", [*SAID, HumanMessage("What about its price?")]) == (
+    assert planned("What about its price?", [*HISTORY, HumanMessage("What about its price?")]) == (
         planned("What about its price?")
     )
 
@@ -173,7 +173,7 @@ async def test_a_model_can_be_awaited():
     """The plan is the same."""
     rewrite = LLMRewrite(FakeListChatModel(responses=["How do I paint the red roadster?"]))
     planner = RulePlanner(expander=rewrite)
-    assert await planner.acall("", SAID, "and painting?") == planner("", SAID, "and painting?")
+    assert await planner.acall("", HISTORY, "and painting?") == planner("", HISTORY, "and painting?")
 
 
 async def test_the_asynchronous_plan_is_equal():
