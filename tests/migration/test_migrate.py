@@ -196,7 +196,7 @@ def test_a_difference_is_reported(index, tmp_path, monkeypatch):
 
 
 def test_a_destination_that_holds_something_is_refused(index, tmp_path):
-    """It stays as it is."""
+    """A destination that is not empty is refused and left as it is."""
     fill(tmp_path / "other", chunks=8)
     before = (tmp_path / "other" / CATALOGUE).read_bytes()
     with pytest.raises(StoreError, match="already holds an index"):

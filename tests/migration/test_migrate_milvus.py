@@ -85,7 +85,7 @@ def test_the_copy_is_a_store(index, uri, name):
 
 
 def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
-    """Each tenant has in the copy of the copy what it had."""
+    """Each tenant's data are the same in the copy of the copy."""
     for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):
         fill(tmp_path / "index", tenant, word)
     assert migrate(tmp_path / "index", uri, destination_collection=name).problems == ()
@@ -141,7 +141,7 @@ def test_a_killed_copy_goes_on(index, tmp_path):
 
 
 def test_a_collection_that_holds_something_is_refused(index, uri, name):
-    """It stays as it is."""
+    """A collection that is not empty is refused and left as it is."""
     migrate(index, uri, destination_collection=name)
     with pytest.raises(StoreError, match="already holds chunks or edges"):
         migrate(index, uri, destination_collection=name)

@@ -42,7 +42,7 @@ def opened(edges, *, as_of=None, visible=None, **ways):
 
 
 def test_it_has_a_graph():
-    """As soon as there is an edge."""
+    """The store has a graph as soon as it has an edge."""
     store = InMemoryGraph()
     assert implements(store, HasGraph)
     assert not store.has_graph
@@ -147,7 +147,7 @@ def test_a_chunk_that_is_mentioned_is_a_chunk():
 
 
 def test_degrees_count_every_edge():
-    """Whatever the ways allow."""
+    """Degrees count every edge, whatever edges the call may traverse."""
     graph = opened(MENTIONED, relations=frozenset({"none"}))
     assert graph.degrees(graph.nodes(["a", "b", "entity:ada"])).tolist() == [2, 1, 2]
 
@@ -188,7 +188,7 @@ def test_which_relations_there_are():
 
 
 def test_an_edge_can_come_back():
-    """In the slot of a removed one."""
+    """An edge that was removed can be added again, in the slot of a removed one."""
     store = InMemoryGraph([Edge("a", "b", "cites", 0.9), Edge("b", "c", "cites")])
     store.remove(["a"])
     store.add([Edge("a", "b", "cites", 0.2)])

@@ -1268,7 +1268,7 @@ def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkey
 
 
 def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
-    """As after a full disk: the next opening rebuilds Chroma's part and logs why."""
+    """If a full disk truncated Chroma's graph, the next opening rebuilds Chroma's part and logs why."""
     store = opened()
     many = [chunk(f"c{n}") for n in range(1_100)]  # Chroma writes its graph after 1,000 changes
     fill(store, *many, vectors=np.random.default_rng(0).normal(size=(1_100, 64)))

@@ -179,7 +179,7 @@ def test_a_value_no_longer_given_is_unset(memory):
     [("validate", (0.55, 0.45)), ("refute", (0.05, 0.2)), ("useful", (0.4, 0.55)), ("stale", (0.3, 0.15))],
 )
 def test_a_verb_changes_confidence_and_utility(store, verb, after):
-    """From confidence 0.4 and utility 0.4."""
+    """Each verb changes a confidence of 0.4 and a utility of 0.4 by its documented amounts."""
     upsert(store, chunk("a", confidence=0.4, utility=0.4))
     assert store.memory.feedback(["a"], verb) == ["a"]
     assert trust(store) == pytest.approx(after)
@@ -271,7 +271,7 @@ def test_later_chunks_were_not_known(store):
 
 
 def test_a_changed_text_is_another_statement(store):
-    """It was not known before it was ingested; changed metadata alone do not affect that."""
+    """A changed text was not known before it was ingested; changed metadata alone do not affect that."""
     upsert(store, "a", "b", at=10.0)
     upsert(store, chunk("a", "text that changed"), chunk("b", page=2), at=20.0)
     assert (everywhere(store, known_at=15.0), everywhere(store, known_at=20.0)) == ({"b"}, {"a", "b"})
@@ -537,7 +537,7 @@ def test_tenants_learn_apart(tmp_path):
 
 
 def test_deleting_a_chunk_deletes_what_was_learned(store):
-    """Its values and their history; a new chunk under the same id starts afresh."""
+    """Deleting a chunk deletes its values and their history; a new chunk under the same id starts from the defaults."""
     upsert(store, chunk("a", valid_until=5_000))
     store.clock.now = 2_000.0
     store.memory.feedback("a", "validate")

@@ -123,7 +123,7 @@ def test_invalid_turns_are_refused(store, arguments, options, message):
 
 
 def test_sessions_are_listed_and_deleted(store):
-    """With the number of their turns; deleting one deletes its turns and no others."""
+    """Sessions are listed with the number of their turns; deleting one deletes its turns and no others."""
     store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
     store.sessions.add_pairs("t", [("user", "three")])
     assert (store.sessions.counts(), store.admin.stats()["sessions"]) == ({"s": 2, "t": 1}, 2)

@@ -60,7 +60,7 @@ def test_they_last(tmp_path):
 
 
 def test_a_reader_sees_those_that_are_made_later(tmp_path):
-    """Without being opened again."""
+    """A reader sees summaries that are made later without being opened again."""
     writer = summarized_store(tmp_path)
     reader = HybridGraphStore(tmp_path, read_only=True)
     assert reader.summaries.index() is None

@@ -167,7 +167,7 @@ def test_equal_texts_have_exactly_equal_scores(make):
 
 
 def test_short_answers_are_heads_of_long_ones(make):
-    """In a corpus where many texts almost tie."""
+    """The best n hits are the first n of the best 2,000, even in a corpus where many texts almost tie."""
     numbers = np.random.default_rng(6)
     texts = [" ".join(f"w{i}" for i in numbers.zipf(1.3, 10) % 100) for _ in range(2000)]
     index = make(*texts)

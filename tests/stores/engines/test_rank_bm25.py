@@ -18,14 +18,14 @@ def test_scores_are_bm25():
 
 
 def test_words_of_the_same_language():
-    """It takes a language as Tantivy's index does."""
+    """The engine takes a language as Tantivy's index does."""
     index = RankBM25Index("german")
     index.apply(1, [(0, "die Häuser der Stadt")], [])
     assert [row for row, _ in index.search("haus", 5)] == [0]
 
 
 def test_it_is_built_once_after_each_change(monkeypatch):
-    """Not at every batch, and not at every question."""
+    """The statistics are built once after each change, not for every batch or question."""
     from langchain_hybridgraph.stores.engines import rank_bm25
 
     counted = []

@@ -139,7 +139,7 @@ def test_a_file_is_not_a_folder(tmp_path):
 
 
 def test_another_language_is_a_store_error(folder):
-    """Its words could not be found."""
+    """An index opened with another language is refused, since its words could not be found."""
     with pytest.raises(StoreError, match=r"english.*german.*rebuild"):
         TantivyIndex(folder, "german")
 

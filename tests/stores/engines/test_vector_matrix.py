@@ -165,7 +165,7 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
 
 @pytest.mark.parametrize("n", [1, 10, 400, 2_000, 5_000])
 def test_a_large_matrix_gives_as_many_as_are_asked_for(path, large, n):
-    """However many that is."""
+    """An approximate search returns n rows for any n."""
     matrix = VectorMatrix(path, 64)
     matrix.write(0, random_units(0, 3_000, 64))
     assert len(matrix.approximate_search(random_units(5, 1, 64)[0], n, np.ones(3_000, np.bool_))[0]) == min(n, 3_000)

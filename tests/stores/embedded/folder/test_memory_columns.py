@@ -133,7 +133,7 @@ def test_another_process_follows(tmp_path):
 
 
 def test_the_log_stays_short():
-    """It keeps the last 5,000 changes; a mirror further behind reads everything again."""
+    """The log keeps the last 5,000 changes; a mirror further behind reads everything again."""
     with closing(opened()) as store:
         upsert(store, a=METADATA)
         assert_alike(store)
