@@ -26,12 +26,12 @@ RETRIEVERS = (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetr
 
 def options() -> str:
     """Return the options of every retriever and of every group as two Markdown tables."""
-    rows, known, groups = [], {*OF_LANGCHAIN, "vector_store", "retriever"}, {}
+    rows, options, groups = [], {*OF_LANGCHAIN, "vector_store", "retriever"}, {}
     for kind in RETRIEVERS:
         if kind is AdvancedRetriever:
-            known -= {"k", "annotate", "telemetry"}
-        own = [name for name in kind.model_fields if name not in known]
-        known |= set(own)
+            options -= {"k", "annotate", "telemetry"}
+        own = [name for name in kind.model_fields if name not in options]
+        options |= set(own)
         groups |= groups_of(kind)
         own = [name for name in own if name not in groups] + [name for name in own if name in groups]
         rows.append(f"| `{kind.__name__}` | {', '.join(f'`{name}`' for name in own)} |\n")

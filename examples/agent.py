@@ -103,8 +103,8 @@ def main(model: str | None = None) -> None:
     agent = agent_over(GraphRetriever(store, k=2), chat_model(model))
 
     for question in ("What was new in the import in 2025?", "And which invoices can it send?"):
-        asked = {"messages": [("user", question)]}
-        for step in agent.stream(asked, {"configurable": {"thread_id": "1"}}, stream_mode="updates"):
+        messages = {"messages": [("user", question)]}
+        for step in agent.stream(messages, {"configurable": {"thread_id": "1"}}, stream_mode="updates"):
             for update in step.values():
                 for message in update["messages"]:
                     show(message)

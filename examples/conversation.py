@@ -62,8 +62,8 @@ def conversing(retriever: BaseRetriever, model: BaseChatModel) -> Any:
     chain = PROMPT | model
 
     def answer(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
-        found = whole.invoke(state["messages"], config)
-        return {"messages": [chain.invoke({"context": as_context(found), "messages": state["messages"]}, config)]}
+        documents = whole.invoke(state["messages"], config)
+        return {"messages": [chain.invoke({"context": as_context(documents), "messages": state["messages"]}, config)]}
 
     graph = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
     return graph.compile(checkpointer=InMemorySaver())

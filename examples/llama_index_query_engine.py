@@ -82,17 +82,17 @@ def main() -> None:
 
         question = "Where was the director of Jaws born?"
         print(question)
-        for found in engine.query(question).source_nodes:
-            print(f"  {found.score:.2f} {found.text}")
+        for node in engine.query(question).source_nodes:
+            print(f"  {node.score:.2f} {node.text}")
 
         only = MetadataFilters(filters=[MetadataFilter(key="title", value="Jaws")])
         print("… in one text alone")
         answer = engine.query(QueryWithOptions(question, options={"filters": only}))
-        print(" ", [found.metadata["title"] for found in answer.source_nodes])
+        print(" ", [node.metadata["title"] for node in answer.source_nodes])
 
         print("… awaited")
         answer = asyncio.run(engine.aquery(question))
-        print(" ", [found.metadata["title"] for found in answer.source_nodes])
+        print(" ", [node.metadata["title"] for node in answer.source_nodes])
 
 
 if __name__ == "__main__":

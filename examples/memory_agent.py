@@ -49,10 +49,10 @@ def note_tool(store: HybridGraphStore) -> BaseTool:
         try:
             if replaces:
                 return f"kept as {store.memory.supersede(replaces, fact)} in place of {replaces}"
-            [kept] = store.memory.remember([fact], contradictions=False)
+            [admission] = store.memory.remember([fact], contradictions=False)
         except ValueError as error:
             raise ToolException(str(error)) from error
-        return f"{kept.outcome} as {kept.id}"
+        return f"{admission.outcome} as {admission.id}"
 
     return StructuredTool.from_function(
         note,
@@ -81,11 +81,11 @@ class ByRules(BaseChatModel):
         if isinstance(last, HumanMessage):
             time = {"as_of": "2023-06-15"} if "June 2023" in last.text else {}
             return self._asks("recall", query="where the user lives", **time)
-        said, found = messages[-3].text, getattr(last, "artifact", None)
-        if last.name == "note" or said.endswith("?"):
-            return AIMessage(found[0].page_content if found else "Noted.")
-        since = "2024-04-01" if "2024" in said else "2021-05-01"
-        return self._asks("note", text=said, since=since, **({"replaces": found[0].id} if found else {}))
+        text, documents = messages[-3].text, getattr(last, "artifact", None)
+        if last.name == "note" or text.endswith("?"):
+            return AIMessage(documents[0].page_content if documents else "Noted.")
+        since = "2024-04-01" if "2024" in text else "2021-05-01"
+        return self._asks("note", text=text, since=since, **({"replaces": documents[0].id} if documents else {}))
 
     @staticmethod
     def _asks(tool: str, **arguments: str) -> AIMessage:
@@ -116,8 +116,8 @@ def show(message: AnyMessage) -> None:
         for call in message.tool_calls:
             print(f"  {call['name']}({', '.join(f'{name}={value!r}' for name, value in call['args'].items())})")
     elif isinstance(message, ToolMessage):
-        found = [document.page_content for document in message.artifact or ()]
-        print(f"  {' '.join(found) or message.text}")
+        texts = [document.page_content for document in message.artifact or ()]
+        print(f"  {' '.join(texts) or message.text}")
     else:
         print(f"{message.type}: {message.text}")
 
@@ -127,10 +127,10 @@ def main(model: str | None = None) -> None:
     store = HybridGraphStore(embedding="lsa")  # pass a folder as the first argument to keep it
     agent = agent_with(store, chat_model(model))
 
-    for thread, said in TALKS:
-        print(f"user: {said}")
-        asked = {"messages": [("user", said)]}
-        for step in agent.stream(asked, {"configurable": {"thread_id": thread}}, stream_mode="updates"):
+    for thread, text in TALKS:
+        print(f"user: {text}")
+        request = {"messages": [("user", text)]}
+        for step in agent.stream(request, {"configurable": {"thread_id": thread}}, stream_mode="updates"):
             for update in step.values():
                 for message in update["messages"]:
                     show(message)

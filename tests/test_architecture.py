@@ -19,11 +19,11 @@ def test_the_tour_covers_every_folder():
 
 
 def test_named_modules_exist():
-    """Every module named in the tour is in the package, under the path it is named by."""
+    """Every module that the tour names exists in the package, under that path."""
     modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")}
-    named = re.findall(r"`([\w/]+\.py)`", TOUR)
-    assert len(named) > 5
-    assert [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in modules)] == []
+    paths = re.findall(r"`([\w/]+\.py)`", TOUR)
+    assert len(paths) > 5
+    assert [name for name in paths if not any(f"/{path}".endswith(f"/{name}") for path in modules)] == []
 
 
 def test_the_list_of_files_is_up_to_date():

@@ -12,7 +12,7 @@ from langchain_hybridgraph.chunk_metadata import ParsedMetadata, session_of
 
 def test_every_known_key():
     """Times in any usual form, numbers of any kind."""
-    found = ParsedMetadata.of(
+    parsed = ParsedMetadata.of(
         {
             "valid_from": datetime(1970, 1, 2, tzinfo=UTC),
             "valid_until": "1970-01-03",
@@ -26,7 +26,7 @@ def test_every_known_key():
             "other": "ignored",
         }
     )
-    assert found == ParsedMetadata(86_400.0, 259_199.999999, 0.5, 1.0, 2, 8.0, 7.0, "semantic", 3)
+    assert parsed == ParsedMetadata(86_400.0, 259_199.999999, 0.5, 1.0, 2, 8.0, 7.0, "semantic", 3)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_an_end_before_the_begin_is_named_once(caplog, monkeypatch):
     metadata = {"valid_from": "2024-05-01", "valid_until": "2024-01-01"}
     with caplog.at_level(logging.WARNING):
         assert ParsedMetadata.of(metadata) == ParsedMetadata.of(metadata)
-    [said] = [record.getMessage() for record in caplog.records]
-    assert said.startswith("valid_until ('2024-01-01') is before valid_from ('2024-05-01')")
+    [message] = [record.getMessage() for record in caplog.records]
+    assert message.startswith("valid_until ('2024-01-01') is before valid_from ('2024-05-01')")
 
 
 @pytest.mark.parametrize("day", ["2024-02-05", "20240205", date(2024, 2, 5)])

@@ -170,8 +170,8 @@ def test_links_lead_somewhere(path):
         if heading:
             headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
             assert heading in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings]
-    named = re.findall(r"(?:`|python )((?:notebooks|benchmarks|examples)/[\w./]+\.\w+)", page)
-    assert [file for file in named if not (ROOT / file).exists()] == []
+    paths = re.findall(r"(?:`|python )((?:notebooks|benchmarks|examples)/[\w./]+\.\w+)", page)
+    assert [file for file in paths if not (ROOT / file).exists()] == []
 
 
 def test_every_benchmark_is_in_the_summary():
@@ -218,6 +218,6 @@ def test_the_figures_are_those_of_the_benchmarks(name, least):
     measured = "".join(path.read_text(encoding="utf-8") for path in pages)
     measures = {f"{float(figure):.3f}"[1:] for figure in re.findall(r"(?<![\d.])\.\d{3,4}\b", measured)}
     rows = [row for row in (ROOT / name).read_text(encoding="utf-8").splitlines() if row.startswith("|")]
-    named = set(re.findall(r"(?<![\d.])\.\d{3}\b", "\n".join(rows)))
-    assert len(named) > least
-    assert named - measures == set()
+    figures = set(re.findall(r"(?<![\d.])\.\d{3}\b", "\n".join(rows)))
+    assert len(figures) > least
+    assert figures - measures == set()

@@ -22,8 +22,8 @@ def giving(*ids):
     return lambda question, k: [Document("text", id=id) for id in ids][:k]
 
 
-def figures(found, relevant, measures):
-    measured = measure({"r": giving(*found)}, {"q": relevant}, measures)
+def figures(rankings, relevant, measures):
+    measured = measure({"r": giving(*rankings)}, {"q": relevant}, measures)
     return [round(measured.means["r"][name], 6) for name in measures]
 
 
@@ -55,23 +55,23 @@ def test_only_so_deep():
 def test_nothing_found_is_zero():
     """A question without any hit counts as 0 and stays in the mean."""
     answers = {"known": ["a"], "unknown": []}
-    found = measure(
+    report = measure(
         {"r": lambda question, k: [Document("t", id=id) for id in answers[question]]},
         {"known": ["a"], "unknown": ["a"]},
         ["RR@10"],
     )
-    assert found.means["r"]["RR@10"] == 0.5
-    assert found.of("r").tolist() == [1.0, 0.0]
-    assert found.worst("r", n=1) == [("unknown", 0.0)]
+    assert report.means["r"]["RR@10"] == 0.5
+    assert report.of("r").tolist() == [1.0, 0.0]
+    assert report.worst("r", n=1) == [("unknown", 0.0)]
 
 
 def test_several_chunks_of_one_answer():
     """The first of several Documents with one id counts, and the later ones take no rank."""
     chunks = [Document("t", id=f"{source}#{n}", metadata={"source": source}) for source in "ab" for n in range(3)]
-    found = measure(
+    report = measure(
         {"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], id_of=lambda document: document.metadata["source"]
     )
-    assert found.means["r"]["RR@10"] == 0.5
+    assert report.means["r"]["RR@10"] == 0.5
 
 
 def test_real_retrievers():
@@ -84,7 +84,7 @@ def test_real_retrievers():
     store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS))
     plain = InMemoryVectorStore(LSAEmbeddings().fit(list(TEXTS.values())))
     plain.add_texts(list(TEXTS.values()), ids=list(TEXTS))
-    found = measure(
+    report = measure(
         {
             "hybrid": HybridRetriever(store, k=1),
             "advanced": AdvancedRetriever(HybridRetriever(store, k=1)),
@@ -94,32 +94,32 @@ def test_real_retrievers():
         {"What do trains, ships and planes carry?": list(TEXTS)},
         ["R@3", "RR@3"],
     )
-    assert found.means["hybrid"] == {"R@3": 1.0, "RR@3": 1.0}
-    assert found.means["advanced"] == found.means["vectors"] == found.means["anybody"] == found.means["hybrid"]
+    assert report.means["hybrid"] == {"R@3": 1.0, "RR@3": 1.0}
+    assert report.means["advanced"] == report.means["vectors"] == report.means["anybody"] == report.means["hybrid"]
 
 
 def test_degradation_is_reported():
     """A figure that was not reached as asked says so."""
     store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS))
-    found = measure({"r": HybridRetriever(store)}, {"xyzzy": ["train"], "coal": ["train"]}, ["R@1"])
-    assert found.degraded["r"] == {"query-out-of-vocabulary": 1}
-    assert "query-out-of-vocabulary (1×)" in str(found)
-    assert "query-out-of-vocabulary (1×)" in found._repr_html_()
+    report = measure({"r": HybridRetriever(store)}, {"xyzzy": ["train"], "coal": ["train"]}, ["R@1"])
+    assert report.degraded["r"] == {"query-out-of-vocabulary": 1}
+    assert "query-out-of-vocabulary (1×)" in str(report)
+    assert "query-out-of-vocabulary (1×)" in report._repr_html_()
 
 
 def test_the_table_is_escaped():
     """Names of retrievers are words."""
-    found = measure({"<script>": giving("a")}, {"q": ["a"]}, ["R@1"])
-    assert "<script>" not in found._repr_html_()
-    assert "&lt;script&gt;" in found._repr_html_()
+    report = measure({"<script>": giving("a")}, {"q": ["a"]}, ["R@1"])
+    assert "<script>" not in report._repr_html_()
+    assert "&lt;script&gt;" in report._repr_html_()
 
 
 def test_difference():
     """Mean and counts by hand; an interval that has the mean in it, and is a point where all gain the same."""
-    found = difference([1.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5])
-    assert (found.mean, found.better, found.equal, found.worse) == (0.25, 2, 1, 1)
-    assert found.low < 0.25 < found.high
-    assert not found.is_sure
+    result = difference([1.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5])
+    assert (result.mean, result.better, result.equal, result.worse) == (0.25, 2, 1, 1)
+    assert result.low < 0.25 < result.high
+    assert not result.is_sure
     assert difference([0.75, 1.0], [0.5, 0.75])[:3] == (0.25, 0.25, 0.25)
     assert difference([0.75, 1.0], [0.5, 0.75]).is_sure
 

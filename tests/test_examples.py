@@ -85,8 +85,8 @@ async def test_rag_chain_awaited():
     store = names["HybridGraphStore"].from_texts(["Cats purr."], "lsa", [{"source": "cats.md"}])
     with OpenAIServer("Cats do [cats.md].") as server:
         chain = names["answering"](names["HybridRetriever"](store), server.chat_model())
-        said = [part.get("answer", "") async for part in chain.astream({"question": "Who purrs?"})]
-        assert "".join(said) == (await chain.ainvoke({"question": "Who purrs?"}))["answer"] == "Cats do [cats.md]."
+        answers = [part.get("answer", "") async for part in chain.astream({"question": "Who purrs?"})]
+        assert "".join(answers) == (await chain.ainvoke({"question": "Who purrs?"}))["answer"] == "Cats do [cats.md]."
 
 
 def test_conversation(run):
@@ -106,9 +106,9 @@ def test_conversation(run):
         "Tom: And its price?",
         "The van.",
     ]
-    asked = [[message["content"] for message in request["messages"][1:]] for request in requests]
-    assert asked[2] == ["Which car is red?", "The roadster.", "And its price?"]
-    assert asked[3] == ["Which car is blue?", "The van.", "And its price?"]
+    contents = [[message["content"] for message in request["messages"][1:]] for request in requests]
+    assert contents[2] == ["Which car is red?", "The roadster.", "And its price?"]
+    assert contents[3] == ["Which car is blue?", "The van.", "And its price?"]
 
 
 def test_agent(run):
@@ -156,15 +156,15 @@ def test_memory_agent(run):
 
     def answer(request):
         messages = request["messages"]
-        last, [said] = messages[-1], [one["content"] for one in messages if one["role"] == "user"]
+        last, [answers] = messages[-1], [one["content"] for one in messages if one["role"] == "user"]
         if last["role"] == "user":
-            then = {"as_of": "2023-06-01"} if "June 2023" in said else {}
+            then = {"as_of": "2023-06-01"} if "June 2023" in answers else {}
             return Reply({"query": "Where does the user live?", **then}, tool="recall")
-        if "?" in said:
+        if "?" in answers:
             return last["content"].splitlines()[1]
         if len(messages) > 4:
             return "Noted."
-        if "Lisbon" in said:
+        if "Lisbon" in answers:
             return Reply({"text": "The user lives in Lisbon.", "since": "2021-05-01"}, tool="note")
         old = last["content"].splitlines()[0].split("id: ")[1].split(",")[0]
         return Reply({"text": "The user lives in Porto.", "since": "2024-04-01", "replaces": old}, tool="note")

@@ -58,5 +58,5 @@ def test_the_decays_are_those_of_the_code():
 
 def test_every_key_that_is_read_has_a_meaning():
     """The table contains all metadata that the store reads."""
-    named = {key for row in rows("Key | Meaning") for key in row[0].replace("`", "").split(", ")}
-    assert named == {*ParsedMetadata._fields, "labels", "session_id", "turn", "source"}
+    keys = {key for row in rows("Key | Meaning") for key in row[0].replace("`", "").split(", ")}
+    assert keys == {*ParsedMetadata._fields, "labels", "session_id", "turn", "source"}

@@ -30,13 +30,13 @@ pytestmark = pytest.mark.filterwarnings(
 
 def blocks(section):
     """The section's code, each with whether it needs the old package."""
-    found = re.findall(r"^```python( before)?\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    return [(bool(before), code) for before, code in found]
+    matches = re.findall(r"^```python( before)?\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return [(bool(before), code) for before, code in matches]
 
 
-def run(name, only_new=False, **given):
+def run(name, only_new=False, **names):
     """Return the names defined by a section's code, after all of it has run."""
-    namespace = dict(given)
+    namespace = dict(names)
     for before, code in blocks(SHARED) + blocks(BY_NAME[name]):
         if not (before and only_new):
             exec(compile(code, f"migration.md, {name}", "exec"), namespace)
@@ -54,19 +54,20 @@ def _no_collections():
 
 
 @pytest.fixture
-def told():
+def conversation_server():
     """A chat model behind a server, which says what the question means."""
     with OpenAIServer("How long is the link valid that resets a password?") as server:
         yield server
 
 
-def old_and_new(name, told=None):
+def old_and_new(name, conversation_server=None):
     """The section's names, old code included; skipped where an old package is not installed."""
     for needed in OLD:
         if needed in BY_NAME[name] and importlib.util.find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed")
     answer = '```json\n{"query": "", "filter": "eq(\\"source\\", \\"billing.md\\")"}\n```'
-    return run(name, llm=told and told.chat_model(), structured_llm=FakeListChatModel(responses=[answer]))
+    llm = conversation_server and conversation_server.chat_model()
+    return run(name, llm=llm, structured_llm=FakeListChatModel(responses=[answer]))
 
 
 def texts(documents):
@@ -74,9 +75,9 @@ def texts(documents):
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_the_new_runs_without_the_old(name, told):
+def test_the_new_runs_without_the_old(name, conversation_server):
     """The new code needs none of the old packages."""
-    assert "now" in run(name, only_new=True, llm=told.chat_model())
+    assert "now" in run(name, only_new=True, llm=conversation_server.chat_model())
 
 
 def test_every_row_of_the_table_has_a_section():
@@ -98,10 +99,10 @@ def test_ensemble_retriever():
 
 def many():
     """400 texts of 300 words, and 20 questions."""
-    drawn = random.Random(3)
+    rng = random.Random(3)
     vocabulary = [f"w{number}" for number in range(300)]
-    found = [" ".join(drawn.choices(vocabulary, k=drawn.randint(8, 20))) for _ in range(400)]
-    return found, [" ".join(drawn.choices(vocabulary, k=4)) for _ in range(20)]
+    texts = [" ".join(rng.choices(vocabulary, k=rng.randint(8, 20))) for _ in range(400)]
+    return texts, [" ".join(rng.choices(vocabulary, k=4)) for _ in range(20)]
 
 
 class Hashed(Embeddings):
@@ -118,10 +119,10 @@ class Hashed(Embeddings):
 @pytest.fixture(scope="module")
 def large():
     """A Chroma collection of 400 texts, and questions."""
-    found, questions = many()
+    texts, questions = many()
     collection = Chroma("many", Hashed(), collection_metadata={"hnsw:space": "cosine"})
-    collection.add_texts(found, ids=[f"t{number}" for number in range(len(found))])
-    yield collection, found, questions
+    collection.add_texts(texts, ids=[f"t{number}" for number in range(len(texts))])
+    yield collection, texts, questions
     collection.delete_collection()
 
 
@@ -130,8 +131,8 @@ def test_ensemble_retriever_over_a_large_collection(large, k, overfetch, fetched
     """The best k in the same order for every question, where both fetch as much, and with it what the words find."""
     classic = pytest.importorskip("langchain_classic.retrievers")
     community = pytest.importorskip("langchain_community.retrievers")
-    collection, found, questions = large
-    words = community.BM25Retriever.from_texts(found, k=k)
+    collection, texts, questions = large
+    words = community.BM25Retriever.from_texts(texts, k=k)
     old = classic.EnsembleRetriever(
         retrievers=[collection.as_retriever(search_kwargs={"k": fetched}), words], weights=[0.7, 0.3]
     )
@@ -168,7 +169,7 @@ def test_ensemble_retrievers_sum():
     documents = fused.invoke(page["question"])
     assert len(documents) == 5
     for document in documents:
-        sums = [w / (61 + found.index(document.page_content)) for w, found in zip((0.7, 0.3), ranked, strict=True)]
+        sums = [w / (61 + texts.index(document.page_content)) for w, texts in zip((0.7, 0.3), ranked, strict=True)]
         assert document.metadata["relevance_score"] == pytest.approx(61 * sum(sums), abs=1e-6)
 
 
@@ -202,7 +203,7 @@ def test_bm25_retriever_finds_punctuated_words():
     old = page["BM25Retriever"].from_documents(page["documents"])
     assert max(old.vectorizer.get_scores(old.preprocess_func("factor?"))) == 0
     store = page["store"]
-    assert {found.id for found in HybridRetriever(store, keyword_weight=1).invoke("factor?")} == {"errors", "factors"}
+    assert {hit.id for hit in HybridRetriever(store, keyword_weight=1).invoke("factor?")} == {"errors", "factors"}
 
 
 def test_parent_document_retriever():
@@ -275,20 +276,20 @@ def test_time_weighted_retriever_over_chroma():
         old.add_documents([Document("The gate code is 4711.")])
 
 
-def test_create_history_aware_retriever(told):
+def test_create_history_aware_retriever(conversation_server):
     """Both find the same document, with the model's rewrite and without a model."""
-    page = old_and_new("create_history_aware_retriever", told)
+    page = old_and_new("create_history_aware_retriever", conversation_server)
     assert page["before"][0].id == "login"
     assert [document.id for document in page["rewritten"]] == [document.id for document in page["before"]]
     assert [document.id for document in page["now"]] == ["login"]
-    assert len(told.requests) == 2
+    assert len(conversation_server.requests) == 2
     for chain in ("in_a_chain", "new_chain"):
         assert "one hour" in page[chain].invoke(page["said"])["answer"]
 
 
-def test_multi_query_retriever(told):
+def test_multi_query_retriever(conversation_server):
     """Around ours there are no duplicates; alone it finds the same first."""
-    page = old_and_new("MultiQueryRetriever", told)
+    page = old_and_new("MultiQueryRetriever", conversation_server)
     assert len(texts(page["around"])) == len(set(texts(page["around"]))) >= 2
     assert "E-4711" in texts(page["now"])[0]
 
@@ -357,6 +358,6 @@ def test_links_of_langchain_graph_retriever():
         edges=[("links", "$id")],
         strategy=page["Eager"](k=2, start_k=1, max_depth=1),
     )
-    assert [found.id for found in old.invoke("What does an otter eat?")] == ["otter", "camel"]
+    assert [hit.id for hit in old.invoke("What does an otter eat?")] == ["otter", "camel"]
     now = GraphRetriever(store, k=2, graph={"seed_k": 1}, max_hops=1).invoke("What does an otter eat?")
-    assert [found.id for found in now] == ["otter", "camel"]
+    assert [hit.id for hit in now] == ["otter", "camel"]

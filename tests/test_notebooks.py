@@ -70,21 +70,25 @@ def test_is_stored_with_its_output(path, executed):
 def test_is_stored_without_a_trace_of_a_machine(path):
     """No output names a folder or an address in memory, and no cell failed."""
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-    shown = [
+    outputs = [
         "".join(value) if isinstance(value, list) else str(value)
         for cell in cells
         for output in cell.outputs
         for kind, value in output.get("data", {"text": output.get("text", "failed: /home/")}).items()
         if not kind.startswith("image/")
     ]
-    assert shown
-    assert [text for text in shown if re.search(r"(?<![\w.])/(home|root|tmp|usr|Users)/|\b0x[0-9a-f]{6,}", text)] == []
+    assert outputs
+    assert [
+        text for text in outputs if re.search(r"(?<![\w.])/(home|root|tmp|usr|Users)/|\b0x[0-9a-f]{6,}", text)
+    ] == []
 
 
 def test_runs_without_a_network(executed):
     """Every cell runs, in an empty folder, when no other machine can be reached, and nothing warns."""
-    said = [output for cell in executed.cells for output in cell.get("outputs", ()) if output.output_type == "stream"]
-    assert [output.text for output in said if output.name == "stderr"] == []
+    streams = [
+        output for cell in executed.cells for output in cell.get("outputs", ()) if output.output_type == "stream"
+    ]
+    assert [output.text for output in streams if output.name == "stderr"] == []
 
 
 @needs_browser
@@ -92,15 +96,15 @@ def test_runs_without_a_network(executed):
 def test_can_be_looked_at(executed, tmp_path):
     """In a narrow, dark browser every table has rows, every picture a size, and no table is wider than its cell."""
     page, _ = pytest.importorskip("nbconvert").HTMLExporter(theme="dark").from_notebook_node(executed)
-    shown = [output for cell in executed.cells for output in cell.get("outputs", ()) if "data" in output]
-    asked = "(() => { const tables = [...document.querySelectorAll('.hybridgraph table')], \
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", ()) if "data" in output]
+    expression = "(() => { const tables = [...document.querySelectorAll('.hybridgraph table')], \
         pictures = [...document.querySelectorAll('.jp-RenderedImage img')], box = e => e.getBoundingClientRect(); \
         return {tables: tables.filter(t => box(t).height > 40 && t.querySelectorAll('tbody tr').length > 0).length, \
         pictures: pictures.filter(p => box(p).height > 50).length, \
         over: tables.filter(t => box(t).right > box(t.closest('.jp-OutputArea-output')).right + 1).length} })()"
-    assert evaluate(page, asked, tmp_path, width=500) == {
-        "tables": sum('class="hybridgraph' in output.data.get("text/html", "") for output in shown),
-        "pictures": sum("image/png" in output.data for output in shown),
+    assert evaluate(page, expression, tmp_path, width=500) == {
+        "tables": sum('class="hybridgraph' in output.data.get("text/html", "") for output in outputs),
+        "pictures": sum("image/png" in output.data for output in outputs),
         "over": 0,
     }
 
@@ -113,5 +117,5 @@ def test_the_slider_may_be_missing(tmp_path, monkeypatch):
     [slider] = [cell for cell in notebook.cells if "import FloatSlider" in cell.source]
     notebook.cells = [nbformat.v4.new_code_cell(RETRIEVER), slider]
     nbformat.write(notebook, path)
-    answered = run(path, tmp_path, monkeypatch, before=tmp_path).cells[-1].outputs
-    assert ["<table>" in output.data["text/html"] for output in answered] == [True]
+    outputs = run(path, tmp_path, monkeypatch, before=tmp_path).cells[-1].outputs
+    assert ["<table>" in output.data["text/html"] for output in outputs] == [True]

@@ -50,10 +50,10 @@ def test_a_tool_call(streaming):
     """A value becomes a call of the tool that the request names, whole or in pieces; a text stays a text."""
     with OpenAIServer([{"car": "roadster"}, "It costs 200."]) as server:
         model = server.chat_model(streaming=streaming).bind_tools([price])
-        asked = model.invoke("And its price?")
-        assert [(call["name"], call["args"]) for call in asked.tool_calls] == [("price", {"car": "roadster"})]
-        answered = model.invoke([("user", "And its price?"), asked, price.invoke(asked.tool_calls[0])])
-        assert answered.content == "It costs 200."
+        request = model.invoke("And its price?")
+        assert [(call["name"], call["args"]) for call in request.tool_calls] == [("price", {"car": "roadster"})]
+        reply = model.invoke([("user", "And its price?"), request, price.invoke(request.tool_calls[0])])
+        assert reply.content == "It costs 200."
 
 
 def test_broken_arguments():

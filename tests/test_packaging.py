@@ -72,10 +72,10 @@ def run(code, missing=()):
 def wheel(tmp_path_factory):
     """The wheel of this tree, unpacked names and metadata."""
     builders = pytest.importorskip("hatchling.builders.wheel")
-    (made,) = builders.WheelBuilder(str(ROOT)).build(
+    (path,) = builders.WheelBuilder(str(ROOT)).build(
         directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]
     )
-    return zipfile.ZipFile(made)
+    return zipfile.ZipFile(path)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def sdist(tmp_path_factory):
     """The source distribution of this tree, unpacked."""
     builders = pytest.importorskip("hatchling.builders.sdist")
     folder = tmp_path_factory.mktemp("sdist")
-    (made,) = builders.SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
-    with tarfile.open(made) as archive:
+    (path,) = builders.SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    with tarfile.open(path) as archive:
         archive.extractall(folder, filter="data")
     (unpacked,) = (entry for entry in folder.iterdir() if entry.is_dir())
     return unpacked
@@ -106,14 +106,14 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
 def test_the_wheel_says_what_it_is(wheel):
     """Name, licence and its text, Python, extras, command, and the README as its description."""
     (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-    said = Parser().parsestr(wheel.read(name).decode())
-    assert (said["Name"], said["License-Expression"], said["Requires-Python"]) == (
+    metadata = Parser().parsestr(wheel.read(name).decode())
+    assert (metadata["Name"], metadata["License-Expression"], metadata["Requires-Python"]) == (
         "langchain-hybridgraph",
         "MIT",
         ">=3.11",
     )
-    assert set(said.get_all("Provides-Extra")) == set(EXTRAS)
-    assert said.get_payload().startswith("# langchain-hybridgraph")
+    assert set(metadata.get_all("Provides-Extra")) == set(EXTRAS)
+    assert metadata.get_payload().startswith("# langchain-hybridgraph")
     folder = name.rpartition("/")[0]
     assert "hybridgraph = langchain_hybridgraph.cli:main" in wheel.read(f"{folder}/entry_points.txt").decode()
     assert wheel.read(f"{folder}/licenses/LICENSE").decode().startswith("MIT License")
@@ -126,16 +126,16 @@ def test_the_sdist_is_complete(sdist):
     for kind in ("docs/**/*.md", "notebooks/*.ipynb", "dashboards/*.json", "benchmarks/*.json"):
         there, here = ({str(file.relative_to(base)) for file in base.glob(kind)} for base in (sdist, ROOT))
         assert there == here != set()
-    named = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "pyproject.toml"]
-    assert [name for name in named if not (sdist / name).is_file()] == []
+    names = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "pyproject.toml"]
+    assert [name for name in names if not (sdist / name).is_file()] == []
 
 
 def test_the_sdist_builds_the_same_wheel(sdist, wheel, tmp_path):
     """A wheel from the sdist holds the files of a wheel from the repository."""
     from hatchling.builders.wheel import WheelBuilder
 
-    (made,) = WheelBuilder(str(sdist)).build(directory=str(tmp_path), versions=["standard"])
-    assert sorted(zipfile.ZipFile(made).namelist()) == sorted(wheel.namelist())
+    (path,) = WheelBuilder(str(sdist)).build(directory=str(tmp_path), versions=["standard"])
+    assert sorted(zipfile.ZipFile(path).namelist()) == sorted(wheel.namelist())
 
 
 def test_the_version_is_one():
@@ -185,8 +185,8 @@ def test_every_extra_alone_is_enough(feature):
         pytest.importorskip(name)
     if feature == "rerank":
         code = "import sentence_transformers"  # a model would be downloaded; tests/query/test_rerank.py has one
-    brought = {"typer", "rich", "opentelemetry", *names.split()}  # the first three come with chromadb
-    done = run(code, set(MODULES) - brought)
+    installed = {"typer", "rich", "opentelemetry", *names.split()}  # the first three come with chromadb
+    done = run(code, set(MODULES) - installed)
     assert done.returncode == 0, done.stderr
 
 
@@ -203,18 +203,18 @@ def test_every_line_to_install_names_an_extra_that_is_there():
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "examples").glob("*.py"),
     ]
-    named = {
+    names = {
         extra
         for page in pages
-        for found in re.findall(r"langchain-hybridgraph\[([\w,-]+)\]", page.read_text(encoding="utf-8"))
-        for extra in found.split(",")
+        for extras in re.findall(r"langchain-hybridgraph\[([\w,-]+)\]", page.read_text(encoding="utf-8"))
+        for extra in extras.split(",")
     }
-    assert named
-    assert named - set(EXTRAS) == set()
+    assert names
+    assert names - set(EXTRAS) == set()
 
 
 def test_all_is_every_extra_of_ours():
     """``all`` leaves out what is for others to import only."""
     (everything,) = EXTRAS["all"]
-    named = set(re.findall(r"\[(.*)\]", everything)[0].split(","))
-    assert named == set(EXTRAS) - {"all", "dev", "community"}
+    names = set(re.findall(r"\[(.*)\]", everything)[0].split(","))
+    assert names == set(EXTRAS) - {"all", "dev", "community"}

@@ -26,8 +26,8 @@ def material(messages):
 @KIND
 async def test_the_planner(kind):
     """The plan's query, from JSON in a fence; sync and async."""
-    said = {"queries": [{"query": "price of the roadster", "context_type": "resource", "intent": "i", "priority": 1}]}
-    planner = QueryPlanner(kind(answer=lambda messages: fenced(said)))
+    answer = {"queries": [{"query": "price of the roadster", "context_type": "resource", "intent": "i", "priority": 1}]}
+    planner = QueryPlanner(kind(answer=lambda messages: fenced(answer)))
     for plan in (planner("", [], "And its price?"), await planner.acall("", [], "And its price?")):
         assert [(each.query, each.context_type) for each in plan] == [("price of the roadster", "resource")]
         assert plan.degraded == ()
@@ -44,9 +44,9 @@ async def test_the_reranker(kind):
     texts = ["A cat sleeps on the long warm sofa.", "A cat sleeps here.", "A cat."]
     with HybridGraphStore.from_texts(texts, "lsa") as store:
         retriever = HybridRetriever(store, reranker=LLMReranker(kind(answer=marks), batch_size=2))
-        for found in (retriever.retrieve("cat sleeps"), await retriever.aretrieve("cat sleeps")):
-            assert [document.page_content for document in found] == texts[::-1]
-            assert found.degraded == ()
+        for documents in (retriever.retrieve("cat sleeps"), await retriever.aretrieve("cat sleeps")):
+            assert [document.page_content for document in documents] == texts[::-1]
+            assert documents.degraded == ()
 
 
 @KIND
@@ -56,8 +56,8 @@ def test_edges(kind, is_list):
 
     def edges(messages):
         one, two = re.findall(r"Passage (\S+):", messages[-1].content)[:2]
-        found = [{"source": one, "target": two, "relation": "supports", "weight": 0.9, "description": "It does."}]
-        return fenced(found if is_list else {"edges": found})
+        edges = [{"source": one, "target": two, "relation": "supports", "weight": 0.9, "description": "It does."}]
+        return fenced(edges if is_list else {"edges": edges})
 
     chunks = [Chunk(id, text, {}, "doc") for id, text in {"a": "Cats like fish.", "b": "Tom ate a trout."}.items()]
     with HybridGraphStore(None) as store:
@@ -70,8 +70,8 @@ def test_edges(kind, is_list):
 @KIND
 def test_contradictions(kind):
     """The model's probability counts and not that of the labels."""
-    said = {"judgements": [{"statement": 1, "probability": 0.9}]}
-    judges = Contradictions(kind(answer=lambda messages: fenced(said)))
+    answer = {"judgements": [{"statement": 1, "probability": 0.9}]}
+    judges = Contradictions(kind(answer=lambda messages: fenced(answer)))
     new, old = Statement("n", "The gate is open.", frozenset("x")), Statement("o", "The gate is shut.", frozenset("x"))
     assert judges.probabilities(new, [old]) == [0.9]
     assert judges.failures == {}
@@ -80,10 +80,10 @@ def test_contradictions(kind):
 @KIND
 def test_summaries(kind):
     """A directory's abstract is the model's."""
-    said = {"abstract": "All about cats.", "overview": "They purr."}
+    answer = {"abstract": "All about cats.", "overview": "They purr."}
     pages = [Document("Cats purr.", metadata={"uri": f"animals/{name}.md"}) for name in ("a", "b")]
     with HybridGraphStore.from_documents(pages, "lsa") as store:
-        report = build_layers(store, kind(answer=lambda messages: fenced(said)))
+        report = build_layers(store, kind(answer=lambda messages: fenced(answer)))
         assert report.warnings == ()
         assert store.summaries.index().reader.get(["animals"])[0].text.startswith("All about cats.")
 

@@ -74,6 +74,6 @@ def test_commands_run(folder, name):
 def test_make_targets_are_there():
     """The Makefile has every target that the README names."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = re.findall(r"^\$ make (\w+)", README, re.MULTILINE)
-    assert named
-    assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+    targets = re.findall(r"^\$ make (\w+)", README, re.MULTILINE)
+    assert targets
+    assert [name for name in targets if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []

@@ -15,8 +15,8 @@ class Wide:
 
     width: int = 3
     names: frozenset[str] = frozenset()
-    told: str = field(default="", repr=False)
-    made: bool = field(default=True, init=False)
+    label: str = field(default="", repr=False)
+    is_ready: bool = field(default=True, init=False)
 
     def __post_init__(self):
         if self.width < 1:
@@ -34,20 +34,20 @@ class Narrow:
 KINDS = {"wide": Wide, "narrow": Narrow}
 
 
-def made(form):
+def create(form):
     return from_config("road", form, KINDS, lambda one: hasattr(one, "width"))
 
 
 def test_a_name_a_mapping_and_an_object():
     """A name has the defaults, a mapping its parameters, an object stays itself."""
-    assert made("wide") == Wide()
-    assert made({"type": "wide", "width": 5}) == Wide(5)
-    assert made({"type": "narrow", "edge": 2}).edge == 2
-    assert made(own := Wide(7)) is own
+    assert create("wide") == Wide()
+    assert create({"type": "wide", "width": 5}) == Wide(5)
+    assert create({"type": "narrow", "edge": 2}).edge == 2
+    assert create(own := Wide(7)) is own
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "message"),
     [
         ("wode", r"road 'wode' is unknown; did you mean 'wide'\? expected one of wide, narrow"),
         ({"width": 3}, "road {'width': 3} has no 'type'; expected one of wide, narrow"),
@@ -65,10 +65,10 @@ def test_a_name_a_mapping_and_an_object():
         ({"type": "wide", "width": 0}, "^width is from 1$"),
     ],
 )
-def test_a_form_that_says_nothing(form, said):
+def test_a_form_that_says_nothing(form, message):
     """The error has the setting, what was given, what is near and what there is."""
-    with pytest.raises(ConfigurationError, match=said):
-        made(form)
+    with pytest.raises(ConfigurationError, match=message):
+        create(form)
 
 
 def test_parameters_are_those_that_a_file_may_give():

@@ -50,11 +50,11 @@ def through_json(value):
 @pytest.fixture(scope="module")
 def store():
     """A small tree with edges."""
-    made = HybridGraphStore(None, "lsa")
+    store = HybridGraphStore(None, "lsa")
     documents = [Document(text, metadata={"uri": uri, "source": uri}, id=uri) for uri, text in TEXTS.items()]
-    ingest(documents, made)
-    build_layers(made)
-    return made
+    ingest(documents, store)
+    build_layers(store)
+    return store
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever])
@@ -88,12 +88,12 @@ def test_hits_alone_come_back(store):
 
 def test_results_of_a_tree_search_round_trip(store):
     """Contexts with their hits and relations, the plan and each query's results."""
-    found = HierarchicalRetriever(store).search("Do cats purr?", ["User: I like pets."])
-    assert found.total > 0
-    back = FindResult.from_dict(through_json(found))
-    assert back == found
-    assert [each.hit for each in back] == [each.hit for each in found]
-    assert back.query_plan == found.query_plan
+    result = HierarchicalRetriever(store).search("Do cats purr?", ["User: I like pets."])
+    assert result.total > 0
+    back = FindResult.from_dict(through_json(result))
+    assert back == result
+    assert [each.hit for each in back] == [each.hit for each in result]
+    assert back.query_plan == result.query_plan
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_a_record_comes_back(record):
 
 def test_reports_of_real_work_come_back(store, tmp_path):
     """Those of ingest, of summaries and of a check."""
-    with HybridGraphStore(tmp_path / "index", "lsa") as made:
+    with HybridGraphStore(tmp_path / "index", "lsa") as index:
         documents = [Document(text, metadata={"uri": uri}) for uri, text in TEXTS.items()]
-        for report in (ingest(documents, made), build_layers(made), made.admin.check()):
+        for report in (ingest(documents, index), build_layers(index), index.admin.check()):
             assert type(report).from_dict(through_json(report)) == report
 
 
@@ -173,14 +173,14 @@ def test_json_stays_as_it_is(value):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [({"id": "a"}, "at text"), ({"id": "a", "text": 5}, "at text"), ([], "Chunk.to_dict()"), (None, "Chunk.to_dict()")],
 )
-def test_other_values_are_errors(data, said):
+def test_other_values_are_errors(data, message):
     """The error names the place, and what is expected."""
     with pytest.raises(ValueError, match=r"this is not a Chunk") as error:
         Chunk.from_dict(data)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_results_are_added_to_lists(store):

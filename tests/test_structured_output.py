@@ -30,7 +30,7 @@ VALUES = st.recursive(
 )
 
 
-def said(answer):
+def parse(answer):
     return parse_answer(
         with_schema(SayingModel(answer=answer), FORM, "The test", include_raw=True).invoke(prompt_messages("Go.", {}))
     )
@@ -53,20 +53,20 @@ def said(answer):
 )
 def test_json_is_read_wherever_it_stands(answer):
     """Answers as tool calls, also wrong or broken ones; JSON in a text, a fence, prose, parts, thoughts."""
-    assert said(answer) == {"a": 1}
+    assert parse(answer) == {"a": 1}
 
 
 @pytest.mark.parametrize("answer", ["", "I cannot do that.", AIMessage(""), '{"a": '])
 def test_prose_is_told(answer):
     """An answer without JSON is an error that quotes it."""
     with pytest.raises(ValueError, match="did not answer in the requested form"):
-        said(answer)
+        parse(answer)
 
 
 def test_errors_of_a_model_are_raised():
     """The model's own error is not hidden."""
     with pytest.raises(ConnectionError, match="refused"):
-        said(ConnectionError("refused"))
+        parse(ConnectionError("refused"))
 
 
 def test_other_objects_are_errors():
@@ -76,18 +76,18 @@ def test_other_objects_are_errors():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("said", ['{"a": 1}', fenced({"a": 1}), '<think>Is it {"a": 2}?</think>\n{"a": 1}'])
-async def test_a_model_without_structured_output_is_asked_in_the_prompt(kind, said):
+@pytest.mark.parametrize("expected", ['{"a": 1}', fenced({"a": 1}), '<think>Is it {"a": 2}?</think>\n{"a": 1}'])
+async def test_a_model_without_structured_output_is_asked_in_the_prompt(kind, expected):
     """It receives the schema, and plain JSON, JSON in a fence and JSON after thoughts are read, in all four ways."""
-    llm = KINDS[kind](answer=lambda messages: said)
+    llm = KINDS[kind](answer=lambda messages: expected)
     model, question = with_schema(llm, FORM, "The test", include_raw=True), prompt_messages("Give a.", {"text": "b"})
     answers = [model.invoke(question), await model.ainvoke(question)]
     answers += [*model.batch([question] * 2), *await model.abatch([question] * 2)]
     assert [parse_answer(answer) for answer in answers] == [{"a": 1}] * 6
-    told, material = llm.calls[0]
-    assert told.content.startswith("Give a.")
+    instructions, material = llm.calls[0]
+    assert instructions.content.startswith("Give a.")
     if kind != "answers in words":  # LangChain added the schema to the prompt
-        assert to_prompt_json(FORM) in told.content
+        assert to_prompt_json(FORM) in instructions.content
     assert json.loads(material.content) == {"text": "b"}
 
 
@@ -144,7 +144,7 @@ def test_the_longest_value_is_meant():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("<think>hm</think> Yes.", "Yes."),
         ("<THINK effort='high'>hm</THINK> Yes.", "Yes."),
@@ -158,9 +158,9 @@ def test_the_longest_value_is_meant():
         ("a < b, thinking of c > d", "a < b, thinking of c > d"),
     ],
 )
-def test_thoughts_are_not_said(text, said):
+def test_thoughts_are_not_said(text, expected):
     """Whole, nested, badly ended, without a beginning or an end; a tag that is only spoken of stays."""
-    assert strip_reasoning(text) == said
+    assert strip_reasoning(text) == expected
 
 
 @pytest.mark.parametrize("text", ["<think>" * 20_000, "</think" * 20_000, "a" * 100_000, "<think " * 20_000])

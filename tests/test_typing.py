@@ -107,9 +107,9 @@ def errors(tmp_path_factory):
         )
         for name, command in commands.items()
     }
-    said = {name: process.communicate(timeout=300)[0] for name, process in running.items()}
+    outputs = {name: process.communicate(timeout=300)[0] for name, process in running.items()}
     pattern = {"mypy": r"program\.py:(\d+): error", "pyright": r"program\.py:(\d+):\d+ - error"}
-    return {name: ({int(line) for line in re.findall(pattern[name], text)}, text) for name, text in said.items()}
+    return {name: ({int(line) for line in re.findall(pattern[name], text)}, text) for name, text in outputs.items()}
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
@@ -117,8 +117,8 @@ def test_a_misspelt_setting_is_an_error_and_nothing_else_is(errors, checker):
     """Exactly in the lines that are marked as wrong."""
     lines = PROGRAM.splitlines()
     wrong = {number for number, line in enumerate(lines, start=1) if line.endswith("# wrong")}
-    found, text = errors[checker]
-    assert found == wrong, text
+    errors_found, text = errors[checker]
+    assert errors_found == wrong, text
 
 
 # Not settings: the first argument, and what a retriever makes of it.

@@ -37,11 +37,11 @@ def hostile():
 
 def test_no_script_of_the_data_runs(hostile, tmp_path):
     """Texts, titles, ids and the query stay words, and all of them can be read."""
-    asked = "{ran: window.ran ?? 0, made: document.querySelectorAll('td script, td img, td svg').length, \
+    expression = "{ran: window.ran ?? 0, made: document.querySelectorAll('td script, td img, td svg').length, \
         rows: document.querySelectorAll('tbody tr').length, \
         read: document.querySelector('table').innerText.includes('<script>window.ran = 1')}"
-    told = evaluate(page(Table(hostile)), asked, tmp_path)
-    assert told == {"ran": 0, "made": 0, "rows": 5, "read": True}
+    values = evaluate(page(Table(hostile)), expression, tmp_path)
+    assert values == {"ran": 0, "made": 0, "rows": 5, "read": True}
 
 
 def test_the_check_finds_violations(tmp_path):
@@ -52,16 +52,20 @@ def test_the_check_finds_violations(tmp_path):
 @pytest.mark.parametrize("width", [500, 1200])
 def test_the_table_fits_its_page(hostile, tmp_path, width):
     """Rows have a height, bars a width, and nothing sticks out of the page, wide or narrow."""
-    asked = "{high: [...document.querySelectorAll('tbody tr')].every(row => row.getBoundingClientRect().height > 20), \
+    expression = (
+        "{high: [...document.querySelectorAll('tbody tr')].every(row => row.getBoundingClientRect().height > 20), \
         bars: [...document.querySelectorAll('.bar span')].every(bar => bar.getBoundingClientRect().width > 0), \
         over: document.documentElement.scrollWidth - document.documentElement.clientWidth}"
-    assert evaluate(page(Table(hostile)), asked, tmp_path, width) == {"high": True, "bars": True, "over": 0}
+    )
+    assert evaluate(page(Table(hostile)), expression, tmp_path, width) == {"high": True, "bars": True, "over": 0}
 
 
 @pytest.mark.parametrize(("ink", "paper"), [("rgb(20, 20, 20)", "white"), ("rgb(230, 230, 230)", "rgb(17, 17, 17)")])
 def test_ink_is_the_pages_own(hostile, tmp_path, ink, paper):
     """Texts and marked words have the colour of the page's text, on light and on dark."""
-    asked = (
+    expression = (
         "[...new Set([...document.querySelectorAll('td, th, strong, code, mark')].map(e => getComputedStyle(e).color))]"
     )
-    assert evaluate(page(Table(hostile), f"body {{ color: {ink}; background: {paper} }}"), asked, tmp_path) == [ink]
+    assert evaluate(page(Table(hostile), f"body {{ color: {ink}; background: {paper} }}"), expression, tmp_path) == [
+        ink
+    ]

@@ -13,7 +13,7 @@ def words(text, query, language="english"):
 
 
 @pytest.mark.parametrize(
-    ("text", "query", "found"),
+    ("text", "query", "marked"),
     [
         ("The parcels are lost.", "Where is my lost parcel?", ["parcels", "lost"]),
         ("It is what it is.", "What is it that is lost?", []),
@@ -27,9 +27,9 @@ def words(text, query, language="english"):
         ("", "parcel", []),
     ],
 )
-def test_words_are_compared_as_an_index_compares_them(text, query, found):
+def test_words_are_compared_as_an_index_compares_them(text, query, marked):
     """By stem, without accents, without stop words, in the parts of identifiers, in pairs without spaces."""
-    assert words(text, query) == found
+    assert words(text, query) == marked
 
 
 def test_another_language():
@@ -62,6 +62,6 @@ def test_nothing_is_lost_and_nothing_is_markup(text, query, size):
     """Without its own marks a passage is the escaped text, or a part of it."""
     from html import unescape
 
-    shown = highlight_html(text, query, size=size).replace("<mark>", "").replace("</mark>", "")
-    assert "<" not in shown
-    assert unescape(shown).removeprefix("… ").removesuffix(" …").strip() in text.strip()
+    text_shown = highlight_html(text, query, size=size).replace("<mark>", "").replace("</mark>", "")
+    assert "<" not in text_shown
+    assert unescape(text_shown).removeprefix("… ").removesuffix(" …").strip() in text.strip()

@@ -12,8 +12,8 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Hit
 
 
-def html(shown, *given, **options):
-    return re.sub("<style>.*?</style>", "", Table(shown, *given, **options)._repr_html_(), flags=re.DOTALL)
+def html(result, *args, **options):
+    return re.sub("<style>.*?</style>", "", Table(result, *args, **options)._repr_html_(), flags=re.DOTALL)
 
 
 def scored(parts):
@@ -28,24 +28,24 @@ def test_a_result_shows_itself():
 
 def test_score_and_parts():
     """The pieces of a bar are as wide as the parts of a score of 1, and the figures are below."""
-    shown = html(answer(scored({"vector": 0.5, "keyword": 0.25})))
-    assert "<strong>0.750</strong>" in shown
-    assert re.findall(r'<span style="width:([\d.]+)%', shown) == ["50.0", "25.0"]
-    assert "vector 0.500" in shown
+    page = html(answer(scored({"vector": 0.5, "keyword": 0.25})))
+    assert "<strong>0.750</strong>" in page
+    assert re.findall(r'<span style="width:([\d.]+)%', page) == ["50.0", "25.0"]
+    assert "vector 0.500" in page
 
 
 def test_deductions_cover_the_end_of_the_bar():
     """A part below 0 lies over the end of the others and leaves as much as the score is."""
-    shown = html(answer(scored({"similarity": 0.6, "novelty": -0.2})))
-    assert 'class="less" style="left:40.0%;width:20.0%"' in shown
-    assert "novelty −0.200" in shown
+    page = html(answer(scored({"similarity": 0.6, "novelty": -0.2})))
+    assert 'class="less" style="left:40.0%;width:20.0%"' in page
+    assert "novelty −0.200" in page
 
 
 def test_parts_beyond_one_still_fit():
     """The bar is as wide as the sum of the gains if something is deducted from more than 1."""
-    shown = html(answer(scored({"vector": 1.2, "rerank": -0.6})))
-    assert re.findall(r'<span style="width:([\d.]+)%', shown) == ["100.0"]
-    assert "left:50.0%;width:50.0%" in shown
+    page = html(answer(scored({"vector": 1.2, "rerank": -0.6})))
+    assert re.findall(r'<span style="width:([\d.]+)%', page) == ["100.0"]
+    assert "left:50.0%;width:50.0%" in page
 
 
 def test_a_colour_is_a_part():
@@ -65,19 +65,19 @@ def test_matched_words_are_marked():
 def test_the_way_of_a_walk():
     """The path begins at its seed, by its title, and says each edge's name and weight."""
     far = graph_hit(("seed", "b", "c"), 0.4, ("entity:name:Elin", 0.8), ("depends_on", 0.5), title="Far")
-    shown = re.sub("<[^>]*>", "", html(answer(search_hit("seed", 0.9), far)))
-    assert "↳ from Text of seed. –depends on 0.50→ b –“name:Elin” 0.80–".replace("name:", "") in shown.replace(
+    page = re.sub("<[^>]*>", "", html(answer(search_hit("seed", 0.9), far)))
+    assert "↳ from Text of seed. –depends on 0.50→ b –“name:Elin” 0.80–".replace("name:", "") in page.replace(
         "name:", ""
     )
 
 
 def test_an_arrow_points_as_the_edge_is_stored():
     """An edge that was walked backward points back; a step of which nothing is known has no arrow."""
-    shown = re.sub("<[^>]*>", "", html(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.4, ("<cites", 0.6)))))
-    assert "↳ from Text of a. ←cites 0.60–" in shown
-    shown = re.sub("<[^>]*>", "", html(answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.4))))
-    assert "↳ from Text of a. –" in shown
-    assert "→" not in shown
+    page = re.sub("<[^>]*>", "", html(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.4, ("<cites", 0.6)))))
+    assert "↳ from Text of a. ←cites 0.60–" in page
+    page = re.sub("<[^>]*>", "", html(answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.4))))
+    assert "↳ from Text of a. –" in page
+    assert "→" not in page
 
 
 def test_documents_show_the_same():
@@ -90,9 +90,9 @@ def test_documents_show_the_same():
 
 def test_documents_of_others():
     """A Document that nobody has scored has no score, rather than a score of 0."""
-    shown = html([Document("Ada wrote it.", id="a")])
-    assert "<strong>–</strong>" in shown
-    assert "Ada wrote it." in shown
+    page = html([Document("Ada wrote it.", id="a")])
+    assert "<strong>–</strong>" in page
+    assert "Ada wrote it." in page
 
 
 def test_everything_is_escaped():
@@ -100,9 +100,9 @@ def test_everything_is_escaped():
     evil = "<script>\"'&"
     hit = graph_hit((evil, "b" + evil), 0.5, ("r" + evil, 0.5), title=evil)
     hit.graph_context[0]["description"] = evil
-    shown = html(answer(hit, query=evil, degraded=[evil]))
-    assert "<script" not in shown
-    assert 'title="&lt;script&gt;&quot;&#x27;&amp;"' in shown
+    page = html(answer(hit, query=evil, degraded=[evil]))
+    assert "<script" not in page
+    assert 'title="&lt;script&gt;&quot;&#x27;&amp;"' in page
 
 
 def test_dollar_signs_are_no_formulas():
@@ -119,16 +119,16 @@ def test_degradation_is_shown():
 
 def test_an_early_end_is_no_fault():
     """Nothing is missing where the best did not change any more, and the table says so."""
-    shown = html(answer(search_hit("a", 0.5), degraded=["converged-early"]))
-    assert "Not as requested" not in shown
-    assert "so the traversal ended early; nothing is missing." in shown
+    page = html(answer(search_hit("a", 0.5), degraded=["converged-early"]))
+    assert "Not as requested" not in page
+    assert "so the traversal ended early; nothing is missing." in page
 
 
 def test_many_hits_are_cut():
     """The table has the requested number of rows, and the number of the others."""
-    shown = html(answer(*[search_hit(str(n), 0.5) for n in range(5)]), rows=2)
-    assert shown.count('<td class="rank">') == 2
-    assert "… and 3 more" in shown
+    page = html(answer(*[search_hit(str(n), 0.5) for n in range(5)]), rows=2)
+    assert page.count('<td class="rank">') == 2
+    assert "… and 3 more" in page
 
 
 def test_in_words():

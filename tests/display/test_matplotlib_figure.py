@@ -48,11 +48,17 @@ def test_no_text_lies_on_another(width):
 
 def test_says_who_came_back_by_which_edge():
     """The picture contains the question, the ranks, the titles, the scores and the edges."""
-    said = {
+    labels = {
         text.get_text()
         for text in texts(draw(answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("cites", 0.8)))))
     }
-    assert {"Who wrote it?", "2 came back", "1\xa0\xa0Text of a.   0.90", "2\xa0\xa0Text of b.   0.50", "cites"} <= said
+    assert {
+        "Who wrote it?",
+        "2 came back",
+        "1\xa0\xa0Text of a.   0.90",
+        "2\xa0\xa0Text of b.   0.50",
+        "cites",
+    } <= labels
 
 
 def heads(figure):
@@ -115,8 +121,8 @@ def test_is_shown_by_a_notebook():
 
 def test_nothing_found_is_said():
     """An empty answer is a picture that says so, with what did not work."""
-    said = {text.get_text() for text in texts(draw(answer(degraded=("no-graph-store",))))}
-    assert said == {"Who wrote it?", "nothing found · no-graph-store"}
+    labels = {text.get_text() for text in texts(draw(answer(degraded=("no-graph-store",))))}
+    assert labels == {"Who wrote it?", "nothing found · no-graph-store"}
 
 
 @pytest.mark.parametrize(

@@ -24,36 +24,36 @@ def shell():
     InteractiveShell.clear_instance()
 
 
-def shown(shell, value):
+def html_of(shell, value):
     data, _ = shell.display_formatter.format(value)
     return data.get("text/html", "")
 
 
 def test_lists_are_plain_until_asked(shell, documents):
     """Importing the package changes nothing for lists; one call does, and another takes it back."""
-    assert shown(shell, documents) == ""
+    assert html_of(shell, documents) == ""
     assert show_lists()
-    assert "<table>" in shown(shell, documents)
+    assert "<table>" in html_of(shell, documents)
     assert show_lists(on=False)
-    assert shown(shell, documents) == ""
+    assert html_of(shell, documents) == ""
 
 
 @pytest.mark.parametrize("other", [[], [1, 2], [Document("not ours")]])
 def test_other_lists_stay_as_they_were(shell, other):
     """Only Documents that a retriever of ours has scored become a table."""
     show_lists()
-    assert shown(shell, other) == ""
+    assert html_of(shell, other) == ""
 
 
 def test_other_formatters_of_lists_stay(shell, documents):
     """A formatter of another library still gets its lists, before, during and after."""
-    shell.display_formatter.formatters["text/html"].for_type(list, lambda found: f"theirs: {len(found)}")
+    shell.display_formatter.formatters["text/html"].for_type(list, lambda values: f"theirs: {len(values)}")
     show_lists()
     show_lists()
-    assert shown(shell, [1, 2]) == "theirs: 2"
-    assert "<table>" in shown(shell, documents)
+    assert html_of(shell, [1, 2]) == "theirs: 2"
+    assert "<table>" in html_of(shell, documents)
     show_lists(on=False)
-    assert shown(shell, documents) == "theirs: 2"
+    assert html_of(shell, documents) == "theirs: 2"
 
 
 def test_a_plain_interpreter(documents, capsys):

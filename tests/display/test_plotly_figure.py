@@ -16,7 +16,7 @@ HITS = answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("cites", 0.8)))
 
 
 def hovers(figure):
-    return [said for trace in figure.data if trace.mode == "markers" for said in trace.hovertext]
+    return [text for trace in figure.data if trace.mode == "markers" for text in trace.hovertext]
 
 
 def test_pointing_at_a_chunk_says_why():
@@ -44,8 +44,14 @@ def test_a_notebook_gets_a_picture_for_where_nothing_runs(monkeypatch):
 
 def test_names_and_edges_are_written():
     """Heading, chunks and edges have the texts of the static picture."""
-    said = {note.text for note in interactive(HITS).layout.annotations}
-    assert {"Who wrote it?", "2 came back", "1\xa0\xa0Text of a.   0.90", "2\xa0\xa0Text of b.   0.50", "cites"} <= said
+    labels = {note.text for note in interactive(HITS).layout.annotations}
+    assert {
+        "Who wrote it?",
+        "2 came back",
+        "1\xa0\xa0Text of a.   0.90",
+        "2\xa0\xa0Text of b.   0.50",
+        "cites",
+    } <= labels
 
 
 def test_chunks_outside_the_result_are_hollow():

@@ -7,16 +7,16 @@ from walked import answer, graph_hit, search_hit
 from langchain_hybridgraph.display.subgraph import Link, neighbourhood
 
 
-def places(seen):
-    return {spot.id: (spot.column, spot.row) for spot in seen.spots.values()}
+def places(picture):
+    return {spot.id: (spot.column, spot.row) for spot in picture.spots.values()}
 
 
 def test_seeds_stand_first_and_what_they_lead_to_beside_them():
     """A seed is in the middle of what it leads to; the next seed comes below."""
-    seen = neighbourhood(
+    picture = neighbourhood(
         answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4), search_hit("d", 0.3))
     )
-    assert places(seen) == {"b": (1, 0), "a": (0, 0.5), "c": (1, 1), "d": (0, 2)}
+    assert places(picture) == {"b": (1, 0), "a": (0, 0.5), "c": (1, 1), "d": (0, 2)}
 
 
 def test_chunks_are_below_their_predecessor():
@@ -28,17 +28,17 @@ def test_chunks_are_below_their_predecessor():
 def test_a_seed_that_another_one_leads_to_stays_a_seed():
     """Two seeds that lead to each other are both in the first column, joined by one edge both ways."""
     hits = graph_hit(("b", "a"), 0.9, ("cites", 0.5)), graph_hit(("a", "b"), 0.8, ("cites", 0.5))
-    seen = neighbourhood(answer(*hits))
-    assert places(seen) == {"a": (0, 0), "b": (0, 1)}
-    assert seen.links == [Link("a", "b", "cites", 0.5, heads=("a", "b"), mutual=True)]
+    picture = neighbourhood(answer(*hits))
+    assert places(picture) == {"a": (0, 0), "b": (0, 1)}
+    assert picture.links == [Link("a", "b", "cites", 0.5, heads=("a", "b"), mutual=True)]
 
 
 def test_paths_through_each_other_end():
     """Two chunks whose best paths go through each other are both drawn at their shortest distance."""
     hits = search_hit("a", 0.9), graph_hit(("a", "b", "c"), 0.5), graph_hit(("a", "c", "b"), 0.4)
-    seen = neighbourhood(answer(*hits))
-    assert {spot.id: spot.column for spot in seen.spots.values()} == {"a": 0, "b": 1, "c": 1}
-    assert len(set(places(seen).values())) == 3
+    picture = neighbourhood(answer(*hits))
+    assert {spot.id: spot.column for spot in picture.spots.values()} == {"a": 0, "b": 1, "c": 1}
+    assert len(set(places(picture).values())) == 3
 
 
 def test_edges_are_called_by_relation_or_entity():
@@ -64,13 +64,13 @@ def test_an_edge_points_as_it_is_stored():
 
 def test_a_chunk_that_is_only_on_a_path_is_there():
     """A chunk outside the result, but on the path of a hit, is drawn with its id."""
-    seen = neighbourhood(answer(graph_hit(("a", "b", "c"), 0.5, ("cites", 0.5), ("part_of", 1.0))))
-    assert [(spot.id, spot.title, spot.rank) for spot in seen.spots.values()] == [
+    picture = neighbourhood(answer(graph_hit(("a", "b", "c"), 0.5, ("cites", 0.5), ("part_of", 1.0))))
+    assert [(spot.id, spot.title, spot.rank) for spot in picture.spots.values()] == [
         ("a", "a", None),
         ("b", "b", None),
         ("c", "Text of c.", 1),
     ]
-    assert seen.links == [Link("a", "b", "part of", 1.0, heads=("b",)), Link("b", "c", "cites", 0.5, heads=("c",))]
+    assert picture.links == [Link("a", "b", "part of", 1.0, heads=("b",)), Link("b", "c", "cites", 0.5, heads=("c",))]
 
 
 def test_chunks_of_the_wider_result_have_no_rank():
@@ -85,15 +85,15 @@ def test_chunks_of_the_wider_result_have_no_rank():
 def test_the_best_are_drawn():
     """The first hits are drawn if there is no space for all, and the others are counted."""
     small, wide = answer(search_hit("a", 0.9)), answer(graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4))
-    seen = neighbourhood(small, wide, nodes=2)
-    assert (set(seen.spots), seen.left_out) == ({"a", "b"}, 1)
+    picture = neighbourhood(small, wide, nodes=2)
+    assert (set(picture.spots), picture.left_out) == ({"a", "b"}, 1)
 
 
 def test_a_chunk_is_as_far_in_a_small_picture_as_in_a_large_one():
     """A path that a small picture leaves out shows that b is a seed, too."""
     hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("b", "c"), 0.4)
     small, large = neighbourhood(answer(*hits), nodes=2), neighbourhood(answer(*hits), nodes=3)
-    assert [seen.spots["b"].column for seen in (small, large)] == [0, 0]
+    assert [picture.spots["b"].column for picture in (small, large)] == [0, 0]
 
 
 def test_the_nearest_predecessor_may_not_be_drawn():
@@ -104,8 +104,8 @@ def test_the_nearest_predecessor_may_not_be_drawn():
 
 def test_nothing_found():
     """An answer without hits is an empty picture."""
-    seen = neighbourhood(answer())
-    assert (dict(seen.spots), seen.links, seen.columns) == ({}, [], 1)
+    picture = neighbourhood(answer())
+    assert (dict(picture.spots), picture.links, picture.columns) == ({}, [], 1)
 
 
 WALKS = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True), min_size=1, max_size=8)
@@ -118,11 +118,11 @@ def test_invariants(walks, nodes, back):
     """
     hits = [graph_hit(tuple(path), 0.5) for path in {path[-1]: path for path in walks}.values()]
     small, wide = answer(*hits[:back]), answer(*hits)
-    seen, whole = (neighbourhood(small, wide, number) for number in (nodes, len(hits)))
-    drawn = [hit for hit in hits if hit.hops or hit in hits[:back]][:nodes]
-    assert set(seen.spots) == {id for hit in drawn for id in hit.path}
-    assert all(spot.column == whole.spots[id].column for id, spot in seen.spots.items())
-    assert len(set(places(seen).values())) == len(seen.spots)
-    beyond = [spot.row for spot in seen.spots.values() if spot.column]
+    picture, full = (neighbourhood(small, wide, number) for number in (nodes, len(hits)))
+    visible = [hit for hit in hits if hit.hops or hit in hits[:back]][:nodes]
+    assert set(picture.spots) == {id for hit in visible for id in hit.path}
+    assert all(spot.column == full.spots[id].column for id, spot in picture.spots.items())
+    assert len(set(places(picture).values())) == len(picture.spots)
+    beyond = [spot.row for spot in picture.spots.values() if spot.column]
     assert len(set(beyond)) == len(beyond)
-    assert {id for link in seen.links for id in link[:2]} <= set(seen.spots)
+    assert {id for link in picture.links for id in link[:2]} <= set(picture.spots)

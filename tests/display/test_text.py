@@ -13,8 +13,8 @@ def test_the_search_comes_first():
     """The question, the sources with their weights, what joined them, the walk, and what did not work as asked."""
     walk = {"traversal": "BFS", "score": "HopDecay"}
     plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "MaxWeighted", "walk": walk, "method": "graph"}
-    said = explain_result(answer(search_hit("a", 0.9), degraded=("unknown-relation",), **plan)).split("\n\n")[0]
-    assert said.split("\n") == [
+    paragraph = explain_result(answer(search_hit("a", 0.9), degraded=("unknown-relation",), **plan)).split("\n\n")[0]
+    assert paragraph.split("\n") == [
         "Who wrote it?",
         "1 hit in 2.0 ms, searched by vector (weight 0.7) and keyword (weight 0.3), joined by MaxWeighted, "
         "then walked over edges by BFS and weighed by HopDecay.",
@@ -24,8 +24,10 @@ def test_the_search_comes_first():
 
 def test_an_early_end_is_no_fault():
     """It is said as what it is, apart from what was not as asked."""
-    said = explain_result(answer(search_hit("a", 0.9), degraded=("keyword-failed", "converged-early"))).split("\n\n")[0]
-    assert said.split("\n")[2:] == [
+    paragraph = explain_result(answer(search_hit("a", 0.9), degraded=("keyword-failed", "converged-early"))).split(
+        "\n\n"
+    )[0]
+    assert paragraph.split("\n")[2:] == [
         "Not as requested: keyword-failed.",
         "converged-early: the best results stopped changing, so the traversal ended early; nothing is missing.",
     ]
@@ -64,8 +66,8 @@ def test_a_question_without_words():
 def test_titles():
     """A title and its section; without one the text's beginning, without a text the id."""
     hit = search_hit("a", 0.9)
-    named = {"title": "Ada\nLovelace", "section_heading": "Notes"}
-    assert title(replace(hit, chunk=Chunk("a", "Text.", named))) == "Ada Lovelace › Notes"
+    metadata = {"title": "Ada\nLovelace", "section_heading": "Notes"}
+    assert title(replace(hit, chunk=Chunk("a", "Text.", metadata))) == "Ada Lovelace › Notes"
     assert title(hit) == "Text of a."
     assert title(replace(hit, chunk=Chunk("a", " "))) == "a"
 

@@ -95,8 +95,8 @@ def test_cosines_are_those_of_a_dense_svd(fitted):
     _, _, axes = np.linalg.svd(weighted(TEXTS, vocabulary), full_matrices=False)
     dense = weighted(TEXTS + questions, vocabulary) @ axes.T
     dense /= np.linalg.norm(dense, axis=1, keepdims=True)
-    found = fitted.vectors(TEXTS + questions)
-    assert np.allclose(found @ found.T, dense @ dense.T, atol=2e-3)  # words are kept in half precision
+    vectors = fitted.vectors(TEXTS + questions)
+    assert np.allclose(vectors @ vectors.T, dense @ dense.T, atol=2e-3)  # words are kept in half precision
 
 
 def test_axes_are_those_of_a_dense_svd():
@@ -104,28 +104,28 @@ def test_axes_are_those_of_a_dense_svd():
     random = np.random.default_rng(1)
     scales = np.diag(np.linspace(10, 1, 40))
     matrix = random.standard_normal((300, 40)) @ scales @ random.standard_normal((40, 500))
-    found = lsa._axes(sparse.csr_matrix(matrix.astype(np.float32)), random)
+    vectors = lsa._axes(sparse.csr_matrix(matrix.astype(np.float32)), random)
     _, _, dense = np.linalg.svd(matrix, full_matrices=False)
-    assert found.shape == (500, 40)
-    assert np.allclose(np.abs((found * dense[:40].T).sum(axis=0)), 1, atol=1e-3)
+    assert vectors.shape == (500, 40)
+    assert np.allclose(np.abs((vectors * dense[:40].T).sum(axis=0)), 1, atol=1e-3)
 
 
 def test_axes_are_orthonormal_where_they_are_blurred():
     """At full rank there are 200 axes at right angles, and the first lies near numpy's."""
     random = np.random.default_rng(2)
     matrix = sparse.random_array((300, 400), density=0.05, rng=random, dtype=np.float32).tocsr()
-    found = lsa._axes(matrix, random)
+    vectors = lsa._axes(matrix, random)
     _, _, dense = np.linalg.svd(matrix.toarray(), full_matrices=False)
-    assert np.allclose(found.T @ found, np.eye(200), atol=1e-4)
-    assert abs(found[:, 0] @ dense[0]) > 0.99
+    assert np.allclose(vectors.T @ vectors, np.eye(200), atol=1e-4)
+    assert abs(vectors[:, 0] @ dense[0]) > 0.99
 
 
 def test_the_farthest_entry_of_an_axis_is_positive():
     """The sign of an axis, which the algebra leaves open, is fixed."""
-    found = lsa._axes(
+    vectors = lsa._axes(
         sparse.random_array((60, 90), density=0.1, rng=3, dtype=np.float32).tocsr(), np.random.default_rng(3)
     )
-    assert (found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])] > 0).all()
+    assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])] > 0).all()
 
 
 def test_words_that_stand_together_are_alike(fitted):
@@ -185,14 +185,14 @@ def test_any_text_gets_a_unit_vector_or_zeros(fitted, text):
 def test_any_corpus_can_be_learned(texts):
     """Whatever the texts: finite vectors, folding in agrees, nothing of them is unknown, every word has a direction."""
     model = LSAEmbeddings().fit(texts)
-    found = model.vectors(texts)
-    assert found.shape == (len(texts), 200)
-    assert np.isfinite(found).all()
-    asked = np.reshape([model.embed_query(text) for text in texts], found.shape)
-    assert np.allclose(asked, found, atol=1e-6)
+    vectors = model.vectors(texts)
+    assert vectors.shape == (len(texts), 200)
+    assert np.isfinite(vectors).all()
+    questions = np.reshape([model.embed_query(text) for text in texts], vectors.shape)
+    assert np.allclose(questions, vectors, atol=1e-6)
     assert model.drift(texts) == 0
     has_words = [bool(Analyzer("english").words(text)) for text in texts]
-    assert np.allclose(np.linalg.norm(found, axis=1), has_words, atol=1e-5)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), has_words, atol=1e-5)
 
 
 def test_an_unknown_word_says_nothing(fitted):
@@ -255,20 +255,20 @@ def test_questions_during_a_fit_get_the_old_vector_or_the_new():
     model = LSAEmbeddings().fit(["cat dog", "cat"])
     corpora = [["cat dog", "cat"], ["cat", "dog", "moon", "night cat"]]
     legal = [LSAEmbeddings().fit(corpus).embed_query("cat dog") for corpus in corpora]
-    found, done = [], threading.Event()
+    vectors, done = [], threading.Event()
 
     def ask():
         while not done.is_set():
-            found.append(model.embed_query("cat dog"))
+            vectors.append(model.embed_query("cat dog"))
 
-    asking = threading.Thread(target=ask)
-    asking.start()
+    thread = threading.Thread(target=ask)
+    thread.start()
     for turn in range(20):
         model.fit(corpora[turn % 2])
     done.set()
-    asking.join()
-    assert found
-    assert all(vector in legal for vector in found)
+    thread.join()
+    assert vectors
+    assert all(vector in legal for vector in vectors)
 
 
 def test_many_texts_are_sampled():
@@ -356,10 +356,10 @@ def test_a_file_gives_the_model_back(texts, language, tmp_path):
     model = LSAEmbeddings(language=language).fit(texts)
     model.save(tmp_path / "model.npz")
     back = LSAEmbeddings.load(tmp_path / "model.npz")
-    asked = [*TEXTS, "数據", "zebra", ""]
-    assert np.array_equal(back.vectors(asked), model.vectors(asked))
+    questions = [*TEXTS, "数據", "zebra", ""]
+    assert np.array_equal(back.vectors(questions), model.vectors(questions))
     assert back.fingerprint == model.fingerprint
-    assert (back.language, back.drift(asked)) == (model.language, model.drift(asked))
+    assert (back.language, back.drift(questions)) == (model.language, model.drift(questions))
 
 
 def test_the_file_holds_no_pickle(file):
@@ -422,8 +422,8 @@ def test_a_flipped_bit_is_noticed_or_means_nothing(fitted, tmp_path_factory, whe
 
 def changed(file, **values):
     with np.load(file) as content:
-        kept = dict(content) | values
-    np.savez(file, **{name: value for name, value in kept.items() if value is not None})
+        content_copy = dict(content) | values
+    np.savez(file, **{name: value for name, value in content_copy.items() if value is not None})
 
 
 @pytest.mark.parametrize(
@@ -465,16 +465,16 @@ def test_it_finds_what_two_hop_questions_ask_for():
     folder = Path(SETS) / "hotpotqa_val500"
     rows, queries = ([json.loads(line) for line in (folder / f"{name}.jsonl").open()] for name in ("corpus", "queries"))
     texts = [f"{row.get('title') or ''}\n{row['text']}".strip() for row in rows]
-    wanted = {}
+    expected = {}
     for line in (folder / "qrels.tsv").open():
         query, document, grade = line.split("\t")
-        wanted.setdefault(query, {})[document] = float(grade)
+        expected.setdefault(query, {})[document] = float(grade)
     model = LSAEmbeddings().fit(texts)
     scores = model.vectors([query["text"] for query in queries]) @ model.vectors(texts).T
     discount = 1 / np.log2(np.arange(2, 12))
     measured = []
     for query, best in zip(queries, np.argsort(-scores, axis=1)[:, :10], strict=True):
-        grades = wanted[query["id"]]
+        grades = expected[query["id"]]
         ideal = np.sort(list(grades.values()))[::-1][:10]
         gain = [grades.get(rows[place]["id"], 0) for place in best] @ discount
         measured.append(gain / (ideal @ discount[: len(ideal)]))

@@ -90,8 +90,8 @@ class TestStandardUnit(EmbeddingsUnitTests):
 @pytest.mark.usefixtures("cached")
 def test_a_vector_is_the_mean_of_its_tokens():
     """The vector is the normalised mean of the token vectors; padding does not count."""
-    found = OnnxMiniLMEmbeddings(batch_size=5).vectors(TEXTS)
-    assert np.allclose(found, [expected(text) for text in TEXTS], atol=1e-6)
+    vectors = OnnxMiniLMEmbeddings(batch_size=5).vectors(TEXTS)
+    assert np.allclose(vectors, [expected(text) for text in TEXTS], atol=1e-6)
 
 
 @pytest.mark.usefixtures("cached")
@@ -121,9 +121,9 @@ def test_batches_do_not_matter(batch_size):
 @pytest.mark.usefixtures("cached")
 def test_a_vector_is_single_precision_and_of_length_1():
     """384 numbers in float32, of length 1, also for an empty text."""
-    found = OnnxMiniLMEmbeddings().vectors(TEXTS)
-    assert (found.dtype, found.shape) == (np.float32, (5, 384))
-    assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+    vectors = OnnxMiniLMEmbeddings().vectors(TEXTS)
+    assert (vectors.dtype, vectors.shape) == (np.float32, (5, 384))
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
 @pytest.mark.usefixtures("cached")
@@ -146,8 +146,8 @@ def test_threads_share_one_model():
     """Many threads at a fresh object load once and get the right vectors."""
     minilm = OnnxMiniLMEmbeddings()
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(minilm.embed_query, ["cat", "dog"] * 8))
-    assert np.allclose(found, [expected("cat"), expected("dog")] * 8, atol=1e-6)
+        vectors = list(pool.map(minilm.embed_query, ["cat", "dog"] * 8))
+    assert np.allclose(vectors, [expected("cat"), expected("dog")] * 8, atol=1e-6)
 
 
 def test_nothing_is_needed_for_no_texts(nothing_cached):

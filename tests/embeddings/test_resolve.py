@@ -16,7 +16,7 @@ from langchain_hybridgraph.embeddings import (
 from langchain_hybridgraph.errors import ConfigurationError
 
 
-class Named(Embeddings):
+class NamedEmbeddings(Embeddings):
     """An embedding as an integration has it: any attributes."""
 
     def __init__(self, **attributes):
@@ -37,22 +37,27 @@ def broken():
 def mine(monkeypatch):
     """A module of the user's."""
     module = ModuleType("mine")
-    module.make, module.Named, module.broken, module.nothing = Named, Named, broken, lambda: None
-    module.model, module.inner = Named(), SimpleNamespace(make=Named)
+    module.make, module.NamedEmbeddings, module.broken, module.nothing = (
+        NamedEmbeddings,
+        NamedEmbeddings,
+        broken,
+        lambda: None,
+    )
+    module.model, module.inner = NamedEmbeddings(), SimpleNamespace(make=NamedEmbeddings)
     monkeypatch.setitem(sys.modules, "mine", module)
 
 
 def test_an_object_is_taken_as_it_is():
     """An Embeddings object comes back itself."""
-    given = DeterministicFakeEmbedding(size=4)
-    assert resolve_embedding(given) is given
+    embedding = DeterministicFakeEmbedding(size=4)
+    assert resolve_embedding(embedding) is embedding
 
 
 def test_lsa_gets_the_language():
     """ "lsa" is unfitted and in the language of the index."""
-    made = resolve_embedding("lsa", language="french")
-    assert isinstance(made, LSAEmbeddings)
-    assert (made.language, made.fitted) == ("french", False)
+    embedding = resolve_embedding("lsa", language="french")
+    assert isinstance(embedding, LSAEmbeddings)
+    assert (embedding.language, embedding.fitted) == ("french", False)
 
 
 def test_minilm_is_made_without_loading():
@@ -60,10 +65,10 @@ def test_minilm_is_made_without_loading():
     assert isinstance(resolve_embedding("minilm"), OnnxMiniLMEmbeddings)
 
 
-@pytest.mark.parametrize("spec", ["mine:make", "mine:Named", "mine:inner.make"])
+@pytest.mark.parametrize("spec", ["mine:make", "mine:NamedEmbeddings", "mine:inner.make"])
 def test_a_factory_is_imported_and_called(spec):
     """A function or a class, directly in the module or inside something there."""
-    assert isinstance(resolve_embedding(spec), Named)
+    assert isinstance(resolve_embedding(spec), NamedEmbeddings)
 
 
 def test_options_go_to_the_factory():
@@ -74,7 +79,7 @@ def test_options_go_to_the_factory():
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ("word2vec", "expected"),
         ("", "expected"),
@@ -83,7 +88,7 @@ def test_options_go_to_the_factory():
         (":make", "expected"),
         (None, "NoneType"),
         (7, "int"),
-        (Named, "expected"),
+        (NamedEmbeddings, "expected"),
         ("no_such_module:make", "no_such_module"),
         ("mine:no_such_name", "no_such_name"),
         ("mine:inner.no_such_name", "no_such_name"),
@@ -95,12 +100,12 @@ def test_options_go_to_the_factory():
         ("builtins:dict", "dict"),
     ],
 )
-def test_the_error_names_the_given_and_the_expected(spec, said):
+def test_the_error_names_the_given_and_the_expected(spec, message):
     """The error holds the spec and the cause."""
     with pytest.raises(ConfigurationError) as caught:
         resolve_embedding(spec)
     assert repr(spec) in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:broken"])
@@ -113,7 +118,7 @@ def test_options_that_nobody_takes_are_named(spec):
 def test_options_for_an_object_are_refused():
     """An object is made already, so options would be lost."""
     with pytest.raises(ConfigurationError, match="batch_size"):
-        resolve_embedding(Named(), batch_size=4)
+        resolve_embedding(NamedEmbeddings(), batch_size=4)
 
 
 @pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:make"])
@@ -136,11 +141,11 @@ def test_a_wrong_name_is_refused_before_anything_is_made():
     [
         (LSAEmbeddings(), "lsa"),
         (OnnxMiniLMEmbeddings(), "minilm"),
-        (Named(), f"{__name__}.Named"),
-        (Named(model="text-embedding-3-small"), f"{__name__}.Named/text-embedding-3-small"),
-        (Named(model=object(), model_name="all-mpnet"), f"{__name__}.Named/all-mpnet"),
-        (Named(deployment="prod"), f"{__name__}.Named/prod"),
-        (Named(underlying_embeddings=Named(model="m")), f"{__name__}.Named/m"),
+        (NamedEmbeddings(), f"{__name__}.NamedEmbeddings"),
+        (NamedEmbeddings(model="text-embedding-3-small"), f"{__name__}.NamedEmbeddings/text-embedding-3-small"),
+        (NamedEmbeddings(model=object(), model_name="all-mpnet"), f"{__name__}.NamedEmbeddings/all-mpnet"),
+        (NamedEmbeddings(deployment="prod"), f"{__name__}.NamedEmbeddings/prod"),
+        (NamedEmbeddings(underlying_embeddings=NamedEmbeddings(model="m")), f"{__name__}.NamedEmbeddings/m"),
         (DeterministicFakeEmbedding(size=4), "langchain_core.embeddings.fake.DeterministicFakeEmbedding"),
     ],
     ids=["lsa", "minilm", "bare", "model", "model_name", "deployment", "cached", "fake"],

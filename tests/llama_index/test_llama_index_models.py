@@ -19,9 +19,9 @@ async def test_vectors_are_the_models():
     model = WordEmbedding()
     ours = LlamaIndexEmbeddings(model)
     texts = ["a cat", "a dog"]
-    wanted = [model.get_text_embedding(text) for text in texts]
-    assert ours.embed_documents(texts) == wanted
-    assert await ours.aembed_documents(texts) == wanted
+    expected = [model.get_text_embedding(text) for text in texts]
+    assert ours.embed_documents(texts) == expected
+    assert await ours.aembed_documents(texts) == expected
     assert ours.embed_query("a cat") == await ours.aembed_query("a cat") == model.get_query_embedding("a cat")
 
 

@@ -45,7 +45,7 @@ def four_nodes():
     return splitter().get_nodes_from_documents([LlamaDocument(text=TEXT, id_="zoo", metadata={"n": 1})])
 
 
-def found(store, query, **options):
+def retrieve_texts(store, query, **options):
     return {each.node_id: each.node for each in LlamaIndexRetriever(HybridRetriever(store), **options).retrieve(query)}
 
 
@@ -57,7 +57,7 @@ def test_ids_texts_and_metadata_come_back():
     """Nodes are restored unchanged."""
     store, nodes = HybridGraphStore(), four_nodes()
     ingest_nodes(nodes, store)
-    back = found(store, "cat dogs fish birds")
+    back = retrieve_texts(store, "cat dogs fish birds")
     assert {id: (node.text, node.metadata["n"]) for id, node in back.items()} == {
         node.node_id: (node.text, 1) for node in nodes
     }
@@ -67,7 +67,7 @@ def test_relationships_come_back():
     """Source, previous and next are what they were, with their hashes and metadata."""
     store, nodes = HybridGraphStore(), four_nodes()
     ingest_nodes(nodes, store)
-    node = found(store, "dogs")["zoo#1"]
+    node = retrieve_texts(store, "dogs")["zoo#1"]
     assert node.relationships == nodes[1].relationships
     assert (node.source_node.node_id, node.prev_node.node_id, node.next_node.node_id) == ("zoo", "zoo#0", "zoo#2")
 
@@ -85,9 +85,9 @@ def test_the_source_is_the_document():
     store = HybridGraphStore()
     ingest_nodes(four_nodes(), store)
     assert set(store.document_ids()) == {"zoo"}
-    assert len(found(store, "cat", filter={"document_id": "zoo"})) == 4
+    assert len(retrieve_texts(store, "cat", filter={"document_id": "zoo"})) == 4
     store.delete(document="zoo")
-    assert found(store, "cat") == {}
+    assert retrieve_texts(store, "cat") == {}
 
 
 def test_a_second_run_writes_nothing():
@@ -122,10 +122,10 @@ def test_children_give_way_to_their_parents():
     """The leaves of a hierarchy are searched and their parents returned, with their own parents and children."""
     store, nodes = HybridGraphStore(), hierarchy()
     ingest_nodes(nodes, store)
-    given = {node.node_id: node for node in nodes}
-    best = next(iter(found(store, "fish swim").values()))
-    assert best.text == given[best.node_id].text
-    assert best.relationships == given[best.node_id].relationships
+    nodes_by_id = {node.node_id: node for node in nodes}
+    best = next(iter(retrieve_texts(store, "fish swim").values()))
+    assert best.text == nodes_by_id[best.node_id].text
+    assert best.relationships == nodes_by_id[best.node_id].relationships
     assert best.parent_node is not None
     assert best.child_nodes
 
@@ -134,10 +134,10 @@ def test_leaves_know_their_parents():
     """With ``return_parents=False`` the leaves have the parent that LlamaIndex's AutoMergingRetriever looks for."""
     store, nodes = HybridGraphStore(), hierarchy()
     ingest_nodes(nodes, store)
-    given = {node.node_id: node for node in nodes}
+    nodes_by_id = {node.node_id: node for node in nodes}
     best = LlamaIndexRetriever(HybridRetriever(store, return_parents=False)).retrieve("fish swim")[0].node
     assert best.child_nodes is None
-    assert best.parent_node == given[best.node_id].parent_node
+    assert best.parent_node == nodes_by_id[best.node_id].parent_node
 
 
 def test_every_level_is_kept():
@@ -147,8 +147,8 @@ def test_every_level_is_kept():
         ingest_nodes(nodes, store)
         ids = [node.node_id for node in nodes]
         assert {chunk.id for chunk in store.get(ids)} == set(ids)
-        wanted = {(node.node_id, node.parent_node.node_id) for node in nodes if node.parent_node}
-        assert ends(store, ids, PART_OF) == wanted
+        expected = {(node.node_id, node.parent_node.node_id) for node in nodes if node.parent_node}
+        assert ends(store, ids, PART_OF) == expected
 
 
 def test_a_parent_that_is_not_there():
@@ -183,7 +183,7 @@ def test_an_empty_id():
     """A node whose id is empty gets one from its text, and has it when it comes back."""
     store = HybridGraphStore()
     ingest_nodes([TextNode(text="nameless", id_="")], store)
-    assert list(found(store, "nameless")) == [content_id("nameless", "")]
+    assert list(retrieve_texts(store, "nameless")) == [content_id("nameless", "")]
 
 
 @pytest.mark.parametrize(
@@ -199,10 +199,10 @@ def test_kinds_of_nodes(node):
     """A node comes back as what it was, with all it had."""
     store = HybridGraphStore()
     ingest_nodes([node], store)
-    back = found(store, "cat")["n"]
-    kept = node.model_dump(exclude={"metadata", "excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})
+    back = retrieve_texts(store, "cat")["n"]
+    dump = node.model_dump(exclude={"metadata", "excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})
     assert type(back) is type(node)
-    assert back.model_dump(include=kept.keys()) == {key: kept[key] for key in kept if key != "class_name"} | {
+    assert back.model_dump(include=dump.keys()) == {key: dump[key] for key in dump if key != "class_name"} | {
         "class_name": node.class_name()
     }
 
@@ -223,7 +223,7 @@ def test_own_metadata_stay():
     """A metadata key of the user's own that has our name keeps the user's value."""
     store = HybridGraphStore()
     ingest_nodes([TextNode(text="cat", id_="n", metadata={"score": "mine", "file_path": "zoo.txt"})], store)
-    node = found(store, "cat", filter={"source": "zoo.txt"})["n"]
+    node = retrieve_texts(store, "cat", filter={"source": "zoo.txt"})["n"]
     assert (node.metadata["score"], node.metadata["file_path"], "source" in node.metadata) == ("mine", "zoo.txt", False)
     assert "score" not in node.excluded_llm_metadata_keys
 

@@ -25,8 +25,8 @@ def nodes(**scores):
     return [NodeWithScore(node=TextNode(text=f"text {id}", id_=id), score=score) for id, score in scores.items()]
 
 
-def scored(found):
-    return [(each.node_id, each.score) for each in found]
+def scored(nodes):
+    return [(each.node_id, each.score) for each in nodes]
 
 
 def by_letter(query, texts):
@@ -54,9 +54,9 @@ def test_score_reranker_needs_no_query():
 
 def test_given_nodes_stay():
     """The scores of the nodes passed in do not change."""
-    given = nodes(a=0.9, b=None)
-    RerankPostprocessor(by_letter).postprocess_nodes(given, query_str="any")
-    assert scored(given) == [("a", 0.9), ("b", None)]
+    original = nodes(a=0.9, b=None)
+    RerankPostprocessor(by_letter).postprocess_nodes(original, query_str="any")
+    assert scored(original) == [("a", 0.9), ("b", None)]
 
 
 def test_a_node_twice():
@@ -90,22 +90,22 @@ def marks(material):
 async def test_llm_reranker():
     """LLMReranker marks the nodes, awaited on the async side."""
     done = RerankPostprocessor(LLMReranker(SayingModel(answer=marks)))
-    for found in (
+    for results in (
         done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any"),
         await done.apostprocess_nodes(nodes(a=0.9, b=0.5), query_str="any"),
     ):
-        assert [(id, round(score, 6)) for id, score in scored(found)] == [("b", 0.9), ("a", 0.2)]
+        assert [(id, round(score, 6)) for id, score in scored(results)] == [("b", 0.9), ("a", 0.2)]
 
 
 async def test_llm_reranker_over_a_model_of_llama_index():
     """A LlamaIndex language model can rerank; its answer may be surrounded by prose."""
     llm = SayingLLM('Sure: {"marks": [{"passage": 1, "mark": 2}, {"passage": 2, "mark": 9}]}')
     done = RerankPostprocessor(LLMReranker(LlamaIndexChatModel(llm)), on_error="raise")
-    for found in (
+    for results in (
         done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="which?"),
         await done.apostprocess_nodes(nodes(a=0.9, b=0.5), query_str="which?"),
     ):
-        assert [id for id, _ in scored(found)] == ["b", "a"]
+        assert [id for id, _ in scored(results)] == ["b", "a"]
     form, instructions, material = llm.calls[0]
     assert "schema" in form
     assert "0 to 10" in instructions
@@ -142,16 +142,16 @@ def failing(query, texts):
 
 async def test_a_failure_leaves_the_earlier_order():
     """The nodes stay as they were and say ``rerank-failed``, to the program and not to the model."""
-    given = nodes(a=0.9, b=0.5)
+    original = nodes(a=0.9, b=0.5)
     done = RerankPostprocessor(failing, top_n=1)
-    for found in (
-        done.postprocess_nodes(given, query_str="any"),
-        await done.apostprocess_nodes(given, query_str="any"),
+    for results in (
+        done.postprocess_nodes(original, query_str="any"),
+        await done.apostprocess_nodes(original, query_str="any"),
     ):
-        assert scored(found) == [("a", 0.9)]
-        assert found[0].metadata["degraded"] == ["rerank-failed"]
-        assert found[0].get_content(MetadataMode.LLM) == "text a"
-    assert "degraded" not in given[0].metadata
+        assert scored(results) == [("a", 0.9)]
+        assert results[0].metadata["degraded"] == ["rerank-failed"]
+        assert results[0].get_content(MetadataMode.LLM) == "text a"
+    assert "degraded" not in original[0].metadata
 
 
 async def test_a_failure_may_be_an_error():
@@ -186,14 +186,14 @@ def test_objects_that_cannot_rerank():
 
 
 class Events(BaseEventHandler):
-    seen: list = []  # noqa: RUF012 - pydantic copies it
+    events: list = []  # noqa: RUF012 - pydantic copies it
 
     @classmethod
     def class_name(cls):
         return "Events"
 
     def handle(self, event, **kwargs):
-        self.seen.append(event)
+        self.events.append(event)
 
 
 def test_events():
@@ -205,7 +205,7 @@ def test_events():
         done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
     finally:
         get_dispatcher().event_handlers.remove(handler)
-    start, end = (event for event in handler.seen if isinstance(event, (ReRankStartEvent, ReRankEndEvent)))
+    start, end = (event for event in handler.events if isinstance(event, (ReRankStartEvent, ReRankEndEvent)))
     assert ([n.node_id for n in start.nodes], start.model_name) == (["a", "b"], "TextReranker")
     assert [n.node_id for n in end.nodes] == ["b", "a"]
     ((_, finished),) = debug.get_event_pairs(CBEventType.RERANKING)

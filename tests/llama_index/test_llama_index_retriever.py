@@ -82,17 +82,17 @@ def store():
 
 
 class Events(BaseEventHandler):
-    seen: list = []  # noqa: RUF012 - pydantic copies it
+    received: list = []  # noqa: RUF012 - pydantic copies it
 
     @classmethod
     def class_name(cls):
         return "Events"
 
     def handle(self, event, **kwargs):
-        self.seen.append(event)
+        self.received.append(event)
 
     def of(self, kind):
-        return [event for event in self.seen if isinstance(event, kind)]
+        return [event for event in self.received if isinstance(event, kind)]
 
 
 @pytest.fixture
@@ -162,10 +162,10 @@ async def test_async_awaits_ours(store):
 
 def test_nodes_reached_over_edges(store):
     """Metadata of a node reached over edges describe the path, and its relationships can be followed."""
-    found = LlamaIndexRetriever(GraphRetriever(store, max_hops=1, graph={"seed_k": 1}, k=2)).retrieve("cat sat mat")
-    assert ids(found) == ["cat", "dog"]
-    assert found[1].metadata["source_path"] == ["cat", "dog"]
-    assert found[1].node.next_node.node_id == "fish"
+    results = LlamaIndexRetriever(GraphRetriever(store, max_hops=1, graph={"seed_k": 1}, k=2)).retrieve("cat sat mat")
+    assert ids(results) == ["cat", "dog"]
+    assert results[1].metadata["source_path"] == ["cat", "dog"]
+    assert results[1].node.next_node.node_id == "fish"
 
 
 # -- in LlamaIndex's own programs ---------------------------------------------------------------------------------
@@ -189,9 +189,9 @@ async def test_query_engine_async(store):
 def test_the_model_is_not_shown_how_a_node_was_found(store):
     """Language model and embedding see the text and the node's own metadata, nothing of ours."""
     node = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")[0].node
-    shown = "kind: wild\nuri: zoo/fish.txt\n\nFish swim in the sea."
-    assert node.get_content(MetadataMode.LLM) == shown
-    assert node.get_content(MetadataMode.EMBED) == shown
+    expected = "kind: wild\nuri: zoo/fish.txt\n\nFish swim in the sea."
+    assert node.get_content(MetadataMode.LLM) == expected
+    assert node.get_content(MetadataMode.EMBED) == expected
     assert node.metadata["retrieval_method"] == "hybrid"
 
 
@@ -199,10 +199,10 @@ def test_events(store, events):
     """Start, report and end of a retrieval are seen in this order, with the nodes."""
     nodes = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")
     kinds = (RetrievalStartEvent, RetrievalReportEvent, RetrievalEndEvent)
-    seen = events.of(kinds)
-    assert [type(event) for event in seen] == list(kinds)
-    assert ids(seen[2].nodes) == ids(nodes) == ["fish"]
-    assert (seen[1].degraded, seen[1].plan["k"]) == ([], 1)
+    received = events.of(kinds)
+    assert [type(event) for event in received] == list(kinds)
+    assert ids(received[2].nodes) == ids(nodes) == ["fish"]
+    assert (received[1].degraded, received[1].plan["k"]) == ([], 1)
 
 
 async def test_events_async(store, events):
@@ -232,8 +232,8 @@ def test_neighbours_by_llama_index(store):
     """PrevNextNodePostprocessor follows the restored relationships."""
     docstore = SimpleDocumentStore()
     docstore.add_documents(chain_of_nodes())
-    found = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("dogs bark")
-    wider = PrevNextNodePostprocessor(docstore=docstore, num_nodes=1, mode="both").postprocess_nodes(found)
+    results = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("dogs bark")
+    wider = PrevNextNodePostprocessor(docstore=docstore, num_nodes=1, mode="both").postprocess_nodes(results)
     assert ids(wider) == ["cat", "dog", "fish"]
 
 
@@ -248,9 +248,9 @@ def test_merging_leaves_by_llama_index():
     ingest_nodes([whole, *leaves], store)
     context = StorageContext.from_defaults()
     context.docstore.add_documents([whole, *leaves])
-    for k, found in ((1, ["fish"]), (4, ["whole"])):
+    for k, results in ((1, ["fish"]), (4, ["whole"])):
         retriever = LlamaIndexRetriever(HybridRetriever(store, return_parents=False, k=k))
-        assert ids(AutoMergingRetriever(retriever, context).retrieve("Where do fish swim?")) == found
+        assert ids(AutoMergingRetriever(retriever, context).retrieve("Where do fish swim?")) == results
 
 
 # -- what a call may say ------------------------------------------------------------------------------------------
@@ -321,8 +321,8 @@ def test_a_conversation_of_llama_index(store):
 def test_a_session_of_llama_index(store, kind):
     """Other retrievers read them as a session, also below ``messages``."""
     retriever = LlamaIndexRetriever(kind(store, k=1))
-    said = [ChatMessage(role="user", content="Tell me about fish.")]
-    for session in (said, {"summary": "", "messages": said}):
+    messages = [ChatMessage(role="user", content="Tell me about fish.")]
+    for session in (messages, {"summary": "", "messages": messages}):
         assert ids(retriever.with_options(session=session).retrieve("Where do fish swim?")) == ["fish"]
 
 
@@ -473,24 +473,24 @@ def test_cosines_of_a_simple_vector_store(index):
 
 def test_an_index_in_llama_indexes_words(index):
     """similarity_top_k and filters are those of the retriever that is made."""
-    made = LlamaIndexRetriever.from_index(index, similarity_top_k=1, filters=WILD)
-    assert ids(made.retrieve("the cat")) == ids(
+    retriever = LlamaIndexRetriever.from_index(index, similarity_top_k=1, filters=WILD)
+    assert ids(retriever.retrieve("the cat")) == ids(
         LlamaIndexRetriever.from_index(index).with_options(k=1, filters=WILD).retrieve("the cat")
     )
-    assert made.retriever.k == 1
+    assert retriever.retriever.k == 1
 
 
 def test_the_graph_of_an_index(index):
     """The relationships in its docstore are edges to walk over."""
     retriever = LlamaIndexRetriever.from_index(index, GraphRetriever, max_hops=1, graph={"seed_k": 1}, k=2)
-    found = retriever.retrieve("cat sat mat")
-    assert [(each.node_id, each.metadata["hops"]) for each in found] == [("cat", 0), ("dog", 1)]
+    results = retriever.retrieve("cat sat mat")
+    assert [(each.node_id, each.metadata["hops"]) for each in results] == [("cat", 0), ("dog", 1)]
 
 
 def test_memory_over_an_index(index):
     """A MemoryRetriever stands over an index, too."""
-    found = LlamaIndexRetriever.from_index(index, MemoryRetriever, k=1).retrieve("Where do fish swim?")
-    assert ids(found) == ["fish"]
+    results = LlamaIndexRetriever.from_index(index, MemoryRetriever, k=1).retrieve("Where do fish swim?")
+    assert ids(results) == ["fish"]
 
 
 def test_an_index_that_was_persisted(index, tmp_path):
@@ -504,17 +504,17 @@ def test_an_index_that_was_persisted(index, tmp_path):
 def test_filters_over_an_index(index):
     """LlamaIndex's filters hold over its own vector store, also those it cannot do itself."""
     nested = MetadataFilters(filters=[WILD, MetadataFilter(key="ref_doc_id", value="zoo")])
-    found = LlamaIndexRetriever.from_index(index, k=4).with_options(filters=nested).retrieve("the cat")
-    assert set(ids(found)) == {"fish", "bird"}
+    results = LlamaIndexRetriever.from_index(index, k=4).with_options(filters=nested).retrieve("the cat")
+    assert set(ids(results)) == {"fish", "bird"}
 
 
 def test_a_ready_embedding_over_an_index(index):
     """An index is searched by a vector, too."""
     vector = WordEmbedding()._get_text_embedding(TEXTS["bird"])
-    found = LlamaIndexRetriever.from_index(index, semantic_weight=1.0, k=1).retrieve(
+    results = LlamaIndexRetriever.from_index(index, semantic_weight=1.0, k=1).retrieve(
         QueryBundle("fish", embedding=vector)
     )
-    assert ids(found) == ["bird"]
+    assert ids(results) == ["bird"]
 
 
 def test_an_empty_index():

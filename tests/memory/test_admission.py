@@ -48,10 +48,10 @@ def memory(id, angle=0, text="said", **metadata):
 
 
 def outcomes(store, *memories, llm=None):
-    return [(said.id, said.outcome) for said in admit(memories, store._intake, llm)]
+    return [(admission.id, admission.outcome) for admission in admit(memories, store._intake, llm)]
 
 
-def known(store, id):
+def state_of(store, id):
     return store.memory.states([id], Scope())[id]
 
 
@@ -64,7 +64,7 @@ def test_new_memories_are_added(store):
         Admission("a", "added"),
         Admission("b", "added"),
     ]
-    assert (known(store, "a").created_at, known(store, "b").created_at) == (1_000.0, 5.0)
+    assert (state_of(store, "a").created_at, state_of(store, "b").created_at) == (1_000.0, 5.0)
     assert [dict(chunk.metadata) for chunk in store.get(["a"])] == [{}]
 
 
@@ -72,18 +72,20 @@ def test_a_near_duplicate_joins(store):
     """From a cosine of 0.95 on (18.19 degrees) no row is added: the memory there counts one use more."""
     assert outcomes(store, memory("a"), memory("b", 90)) == [("a", "added"), ("b", "added")]
     assert outcomes(store, memory("near", 18), memory("far", 19)) == [("a", "joined"), ("far", "added")]
-    assert (sorted(store.find(Scope())), known(store, "a").active_count) == (["a", "b", "far"], 1)
+    assert (sorted(store.find(Scope())), state_of(store, "a").active_count) == (["a", "b", "far"], 1)
 
 
 def test_a_near_duplicate_in_other_words_joins(store):
     """One memory, and the record says in which words it is there."""
     store.upsert([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
-    [said] = admit([memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store._intake)
+    [admission] = admit(
+        [memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store._intake
+    )
     there = store.get(["a"])[0]
-    assert said == Admission("a", "joined", f"in other words, with a cosine of 0.951: {there.text}")
-    assert said.text.endswith("Ada sips tea at work")
+    assert admission == Admission("a", "joined", f"in other words, with a cosine of 0.951: {there.text}")
+    assert admission.text.endswith("Ada sips tea at work")
     assert store.find(Scope()) == ["a"]
-    assert (known(store, "a").active_count, known(store, "a").confidence) == (1, pytest.approx(1 - 0.4 * 0.6))
+    assert (state_of(store, "a").active_count, state_of(store, "a").confidence) == (1, pytest.approx(1 - 0.4 * 0.6))
     assert there.metadata["labels"] == ["ada", "tea"]
 
 
@@ -110,9 +112,9 @@ def test_numbers_names_and_negations_are_never_merged(store, one, other):
 def test_from_when_on_a_memory_is_a_near_duplicate_is_a_setting(store):
     """Nearer, farther; and a cosine that is none."""
     store.upsert([memory("a", 0, "Ada drinks tea"), memory("z", 180, "said")])
-    sips, said = memory("b", 18, "Ada sips tea"), memory("c", 150, "said")
-    assert [one.outcome for one in admit([sips, said], store._intake, near_duplicate=0.86)] == ["joined", "joined"]
-    assert [one.outcome for one in admit([sips, said], store._intake, near_duplicate=0.99)] == ["added", "added"]
+    sips, other = memory("b", 18, "Ada sips tea"), memory("c", 150, "said")
+    assert [one.outcome for one in admit([sips, other], store._intake, near_duplicate=0.86)] == ["joined", "joined"]
+    assert [one.outcome for one in admit([sips, other], store._intake, near_duplicate=0.99)] == ["added", "added"]
     for wrong in (0, -0.5, 1.5, math.nan):
         with pytest.raises(ValueError, match="near_duplicate must be a cosine above 0 and up to 1, got"):
             admit([sips], store._intake, near_duplicate=wrong)
@@ -143,17 +145,17 @@ def test_memories_of_one_call_join_each_other(store):
         ("a", "joined"),
         ("a", "joined"),
     ]
-    assert (store.find(Scope()), known(store, "a").active_count) == (["a"], 2)
+    assert (store.find(Scope()), state_of(store, "a").active_count) == (["a"], 2)
 
 
 def test_another_witness_makes_surer(store):
     """Noisy-or of 0.6 and credibility 0.5 · confidence 0.8: 1 − 0.4 · 0.6; the same source again changes nothing."""
     admit([memory("a", source="radio", confidence=0.6)], store._intake)
     admit([memory("b", source="radio", confidence=0.8)], store._intake)
-    assert known(store, "a").confidence == 0.6
+    assert state_of(store, "a").confidence == 0.6
     admit([memory("c", source="paper", confidence=0.8)], store._intake)
-    assert known(store, "a").confidence == pytest.approx(1 - 0.4 * 0.6)
-    assert known(store, "a").active_count == 2
+    assert state_of(store, "a").confidence == pytest.approx(1 - 0.4 * 0.6)
+    assert state_of(store, "a").active_count == 2
 
 
 def test_the_nearest_is_joined(store):
@@ -178,7 +180,7 @@ def test_other_words_never_join(store):
     """The opposite of a memory is added as another one, however near it is and whatever its source."""
     store.upsert([memory("a", 0, "Ada is allergic", confidence=0.99)])
     assert outcomes(store, memory("b", 0, "Ada is not allergic", source="Tom")) == [("b", "added")]
-    assert (known(store, "a").confidence, known(store, "a").active_count) == (0.99, 0)
+    assert (state_of(store, "a").confidence, state_of(store, "a").active_count) == (0.99, 0)
 
 
 OPPOSITES = [
@@ -194,8 +196,8 @@ def test_opposites_are_two_memories(one, other):
     """To a model made from the texts each of these pairs is one vector."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], store._intake)
-        [said] = admit([Chunk("other", other)], store._intake)
-        assert (said.id, said.outcome) == ("other", "added")
+        [admission] = admit([Chunk("other", other)], store._intake)
+        assert (admission.id, admission.outcome) == ("other", "added")
         assert [admit([Chunk("x", text)], store._intake)[0].outcome for text in (one, other)] == ["joined", "joined"]
 
 
@@ -217,7 +219,7 @@ def test_memories_of_other_times_do_not_join(store, times):
 def test_labels_of_what_joins_are_united(store):
     """With those of a memory that was there, and of one of the same call; neither is younger for that."""
     store.upsert([memory("a", labels=["home"], source="x")])
-    learned_at = known(store, "a").learned_at
+    learned_at = state_of(store, "a").learned_at
     store.clock = lambda: 5_000.0
     admit(
         [memory("b", labels=["ada"]), memory("c", 90, labels=["x"]), memory("d", 90, labels=["y", "x"])], store._intake
@@ -226,7 +228,7 @@ def test_labels_of_what_joins_are_united(store):
         {"labels": ["home", "ada"], "source": "x"},
         {"labels": ["x", "y"]},
     ]
-    assert (known(store, "a").created_at, known(store, "a").learned_at) == (learned_at, learned_at)
+    assert (state_of(store, "a").created_at, state_of(store, "a").learned_at) == (learned_at, learned_at)
     assert np.allclose(store.vectors(["a"]), [[1, 0]])
 
 
@@ -249,9 +251,9 @@ def test_ended_memories_are_not_duplicates(store):
     store.upsert([memory("a", 0), memory("b", 90)])
     store.memory.replace_fact("a", memory("c", 180), 900.0)
     store.memory.retract("b")
-    said = outcomes(store, memory("a", 0), memory("b", 90))
-    assert said == [("a@1970-01-01T00:16:40Z", "added"), ("b@1970-01-01T00:16:40Z", "added")]
-    assert set(store.find(Scope(as_of=1_000.0))) == {"c", said[0][0], said[1][0]}
+    results = outcomes(store, memory("a", 0), memory("b", 90))
+    assert results == [("a@1970-01-01T00:16:40Z", "added"), ("b@1970-01-01T00:16:40Z", "added")]
+    assert set(store.find(Scope(as_of=1_000.0))) == {"c", results[0][0], results[1][0]}
     assert store.find(Scope(as_of=800.0, known_at=999.0)) == []
 
 
@@ -297,13 +299,13 @@ def test_unknown_sources_are_never_refused(store):
 def test_a_contradiction_makes_an_edge_and_doubt(store):
     """Same label, cosine 0.5: probability 0.8, and 0.8 that 0.9 contradicts is 0.584 then."""
     store.upsert([memory("old", 0, labels=["tea"], confidence=0.8)])
-    [said] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], store._intake)
-    assert said == Admission("new", "added", contradicts=("old",), lowered=said.lowered)
-    assert said.lowered == (("old", 0.8, pytest.approx(0.584)),)
+    [admission] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], store._intake)
+    assert admission == Admission("new", "added", contradicts=("old",), lowered=admission.lowered)
+    assert admission.lowered == (("old", 0.8, pytest.approx(0.584)),)
     [edge] = store.edges(["new"])
     assert edge == Edge("new", "old", CONTRADICTS, edge.weight, "new and old, both about tea, cannot both be true.")
     assert edge.weight == pytest.approx(0.8)
-    assert (known(store, "old").confidence, known(store, "new").confidence) == (pytest.approx(0.584), 0.9)
+    assert (state_of(store, "old").confidence, state_of(store, "new").confidence) == (pytest.approx(0.584), 0.9)
 
 
 @pytest.mark.parametrize(
@@ -331,10 +333,10 @@ def test_contradictions_within_one_call(store):
         memory("b", 60, "two", labels=["x"]),
         memory("c", -60, "three", labels=["x"]),
     ]
-    said = admit(memories, store._intake)
-    assert [record.contradicts for record in said] == [(), ("a",), ("a",)]
-    assert [[lowered.id for lowered in record.lowered] for record in said] == [[], ["a"], []]
-    assert known(store, "a").confidence == pytest.approx(0.8 - 0.8 * 0.5 * 0.3)
+    admissions = admit(memories, store._intake)
+    assert [record.contradicts for record in admissions] == [(), ("a",), ("a",)]
+    assert [[lowered.id for lowered in record.lowered] for record in admissions] == [[], ["a"], []]
+    assert state_of(store, "a").confidence == pytest.approx(0.8 - 0.8 * 0.5 * 0.3)
 
 
 def test_a_memory_is_lowered_once_by_the_same(store):
@@ -345,15 +347,15 @@ def test_a_memory_is_lowered_once_by_the_same(store):
         for id, angle, text in [("b", 60, "two"), ("b", 61, "three"), ("c", -60, "four")]
     ]
     assert [len(each) for each in lowered] == [1, 0, 1]
-    assert known(store, "a").confidence == pytest.approx(0.8 - 2 * 0.8 * 0.5 * 0.3)
+    assert state_of(store, "a").confidence == pytest.approx(0.8 - 2 * 0.8 * 0.5 * 0.3)
 
 
 def test_events_do_not_contradict_each_other(store):
     """Runs on seven days are seven runs; what is not an event may contradict one."""
     runs = [memory(f"run{n}", 10 * n, f"run {n}", labels=["sport"], memory_type="episodic") for n in range(7)]
-    assert [said.contradicts for said in admit(runs, store._intake)] == [()] * 7
-    [said] = admit([memory("never", -10, "no runs", labels=["sport"])], store._intake)
-    assert said.contradicts == tuple(run.id for run in runs)
+    assert [admission.contradicts for admission in admit(runs, store._intake)] == [()] * 7
+    [admission] = admit([memory("never", -10, "no runs", labels=["sport"])], store._intake)
+    assert admission.contradicts == tuple(run.id for run in runs)
 
 
 def test_contradictions_are_looked_for_where_they_are_wanted(store):
@@ -362,33 +364,34 @@ def test_contradictions_are_looked_for_where_they_are_wanted(store):
     assert admit([memory("new", 60, "two", labels=["x"])], store._intake, contradictions=False) == [
         Admission("new", "added")
     ]
-    assert (store.edges(["new"]), known(store, "old").confidence) == ([], 0.8)
+    assert (store.edges(["new"]), state_of(store, "old").confidence) == ([], 0.8)
 
 
 def test_a_model_decides(store):
     """Its probability is the edge's weight; below one half there is no edge. It is asked before others have to wait."""
     store.upsert([memory("yes", 0, "yes", labels=["x"]), memory("no", 120, "no", labels=["x"])])
-    held = []
+    marked = []
 
-    def answer(shown):
+    def answer(material):
         with ThreadPoolExecutor(1) as other:  # other writers do not have to wait meanwhile
-            held.append(other.submit(store.memory.mark_used, "yes").result(timeout=10))
-        numbers = {earlier["text"].split()[-1]: earlier["statement"] for earlier in shown["earlier"]}
-        said = {"yes": 0.7, "no": 0.4}
-        return {"judgements": [{"statement": numbers[id], "probability": said[id]} for id in said]}
+            marked.append(other.submit(store.memory.mark_used, "yes").result(timeout=10))
+        numbers = {earlier["text"].split()[-1]: earlier["statement"] for earlier in material["earlier"]}
+        probabilities = {"yes": 0.7, "no": 0.4}
+        return {"judgements": [{"statement": numbers[id], "probability": probabilities[id]} for id in probabilities]}
 
-    [said] = admit([memory("new", 60, labels=["x"])], store._intake, SayingModel(answer=answer))
-    assert (said.contradicts, [edge.weight for edge in store.edges(["new"])], held) == (("yes",), [0.7], [1])
+    [admission] = admit([memory("new", 60, labels=["x"])], store._intake, SayingModel(answer=answer))
+    assert (admission.contradicts, [edge.weight for edge in store.edges(["new"])], marked) == (("yes",), [0.7], [1])
 
 
 def test_a_model_that_fails_is_named(store):
     """Labels decide then, and the record says so."""
     store.upsert([memory("old", 0, "one", labels=["x"])])
-    [said] = admit(
+    [admission] = admit(
         [memory("new", 60, "two", labels=["x"])], store._intake, SayingModel(answer=ConnectionError("no network"))
     )
-    assert (said.outcome, said.contradicts) == ("added", ("old",))
-    assert said.reason == "contradictions were judged by labels, because the model failed: ConnectionError: no network"
+    assert (admission.outcome, admission.contradicts) == ("added", ("old",))
+    expected = "contradictions were judged by labels, because the model failed: ConnectionError: no network"
+    assert admission.reason == expected
 
 
 # -- others -------------------------------------------------------------------------------------------------------
@@ -406,8 +409,8 @@ def test_without_a_model_of_texts():
     """An embedding that is made from the corpus has none before the first texts; then it has."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = ["Ada likes green tea.", "Bo plays chess on Mondays.", "Ada likes green tea!"]
-        said = admit([Chunk(str(n), text) for n, text in enumerate(texts)], store._intake)
-        assert [record.outcome for record in said] == ["added"] * 3
+        admissions = admit([Chunk(str(n), text) for n, text in enumerate(texts)], store._intake)
+        assert [record.outcome for record in admissions] == ["added"] * 3
         assert [record.outcome for record in admit([Chunk("3", "Bo plays chess on Mondays")], store._intake)] == [
             "joined"
         ]
@@ -420,11 +423,11 @@ def test_words_that_a_model_has_never_read_are_news():
         admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store._intake)
         assert store._intake.unknown_word_share("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)
         assert store._intake.unknown_word_share("Ada lives by the tea in Paris", texts[0]) == 0.0
-        [said, again] = admit(
+        [admission, again] = admit(
             [Chunk("rome", "Ada lives in Rome.", {"labels": ["home"]}), Chunk("b", "Ada lives in Paris!")],
             store._intake,
         )
-        assert (said.id, said.outcome, said.contradicts) == ("rome", "added", (texts[0],))
+        assert (admission.id, admission.outcome, admission.contradicts) == ("rome", "added", (texts[0],))
         assert (again.id, again.outcome) == (texts[0], "joined")
         assert [record.id for record in admit([Chunk("c", "Ada lives in Rome")], store._intake)] == ["rome"]
 
@@ -460,18 +463,20 @@ def test_tenants_remember_apart(tmp_path):
         store.upsert([memory("a", 0, labels=["x"], source="s", confidence=0.8)])
         refuted(store, "a", 9)
     with closing(opened(tmp_path / "index", "two")) as store:
-        said = admit([memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store._intake)
-        assert [(record.outcome, record.contradicts) for record in said] == [("added", ()), ("added", ("b",))]
+        admissions = admit(
+            [memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store._intake
+        )
+        assert [(record.outcome, record.contradicts) for record in admissions] == [("added", ()), ("added", ("b",))]
     with closing(opened(tmp_path / "index", "one")) as store:
-        assert known(store, "a").confidence == 0.05
+        assert state_of(store, "a").confidence == 0.05
 
 
 def test_vectors_are_made_once(store):
     """A text is embedded to be judged, and not again to be stored."""
-    asked = []
-    store.embedding.embed_documents = lambda texts: asked.extend(texts) or Angles().embed_documents(texts)
+    embedded = []
+    store.embedding.embed_documents = lambda texts: embedded.extend(texts) or Angles().embed_documents(texts)
     admit([memory("a"), memory("b", 90)], store._intake)
-    assert (asked[:2], np.allclose(store.vectors(["b"]), [[0, 1]], atol=1e-6)) == (
+    assert (embedded[:2], np.allclose(store.vectors(["b"]), [[0, 1]], atol=1e-6)) == (
         [memory("a").text, memory("b", 90).text],
         True,
     )

@@ -37,12 +37,12 @@ GOLDEN = {
 }  # fmt: skip
 
 
-def hit(id, score, **known):
-    return Hit(Chunk(id, id), score, "vector", {"vector": score}, **known)
+def hit(id, score, **fields):
+    return Hit(Chunk(id, id), score, "vector", {"vector": score}, **fields)
 
 
-def total(composite, similarity, **known):
-    return math.fsum(composite.parts(similarity, MemoryState(**known), NOW).values())
+def total(composite, similarity, **state):
+    return math.fsum(composite.parts(similarity, MemoryState(**state), NOW).values())
 
 
 def scored(hits, learned=None, *, composite=GENERAL, text="what?", now=NOW, **stages):
@@ -58,9 +58,9 @@ def test_the_order_of_each_mode(mode):
         name: MemoryState(confidence=confidence, utility=utility, valid_from=NOW - hours * HOUR)
         for name, (_, utility, hours, confidence) in ITEMS.items()
     }
-    found = scored(hits, learned, composite=MODES[mode].composite)
-    assert [one.id for one in found] == list(GOLDEN[mode])
-    assert {one.id: one.score for one in found} == {
+    results = scored(hits, learned, composite=MODES[mode].composite)
+    assert [one.id for one in results] == list(GOLDEN[mode])
+    assert {one.id: one.score for one in results} == {
         name: pytest.approx(score, abs=1e-6) for name, score in GOLDEN[mode].items()
     }
 
@@ -71,21 +71,21 @@ def test_the_order_of_each_mode(mode):
 )
 def test_the_composite_of_each_mode(mode, score):
     """Similarity .8, confidence .9, 24 hours old, utility .5."""
-    known = {"confidence": 0.9, "utility": 0.5, "valid_from": NOW - DAY}
-    assert total(MODES[mode].composite, 0.8, **known) == pytest.approx(score, abs=1e-6)
+    state = {"confidence": 0.9, "utility": 0.5, "valid_from": NOW - DAY}
+    assert total(MODES[mode].composite, 0.8, **state) == pytest.approx(score, abs=1e-6)
 
 
 def test_derivations_cost_confidence():
     """Three derivations leave .9³ of the confidence."""
-    known = {"confidence": 0.9, "valid_from": NOW, "provenance_depth": 3}
-    assert total(GENERAL, 0.8, **known) == pytest.approx(0.816830, abs=1e-6)
+    state = {"confidence": 0.9, "valid_from": NOW, "provenance_depth": 3}
+    assert total(GENERAL, 0.8, **state) == pytest.approx(0.816830, abs=1e-6)
 
 
 @pytest.mark.parametrize(("hours", "score"), [(24, 0.722928), (48, 0.786619)])
 def test_the_end_of_validity_costs_confidence(hours, score):
     """The nearer the end, the less."""
-    known = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + hours * HOUR}
-    assert total(GENERAL, 0.8, **known) == pytest.approx(score, abs=1e-6)
+    state = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + hours * HOUR}
+    assert total(GENERAL, 0.8, **state) == pytest.approx(score, abs=1e-6)
 
 
 def test_no_judgement_is_not_a_bad_one():
@@ -130,10 +130,10 @@ def test_an_end_that_was_learned_later_costs_nothing():
 )
 def test_the_type_of_a_memory_decides_how_it_fades(kind, decay):
     """The decay of a type replaces the mode's decay."""
-    known = MemoryState(memory_type=kind, created_at=NOW - 10 * HOUR)
+    state = MemoryState(memory_type=kind, created_at=NOW - 10 * HOUR)
     assert MODES
     for mode in MODES.values():
-        recency = mode.composite.parts(0, known, NOW)["recency"]
+        recency = mode.composite.parts(0, state, NOW)["recency"]
         assert recency == pytest.approx(mode.composite.recency * math.exp(-decay * 10))
 
 
@@ -179,9 +179,9 @@ def test_no_time_in_particular():
 
 def test_hotness():
     """Nine uses, the last a week ago; blended with .8 at .2."""
-    known = MemoryColumns.of([MemoryState(active_count=9, used_at=NOW - 7 * DAY)])
-    assert Hotness()(known, NOW) == pytest.approx([0.454545], abs=1e-6)
-    assert Hotness(alpha=0.2).blended(np.array([0.8]), known, NOW) == pytest.approx([0.730909], abs=1e-6)
+    state = MemoryColumns.of([MemoryState(active_count=9, used_at=NOW - 7 * DAY)])
+    assert Hotness()(state, NOW) == pytest.approx([0.454545], abs=1e-6)
+    assert Hotness(alpha=0.2).blended(np.array([0.8]), state, NOW) == pytest.approx([0.730909], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -198,39 +198,39 @@ def test_hotness():
 def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
     """Nine uses: 10/11 now, half of that after a week; from the later of both, else from when the memory began."""
     times = {"used_at": used, "updated_at": updated}
-    known = {name: NOW - days * DAY for name, days in times.items() if days is not None}
-    columns = MemoryColumns.of([MemoryState(active_count=9, created_at=NOW - 70 * DAY, **known)])
+    state = {name: NOW - days * DAY for name, days in times.items() if days is not None}
+    columns = MemoryColumns.of([MemoryState(active_count=9, created_at=NOW - 70 * DAY, **state)])
     assert Hotness()(columns, NOW) == pytest.approx([hotness], abs=1e-6)
 
 
 def test_hotness_is_blended_before_the_cut():
     """A memory behind all others comes first when it is used enough."""
     hits = [hit("a", 0.9), hit("b", 0.8), hit("used", 0.5)]
-    known = {"used": MemoryState(active_count=10_000, used_at=NOW, created_at=NOW)}
-    assert scored(hits, known)[-1].id == "used"
-    found = scored(hits, known, hotness=Hotness(alpha=0.5))
-    assert found[0].id == "used"
-    assert found[0].parts["hotness"] > 0
+    state = {"used": MemoryState(active_count=10_000, used_at=NOW, created_at=NOW)}
+    assert scored(hits, state)[-1].id == "used"
+    results = scored(hits, state, hotness=Hotness(alpha=0.5))
+    assert results[0].id == "used"
+    assert results[0].parts["hotness"] > 0
 
 
 @pytest.mark.parametrize(("similarity", "left"), [(0.5, 1.0), (0.8, 1.0), (0.9, 0.75), (1.0, 0.5)])
 def test_novelty(similarity, left):
     """Above .8 each .1 costs a quarter, down to a half."""
     assert Novelty()(np.array([similarity])) == pytest.approx([left], abs=1e-6)
-    (found,) = scored([hit("a", 0.8)], novelty=Novelty(), session_similarity=lambda ids, scope: [similarity])
+    (result,) = scored([hit("a", 0.8)], novelty=Novelty(), session_similarity=lambda ids, scope: [similarity])
     (other,) = scored([hit("a", 0.8)])
-    assert found.score == pytest.approx(other.score * left, abs=1e-6)
-    assert found.parts.get("novelty", 0.0) == pytest.approx(other.score * (left - 1), abs=1e-6)
+    assert result.score == pytest.approx(other.score * left, abs=1e-6)
+    assert result.parts.get("novelty", 0.0) == pytest.approx(other.score * (left - 1), abs=1e-6)
 
 
 def test_a_named_time_speaks_for_its_memories():
     """Half of the candidates are of other times: evidence .15, so a similarity of .5 becomes .575."""
     learned = {"that day": MemoryState(created_at=NOW - 100 * DAY), "another": MemoryState(created_at=NOW - 300 * DAY)}
-    named = TimeEvidence([(NOW - 100.5 * DAY, NOW - 99.5 * DAY)])
-    found = scored([hit("another", 0.5), hit("that day", 0.5)], learned, time_evidence=lambda query: named)
-    assert [one.id for one in found] == ["that day", "another"]
-    assert found[0].parts["time"] == pytest.approx(0.4 * 0.075)
-    assert "time" not in found[1].parts
+    evidence = TimeEvidence([(NOW - 100.5 * DAY, NOW - 99.5 * DAY)])
+    results = scored([hit("another", 0.5), hit("that day", 0.5)], learned, time_evidence=lambda query: evidence)
+    assert [one.id for one in results] == ["that day", "another"]
+    assert results[0].parts["time"] == pytest.approx(0.4 * 0.075)
+    assert "time" not in results[1].parts
 
 
 def test_a_time_that_all_are_of_says_nothing():
@@ -257,18 +257,18 @@ LEARNED = st.builds(
 def test_the_breakdown_sums_to_the_score(items, mode):
     """Whatever is known, parts sum to the score, which lies in [0, 1], and the best comes first."""
     hits = [hit(str(n), similarity) for n, (similarity, _, _) in enumerate(items)]
-    learned = {str(n): known for n, (_, known, _) in enumerate(items)}
-    found = scored(
+    learned = {str(n): state for n, (_, state, _) in enumerate(items)}
+    results = scored(
         hits,
         learned,
         composite=MODES[mode].composite,
         hotness=Hotness(),
         novelty=Novelty(),
-        session_similarity=lambda ids, scope: [said for _, _, said in items],
+        session_similarity=lambda ids, scope: [repeats for _, _, repeats in items],
         time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)]),
     )
-    assert sorted(found, key=lambda one: (-one.score, one.id)) == found
-    for one in found:
+    assert sorted(results, key=lambda one: (-one.score, one.id)) == results
+    for one in results:
         assert math.fsum(one.parts.values()) == pytest.approx(one.score, abs=1e-9)
         assert -1e-9 <= one.score <= 1 + 1e-9
 
@@ -281,9 +281,9 @@ def test_the_best_n_are_the_first_of_all(items, n):
         lambda ids, scope: {},
         hotness=Hotness(),
         novelty=Novelty(),
-        session_similarity=lambda ids, scope: [said for _, said, _ in items],
+        session_similarity=lambda ids, scope: [repeats for _, repeats, _ in items],
         time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)]),
-        state_columns=lambda ids, scope: MemoryColumns.of([known for _, _, known in items]),
+        state_columns=lambda ids, scope: MemoryColumns.of([state for _, _, state in items]),
     )
     fused = [FusedCandidate(str(place), similarity, {}) for place, (similarity, _, _) in enumerate(items)]
     scores = scoring.before_reading([one.id for one in fused], Query("what?", n, Scope(as_of=NOW)))

@@ -123,7 +123,7 @@ def test_words_of_any_length_are_cut():
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("spec", "name"),
     [
         ("en", "english"),
         ("EN-us", "english"),
@@ -134,9 +134,9 @@ def test_words_of_any_length_are_cut():
         ("zh-Hant", "chinese"),
     ],
 )
-def test_language_names(given, name):
+def test_language_names(spec, name):
     """Names and ISO codes with their regions, in any case; None for none."""
-    assert language_name(given) == name
+    assert language_name(spec) == name
 
 
 def test_an_unknown_language_names_the_known_ones():
@@ -153,10 +153,10 @@ def test_the_name_of_an_analysis_tells_languages_apart():
 def test_a_long_question_keeps_its_most_telling_words():
     """Words that stand often in the question and seldom in the texts; unknown ones are gone."""
     frequencies = {f"w{i:03}": i for i in range(1, 301)} | {"topic": 300, "unknown": 0}
-    kept = dict(telling_terms([*frequencies, *["topic"] * 50], frequencies.__getitem__, 300))
-    assert len(kept) == MOST_TERMS
-    assert kept["topic"] == 51
-    assert set(kept) - {"topic"} == {f"w{i:03}" for i in range(1, MOST_TERMS)}
+    counts = dict(telling_terms([*frequencies, *["topic"] * 50], frequencies.__getitem__, 300))
+    assert len(counts) == MOST_TERMS
+    assert counts["topic"] == 51
+    assert set(counts) - {"topic"} == {f"w{i:03}" for i in range(1, MOST_TERMS)}
 
 
 @given(st.text(), st.sampled_from(LANGUAGES))

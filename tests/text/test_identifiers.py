@@ -19,16 +19,16 @@ PACKAGES = [
 
 @pytest.fixture(params=ENGINES)
 def make(request):
-    made = []
+    indexes = []
 
     def made_with(*texts):
         index = ENGINES[request.param]()
-        made.append(index)
+        indexes.append(index)
         index.apply(1, enumerate(texts), [])
         return index
 
     yield made_with
-    for index in made:
+    for index in indexes:
         index.close()
 
 
@@ -94,9 +94,9 @@ def test_no_text_raises(text):
 
 def test_the_text_with_the_name_is_preferred(make):
     """The text with this name scores more than twice as high as others with the same words."""
-    found = make(*PACKAGES).exact_matches("what is ruby-faker for?")
-    assert found[0] == pytest.approx(NAMED)
-    assert all(value < NAMED / 2 for row, value in found.items() if row)
+    results = make(*PACKAGES).exact_matches("what is ruby-faker for?")
+    assert results[0] == pytest.approx(NAMED)
+    assert all(value < NAMED / 2 for row, value in results.items() if row)
 
 
 def test_a_compound_counts_by_its_share_of_the_question(make):
@@ -159,10 +159,10 @@ def test_nothing_to_identify(make, question):
 def test_the_engines_agree():
     """Both engines give equal rows in equal order; their idfs differ slightly."""
     for question in ("ruby-faker", "php-faker programs", "Which ships are late?", "faker"):
-        found = []
+        results = []
         for engine in ENGINES.values():
             index = engine()
             index.apply(1, enumerate(PACKAGES), [])
-            found.append(index.exact_matches(question))
-        assert found[0].keys() == found[1].keys()
-        assert found[0] == pytest.approx(found[1], rel=0.5)
+            results.append(index.exact_matches(question))
+        assert results[0].keys() == results[1].keys()
+        assert results[0] == pytest.approx(results[1], rel=0.5)
