@@ -52,6 +52,6 @@ def test_anchors_go_to_other_processes(document):
 
 
 def test_langchain_loads_a_plain_document(document):
-    """What is saved is loaded as a Document, without this package."""
+    """A saved document is loaded as a LangChain Document, without this package."""
     plain = loads(dumps(document), allowed_objects="core")
     assert plain == Document(page_content=document.page_content, metadata=document.metadata)

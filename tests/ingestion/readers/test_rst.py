@@ -98,7 +98,7 @@ def test_the_visible_text(source, expected):
     ],
 )
 def test_anchors_are_beside_the_text(source, expected):
-    """What roles lead to is known by its place; no name of an anchor is written into the text."""
+    """The target of a role is recorded by position; no anchor name appears in the text."""
     found = from_rst(source)
     places = [(found.text[anchor.start :].partition("\n")[0], anchor.name) for anchor in found.anchors]
     assert places == expected
