@@ -1,9 +1,10 @@
 """The graph of a store in Milvus.
 
-All edges of the nodes of one hop are read in one call. Those of the nodes one hop further follow at once, since nearly
-every traversal goes on to them, and then one call reads all chunks that were reached. So a traversal of two hops takes
-three calls, and so does one to the chunks that share an entity with the first ones. Each further hop over entities
-takes three more, unless the graph is so small that the first call reads all of it.
+A chunk lists its neighbours, and an edge to an entity lists the entities of its source (see ``rows``). So one call
+reads all edges of the nodes of a hop together with those of the entities that they mention. The edges of the next hop
+follow at once, since nearly every traversal from chunk to chunk goes on to them, and then one call reads all chunks
+that were reached. So two hops take three calls at most, over edges and over entities. A list that is incomplete costs a
+call and changes no result. The first call reads a small graph as a whole.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.milvus.rows import StoredRow
     from langchain_hybridgraph.stores.protocols import Graph, NeighborEdges, Nodes, Weights
 
+# Fields of an edge, and with the entities of its source.
 EDGE_FIELDS = ("source", "target", "relation", "weight", "description", "valid_from", "valid_until")
+TRAVERSED_FIELDS = (*EDGE_FIELDS, "entities")
 # Up to this number of chunks two hops away are read together with those one hop away: by a traversal that goes from
 # chunk to chunk, and by one that asks for links and may need only the chunks one hop away.
 MOST_AHEAD = MOST_KEYS
@@ -49,6 +52,8 @@ class FetchedGraph:
         self._read: set[str] = set()  # ids whose edges have been read
         self._is_complete = False  # whether all edges have been read
         self._surrounded: set[str] = set()  # ids around which the chunks have been read
+        self._entities: dict[str, Sequence[str]] = {}  # entities of chunks whose edges may not have been read
+        self._goes_on = False  # whether the traversal follows links from chunk to chunk
         self._rows: dict[str, StoredRow | None] = {}
         self._ends: Nodes | None = None
 
@@ -83,16 +88,17 @@ class FetchedGraph:
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
         """Return the chunks one hop away."""
-        self._fetch_around(nodes, MOST_AHEAD)
+        self._fetch_around(nodes, goes_on=True)
         return self._view().neighbours(nodes)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
         """Return the edges as stored."""
-        self._fetch_around(nodes, MOST_AHEAD_OF_LINKS)
+        self._fetch_around(nodes, goes_on=self._goes_on)
         return self._view().links(nodes)
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node."""
+        """Return the number of edges of each node; a traversal that asks for those of chunks will follow them."""
+        self._goes_on = self._goes_on or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
         return self._view().degrees(nodes)
 
@@ -125,25 +131,42 @@ class FetchedGraph:
             return name in self._view().relations
         return self._index.has_rows(self._index.names.edges, f"relation == {text(name)}")
 
-    def _fetch_around(self, nodes: Nodes, most_ahead: int) -> None:
-        """Read the edges of nodes and of their neighbours, and the chunks at the ends of these edges."""
+    def _fetch_around(self, nodes: Nodes, *, goes_on: bool) -> None:
+        """Read the edges of nodes, and the chunks at the ends of these edges.
+
+        If it ``goes_on``, the edges of these chunks are read before them, so that they are read with their neighbours.
+        """
         begins = self._view().ids(nodes)
         self._fetch(begins)
-        if missing := set(begins) - self._surrounded:
-            self._fetch_rows(missing, most_ahead)
-            self._surrounded |= missing
+        missing = set(begins) - self._surrounded
+        if not missing:
+            return
+        if goes_on:
+            chunks = [id for id in self._ids_near(missing) if _is_chunk_id(id)]
+            if any(id not in self._rows for id in chunks):
+                self._fetch(chunks)
+        self._fetch_rows(missing, MOST_AHEAD if goes_on else MOST_AHEAD_OF_LINKS)
+        self._surrounded |= missing
 
     def _fetch(self, ids: Iterable[str]) -> None:
-        """Read the edges of nodes, and those of the neighbours of chunks: an entity's chunks come with its edges."""
+        """Read the edges of nodes, and those of the entities that they mention."""
         missing = {id for id in ids if id and id not in self._read}
         if missing and not self._read and not self._is_complete:
             self._fetch_small_graph()
         if not missing or self._is_complete:
             return
-        ends = self._fetch_edges(missing)
+        ends = self._fetch_edges(missing, _with_titles(self._listed(missing)) - self._read)
         if any(map(_is_chunk_id, missing)):
-            titles = {TITLE + id.removeprefix(ENTITY) for id in ends if id.startswith(ENTITY)}
-            self._fetch_edges((ends | titles) - self._read)
+            entities = _with_titles(id for id in ends if id.startswith(ENTITY)) - self._read
+            if entities:
+                self._fetch_edges(entities)
+
+    def _listed(self, ids: Iterable[str]) -> Iterable[str]:
+        """Return the neighbours that chunks and edges list."""
+        chunks = [id for id in ids if _is_chunk_id(id)]
+        yield from self._index.neighbours(chunks)
+        for id in chunks:
+            yield from self._entities.get(id, ())
 
     def _fetch_small_graph(self) -> None:
         index = self._index
@@ -152,22 +175,31 @@ class FetchedGraph:
             self._memory.add(map(stored_edge, rows))
             self._is_complete = len(rows) <= MOST_AT_ONCE  # the count may be a minute old
 
-    def _fetch_edges(self, ids: set[str]) -> set[str]:
-        """Read all edges of these nodes; return the nodes at their other ends."""
+    def _fetch_edges(self, ids: set[str], others: Collection[str] = ()) -> set[str]:
+        """Read all edges of these nodes, and of ``others`` if they fit; return the nodes at their other ends."""
         index, ends = self._index, set[str]()
-        for keys in in_parts(sorted(map(index.key, ids))):
+        for keys in in_parts(sorted(map(index.key, ids.union(others)))):
             condition = f"(source_key in {texts(keys)} or target_key in {texts(keys)})"
-            rows = index.read(index.names.edges, index.of_tenant(condition), EDGE_FIELDS, MOST_RESULTS)
+            rows = index.read(index.names.edges, index.of_tenant(condition), TRAVERSED_FIELDS, MOST_RESULTS)
+            if len(rows) == MOST_RESULTS and others:
+                return self._fetch_edges(ids)
             edges = [stored_edge(row) for row in rows]
             self._memory.add(edges)
+            self._entities |= {row["source"]: row["entities"] for row in rows if row["entities"]}
             ends.update(id for edge in edges for id in (edge.source, edge.target))
-        self._read |= ids
+        self._read |= ids.union(others)
         return ends - self._read
+
+    def _ids_near(self, begins: set[str]) -> list[str]:
+        view = self._view(is_checked=False)
+        nodes = view.nodes(sorted(begins))
+        return view.ids(_with_ends(nodes[nodes >= 0], view))
 
     def _fetch_rows(self, begins: set[str], most_ahead: int) -> None:
         """Read the chunks within two hops; only those within one hop if there are more."""
         view = self._view(is_checked=False)
-        nodes = view.nodes(sorted(begins))
+        titles = _with_titles(id for id in self._ids_near(begins) if id.startswith(ENTITY))
+        nodes = view.nodes(sorted(begins | titles))
         near = _with_ends(nodes[nodes >= 0], view)
         far = _with_ends(near[view.is_chunk(near)], view)
         ids = view.ids(far if len(far) <= most_ahead else near)
@@ -190,6 +222,12 @@ class FetchedGraph:
 
 def _is_chunk_id(id: str) -> bool:
     return not id.startswith((ENTITY, TITLE))
+
+
+def _with_titles(ids: Iterable[str]) -> set[str]:
+    """Return these ids, and the titles with the names of the entities among them."""
+    ids = set(ids)
+    return ids | {TITLE + id.removeprefix(ENTITY) for id in ids if id.startswith(ENTITY)}
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:

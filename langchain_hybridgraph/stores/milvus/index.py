@@ -31,7 +31,7 @@ FRESH = 2.0
 MOST_FRESH = 4_096
 # For this number of seconds it is not asked again how many chunks there are, and whether there are edges.
 REMEMBERED = 60.0
-CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash")
+CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash", "neighbours")
 
 
 class RecentRows:
@@ -131,6 +131,11 @@ class MilvusIndex:
         if scope.tenant is not None and scope.tenant != self.tenant:
             raise TenantError(f"the store is open for tenant {self.tenant!r}, the call is for {scope.tenant!r}")
 
+    def neighbours(self, ids: Iterable[str]) -> list[str]:
+        """Return the ids to which the edges of those chunks led that have just been read; some may be missing."""
+        rows = self.recent.get(map(self.key, ids), with_vectors=False)
+        return [id for row in rows.values() for id in row.neighbours]
+
     def note_write(self, keys: Iterable[str]) -> None:
         """Forget what was read of these rows, and which collections have rows."""
         self.recent.drop(keys)
@@ -207,15 +212,16 @@ class MilvusIndex:
         return {id: found[id] for id in keys.values() if id in found}
 
     def has_rows(self, collection: str, *conditions: str) -> bool:
-        """Return whether a collection has such rows of the tenant; the first may go unnoticed for ``FRESH`` seconds.
+        """Return whether a collection has such rows of the tenant; another process's first row may go unnoticed.
 
-        Whether they are still there is asked once a minute: a search that finds none does no harm.
+        For ``FRESH`` seconds, and with conditions for a minute. Whether rows are still there is asked once a minute: a
+        search that finds none does no harm.
         """
         asked = " ".join((collection, *conditions))
         known, until = self.filled.get(asked, (False, 0.0))
         if time.monotonic() >= until:
             known = bool(self.read(collection, self.of_tenant(*conditions), ["key"], 1))
-            self.filled[asked] = known, time.monotonic() + (REMEMBERED if known else FRESH)
+            self.filled[asked] = known, time.monotonic() + (REMEMBERED if known or conditions else FRESH)
         return bool(known)
 
     def count_of(self, collection: str) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
 from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ MOST_BYTES = 65_535
 MOST_NAME = 4_096
 # Ends of a period without a beginning or an end; Milvus has no infinite numbers.
 ALWAYS = 1e300
+# Ids of neighbours that a row lists: of a chunk those to which its edges lead, of an edge the entities of its source,
+# which every mention of a chunk repeats.
+MOST_NEIGHBOURS = 1_000
+MOST_ENTITIES = 64
+MOST_LISTED_BYTES = 40_000
 # What JSON libraries other than Python's read as another value, or refuse: such metadata is kept as a text.
 _UNUSUAL = re.compile(r"NaN|Infinity|[0-9]{16}|\\u(?:d[89a-f]|0000)|\"\$json\"", re.IGNORECASE)
 
@@ -40,6 +45,7 @@ class StoredRow(NamedTuple):
     added_at: int  # nanoseconds since 1970
     content_hash: str
     vector: Vector | None = None
+    neighbours: Sequence[str] = ()  # ids to which the chunk's edges led when they were noted
 
     def copied(self) -> StoredRow:
         """Return the row with metadata of its own, which a caller may change."""
@@ -94,7 +100,7 @@ def check_row(row: ChunkRow) -> None:
     _check_size(row.metadata, "the metadata", row.id, "move large values into the text, or leave them out")
 
 
-def chunk_row(row: ChunkRow, added_at: int) -> dict[str, Any]:
+def chunk_row(row: ChunkRow, added_at: int, neighbours: Iterable[str] = ()) -> dict[str, Any]:
     """Return a chunk or a parent without its vector and words, as Milvus stores it."""
     marked = marks_of({"document_id": row.document, **json.loads(row.metadata)}, _look_ups(row))
     return {
@@ -113,7 +119,27 @@ def chunk_row(row: ChunkRow, added_at: int) -> dict[str, Any]:
         "added_at": added_at,
         "text_hash": row.text_hash.hex(),
         "content_hash": row.content_hash.hex(),
+        "neighbours": neighbours_field(neighbours),
     }
+
+
+def neighbour_row(tenant: str, key: str, neighbours: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a chunk that change when its neighbours do."""
+    return {"key": key, "tenant": tenant, "neighbours": neighbours_field(neighbours)}
+
+
+def neighbours_field(ids: Iterable[str]) -> str:
+    """Return ids as a JSON list, each once; those that do not fit are left out.
+
+    >>> neighbours_field(["b", "a", "b"])
+    '["b", "a"]'
+    """
+    listed, left = list[str](), MOST_LISTED_BYTES
+    for id in dict.fromkeys(ids):
+        left -= len(json.dumps(id)) + 2
+        if left >= 0 and len(listed) < MOST_NEIGHBOURS:
+            listed.append(id)
+    return json.dumps(listed)
 
 
 def _look_ups(row: ChunkRow) -> list[str]:
@@ -146,6 +172,7 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
         int(entity["added_at"]),
         entity["content_hash"],
         None if vector is None else np.asarray(vector, np.float32),
+        entity.get("neighbours") or (),
     )
 
 
@@ -178,8 +205,19 @@ def _spelled(word: str) -> str:
 # -- edges ---------------------------------------------------------------------------------------------------
 
 
-def edge_row(edge: Edge, tenant: str) -> dict[str, Any]:
-    """Return an edge as Milvus stores it."""
+def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
+    """Return edges as Milvus stores them; each mention with all entities that its source mentions in these edges."""
+    edges, entities = list(edges), dict[str, list[str]]()
+    for edge in edges:
+        if edge.relation == MENTIONS:
+            entities.setdefault(edge.source, []).append(edge.target)
+    fields = {id: neighbours_field(each) for id, each in entities.items() if len(each) <= MOST_ENTITIES}
+    return [
+        _edge_row(edge, tenant, fields.get(edge.source, "[]") if edge.relation == MENTIONS else "[]") for edge in edges
+    ]
+
+
+def _edge_row(edge: Edge, tenant: str, entities: str) -> dict[str, Any]:
     return {
         "key": key_of(tenant, edge.source, edge.target, edge.relation),
         "tenant": tenant,
@@ -192,6 +230,7 @@ def edge_row(edge: Edge, tenant: str) -> dict[str, Any]:
         "description": edge.description,
         "valid_from": -ALWAYS if edge.valid_from is None else edge.valid_from,
         "valid_until": ALWAYS if edge.valid_until is None else edge.valid_until,
+        "entities": entities,
         "unused": [0.0, 1.0],
     }
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
 
-FORMAT = 1
+FORMAT = 2
 PROPERTY = "hybridgraph"
 K1, B = 1.2, 0.75
 
@@ -152,6 +152,7 @@ def edge_schema(description: str) -> CollectionSchema:
     schema.add_field("description", DataType.VARCHAR, max_length=MOST_BYTES)
     for name in ("weight", "valid_from", "valid_until"):
         schema.add_field(name, DataType.DOUBLE)
+    schema.add_field("entities", DataType.JSON)
     _add_unused_vector(schema)
     return schema
 
@@ -245,7 +246,7 @@ def _add_chunk_fields(schema: CollectionSchema) -> None:
         schema.add_field(name, DataType.VARCHAR, max_length=size)
     for name in ("text_hash", "content_hash"):
         schema.add_field(name, DataType.VARCHAR, max_length=64)
-    for name in ("metadata", "numbers"):
+    for name in ("metadata", "numbers", "neighbours"):
         schema.add_field(name, DataType.JSON)
     marks = {"element_type": DataType.VARCHAR, "max_capacity": MOST_MARKS, "max_length": 32}
     schema.add_field("marks", DataType.ARRAY, **marks)

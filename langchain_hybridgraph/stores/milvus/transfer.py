@@ -155,6 +155,7 @@ class MilvusDestination(MilvusSource):
     def __init__(self, uri: str, *, token: str = "", collection: str = COLLECTION) -> None:
         super().__init__(uri, token=token, collection=collection)
         self._ledger = f"{collection}_migration"
+        self._writers: dict[str, Writer] = {}
 
     def progress(self) -> Mapping[str, Any] | None:
         """Return the progress of an unfinished copy into these collections, None if there is none."""
@@ -207,7 +208,7 @@ class MilvusDestination(MilvusSource):
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
         """Write records, then the progress after them; what a crash in between has written is written again."""
-        writer = Writer(self._index(tenant))
+        writer = self._writers.get(tenant) or self._writers.setdefault(tenant, Writer(self._index(tenant)))
         if kind == "edges":
             writer.upsert((), (), [record.edge for record in records], ())
         elif kind == "parents":
@@ -219,7 +220,8 @@ class MilvusDestination(MilvusSource):
 
     def flush(self) -> None:
         """Make what was written quick to search."""
-        Writer(self._index("")).flush()
+        for writer in self._writers.values():
+            writer.flush()
 
     def finish(self) -> Sequence[str]:
         """Drop the progress; return no problems."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunk_metadata import reference
@@ -20,7 +21,15 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, c
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
-from langchain_hybridgraph.stores.milvus.rows import LongText, check_row, chunk_row, edge_row, heaviest, words_of
+from langchain_hybridgraph.stores.milvus.rows import (
+    LongText,
+    check_row,
+    chunk_row,
+    edge_rows,
+    heaviest,
+    neighbour_row,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -32,16 +41,25 @@ if TYPE_CHECKING:
 # several writes, so that one is prepared while the server takes in another.
 MOST_ROWS = 250
 MOST_BATCH_BYTES = 16_000_000
-HASHES = ("id", "content_hash", "text_hash")
+HELD = ("id", "content_hash", "text_hash", "neighbours")
+# Neighbours of this number of chunks are noted before they are written.
+MOST_NOTED = 10_000
+NEW: Mapping[str, Any] = MappingProxyType({"neighbours": ()})
 # milvus-lite does not support writes at the same time; a server does.
 _LITE_TURN = ForkSafeLock()
 
 
 class Writer:
-    """The writes of a store."""
+    """The writes of a store.
+
+    A chunk lists the nodes to which its edges lead, so that a traversal knows what to read before it has read them. The
+    list of a chunk that was written before its edges is completed by :meth:`flush`. It only saves calls: a traversal
+    reads what a list lacks.
+    """
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
+        self._noted: dict[str, list[str]] = {}
 
     def upsert(
         self,
@@ -54,26 +72,35 @@ class Writer:
         index = self._index
         given = self._given_vectors(chunks, vectors)
         edges = checked_edges(edges)
+        neighbours = _targets(edges)
         rows = catalogue_rows(chunks, parents, index.tenant_name)
         for row in rows:
             check_row(row)
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
         for collection, is_chunk in ((index.names.parents, False), (index.names.chunks, True)):
             of_kind = {row.id: row for row in rows if (row.kind == CHUNK) is is_chunk}
-            held = self._hashes(collection, list(of_kind))
-            changed = [row for id, row in of_kind.items() if id not in held or held[id][0] != row.content_hash.hex()]
+            held = self._held(collection, list(of_kind))
+            changed = [
+                row
+                for id, row in of_kind.items()
+                if id not in held or held[id]["content_hash"] != row.content_hash.hex()
+            ]
             counts["added"] += sum(row.id not in held for row in changed)
             counts["updated"] += sum(row.id in held for row in changed)
             counts["unchanged"] += len(of_kind) - len(changed)
             units: dict[str, Vector] = {}
             if is_chunk:
-                same = [row.id for row in changed if row.id in held and held[row.id][1] == row.text_hash.hex()]
+                same = [
+                    row.id for row in changed if row.id in held and held[row.id]["text_hash"] == row.text_hash.hex()
+                ]
                 units = self._stored_vectors(same) | given
                 missing = [row for row in changed if row.id not in units]
                 units |= self._embedded(missing)
                 counts["embedded"] += len(missing)
-            self._write_rows(collection, changed, units)
+            listed = {row.id: [*held.get(row.id, NEW)["neighbours"], *neighbours.pop(row.id, ())] for row in changed}
+            self._write_rows(collection, changed, units, listed)
         self._add_edges(edges)
+        self._note_neighbours(neighbours)
         return counts
 
     def flush(self) -> None:
@@ -81,6 +108,7 @@ class Writer:
 
         A server builds them by itself, and limits how often it may be asked to.
         """
+        self._write_neighbours()
         connection = self._index.connection
         if connection.is_lite:
             for collection in self._index.names:
@@ -113,17 +141,18 @@ class Writer:
             gone = [row["key"] for row in held if (row["source"], row["target"], row["relation"]) not in kept]
             for part in in_parts(gone):
                 self._delete(index.names.edges, f"key in {texts(part)}")
-        self._write(index.names.edges, [edge_row(edge, index.tenant_name) for edge in wanted])
+        self._write(index.names.edges, edge_rows(wanted, index.tenant_name))
+        self._note_neighbours(_targets(wanted))
         return len(wanted)
 
     # -- parts of a write -------------------------------------------------------------------------------------
 
-    def _hashes(self, collection: str, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """Return the hashes of the contents and texts that are stored, by id."""
+    def _held(self, collection: str, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Return the stored hashes and neighbours, by id."""
         index, held = self._index, {}
         for keys in in_parts([index.key(id) for id in ids]):
-            for row in index.read(collection, index.with_keys(keys), HASHES, len(keys)):
-                held[row["id"]] = row["content_hash"], row["text_hash"]
+            for row in index.read(collection, index.with_keys(keys), HELD, len(keys)):
+                held[row["id"]] = row
         return held
 
     def _given_vectors(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None) -> dict[str, Vector]:
@@ -146,22 +175,30 @@ class Writer:
         self._index.check_width(vectors.shape[-1])
         return dict(zip((row.id for row in rows), vectors, strict=True))
 
-    def _write_rows(self, collection: str, rows: Sequence[ChunkRow], vectors: Mapping[str, Vector]) -> None:
+    def _write_rows(
+        self,
+        collection: str,
+        rows: Sequence[ChunkRow],
+        vectors: Mapping[str, Vector],
+        neighbours: Mapping[str, Sequence[str]],
+    ) -> None:
         """Write chunks, or parents, which have no vectors; prepare each batch while the one before it is written."""
         written: Future[None] | None = None
         added_at = time.time_ns()
         with ThreadPoolExecutor(1) as writer:
             for start in range(0, len(rows), MOST_ROWS):
                 part = rows[start : start + MOST_ROWS]
-                prepared = [self._prepared(row, added_at + start + n, vectors) for n, row in enumerate(part)]
+                prepared = [
+                    self._prepared(chunk_row(row, added_at + start + n, neighbours[row.id]), row, vectors)
+                    for n, row in enumerate(part)
+                ]
                 if written is not None:
                     written.result()
                 written = writer.submit(self._write, collection, prepared)
             if written is not None:
                 written.result()
 
-    def _prepared(self, row: ChunkRow, added_at: int, vectors: Mapping[str, Vector]) -> dict[str, Any]:
-        stored = chunk_row(row, added_at)
+    def _prepared(self, stored: dict[str, Any], row: ChunkRow, vectors: Mapping[str, Vector]) -> dict[str, Any]:
         if row.kind != CHUNK:
             return stored | {"unused": [0.0, 1.0]}
         words = LongText(words_of(self._index.analyzer, row.text))
@@ -170,13 +207,35 @@ class Writer:
     def _add_edges(self, edges: Sequence[Edge]) -> None:
         """Write edges; a stored edge of the same source, target and relation stays where it is heavier."""
         index = self._index
-        rows = {row["key"]: row for row in (edge_row(edge, index.tenant_name) for edge in heaviest(edges))}
+        rows = {row["key"]: row for row in edge_rows(heaviest(edges), index.tenant_name)}
         for keys in in_parts(list(rows)):
             held = index.read(index.names.edges, index.with_keys(keys), ["key", "weight"], len(keys))
             for row in held:
                 if row["weight"] >= rows[row["key"]]["weight"]:
                     del rows[row["key"]]
         self._write(index.names.edges, list(rows.values()))
+
+    def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
+        """Note to which nodes edges of chunks lead; these lists are written later, as many kinds of edges follow."""
+        for id, listed in neighbours.items():
+            self._noted.setdefault(id, []).extend(listed)
+        if len(self._noted) > MOST_NOTED:
+            self._write_neighbours()
+
+    def _write_neighbours(self) -> None:
+        """Complete the lists of neighbours of stored chunks."""
+        index, collection = self._index, self._index.names.chunks
+        noted, self._noted = self._noted, {}
+        for keys in in_parts([index.key(id) for id in noted]):
+            changed = []
+            for row in index.read(collection, index.with_keys(keys), ["key", "id", "neighbours"], len(keys)):
+                listed = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
+                if len(listed) > len(row["neighbours"]):
+                    changed.append(neighbour_row(index.tenant_name, row["key"], listed))
+            for start in range(0, len(changed), MOST_ROWS):
+                part = changed[start : start + MOST_ROWS]
+                self._change("upsert", collection_name=collection, data=part, partial_update=True)
+            index.recent.drop(row["key"] for row in changed)
 
     def _write(self, collection: str, rows: Sequence[dict[str, Any]]) -> None:
         for batch in _batches(rows):
@@ -200,6 +259,14 @@ class Writer:
                 orphans.append(index.key(parent))
         for keys in in_parts(orphans):
             self._delete(index.names.parents, f"key in {texts(keys)}")
+
+
+def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:
+    """Return the nodes to which the edges of each chunk lead."""
+    targets: dict[str, list[str]] = {}
+    for edge in edges:
+        targets.setdefault(edge.source, []).append(edge.target)
+    return targets
 
 
 def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -17,7 +17,7 @@ class MemoryColumns(NamedTuple):
 
     See :class:`~langchain_hybridgraph.records.MemoryState`. ``began`` is when each memory became valid; if unknown,
     when it was created; if that is unknown too, when it was ingested. ``valid_until`` is the end that came with the
-    memory; it is unset where the end was learned later. ``kind`` is the index of its type in ``kinds``, −1 for nstate.
+    memory; it is unset where the end was learned later. ``kind`` is the index of its type in ``kinds``, −1 if unset.
     """
 
     confidence: Weights
