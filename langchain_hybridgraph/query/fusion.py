@@ -1,4 +1,4 @@
-"""Several ranked lists become one."""
+"""Fusion of ranked lists."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from langchain_hybridgraph.registry import from_config
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Weights
 
-# The cosine of a question and an arbitrary chunk, mean and standard deviation, where a source does not tell its
-# own. all-MiniLM-L6-v2 has .02 to .25 and .09 to .13 (benchmarks/README.md); a mean of 0 leaves small cosines their
+# Mean and standard deviation of the cosine of a question and an arbitrary chunk, for a source that does not report
+# its own. all-MiniLM-L6-v2 has .02 to .25 and .09 to .13 (benchmarks/README.md); a mean of 0 leaves small cosines their
 # order, and this deviation puts large ones where .1 and .095 would.
 COSINE = (0.0, 0.115)
-# So many standard deviations above the mean count as 1: a cosine of 1 lies about ten above it.
+# Number of standard deviations above the mean that counts as 1; a cosine of 1 is about ten above it.
 DEVIATIONS = 12.0
-# The BM25 with which a keyword list's best has the weight that was given to the list.
+# BM25 of the best entry at which a keyword list has exactly its configured weight.
 EVIDENCE = 40.0
 
 
 class Fusion(Protocol):
-    """Makes one list of several; any callable of this shape is one."""
+    """Function that merges several lists into one."""
 
     @property
     def method(self) -> str:
-        """The word in ``retrieval_method`` when more than one source answered."""
+        """Value of ``retrieval_method`` if more than one source returned entries."""
         ...
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """Each candidate once, best first, ties by id; scores lie in [0, 1] and are the sum of their parts.
+        """Return each candidate once, best first, ties by id; scores are in [0, 1] and are the sums of their parts.
 
-        A source without entries gives its weight to the others, in proportion to theirs.
+        The weight of a source without entries is shared among the others, in proportion to their weights.
         """
         ...
 
 
 @runtime_checkable
 class DependsOnK(Protocol):
-    """A fusion that needs the number of requested hits."""
+    """Fusion that needs the number of requested hits."""
 
     def for_k(self, k: int) -> Fusion:
-        """The fusion to use in a call for k hits."""
+        """Return the fusion to use in a call for k hits."""
         ...
 
 
 @runtime_checkable
 class ScoresOthers(Protocol):
-    """A fusion in which a score depends on a chunk's own scores, so that chunks that no list holds have one too."""
+    """Fusion that can also score chunks that are in no list, from their own scores."""
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
         """Return these chunks, best first, ties by id, by ``Ranking.scores`` and the best entries of the lists."""
@@ -65,12 +65,12 @@ class ScoresOthers(Protocol):
 
 @runtime_checkable
 class KnowsContenders(Protocol):
-    """A fusion that can tell which candidates need not be scored any further."""
+    """Fusion that can tell which candidates need no further scores."""
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """At least those that can be among the best n, whatever the scores that are still missing turn out to be.
+        """Return at least the ids that can be among the best n, whatever the missing scores are.
 
-        A missing score is at most ``Ranking.rest``; where that is None, it will not come.
+        A missing score is at most ``Ranking.rest``; if that is None, the source has no score for the chunk.
         """
         ...
 
@@ -81,7 +81,7 @@ class ReciprocalRankFusion:
 
     ``normalize`` divides by the largest possible value, so that the first of every list has 1 (``"theoretical"``), by
     the best candidate's (``"max"``) or by nothing (``"none"``: with weights that sum to 1 nothing exceeds 1/61).
-    Of a candidate that stands twice in a list the better rank counts; the ranks after it stay as they are.
+    If a candidate is twice in a list, its better rank counts; the ranks after it do not change.
 
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
@@ -215,11 +215,11 @@ class ConvexCombination:
         return least, most
 
     def _candidates(self, rankings: Sequence[Ranking]) -> dict[str, None]:
-        """All that is listed or an exact match."""
+        """Return the ids of all entries and exact matches."""
         return _candidates(rankings) | dict.fromkeys(self._exact(rankings))
 
     def _exact(self, rankings: Sequence[Ranking]) -> dict[str, float]:
-        """How likely the query means each candidate, as far as it is to count."""
+        """Return the probability that the query means each exact match; empty unless ``adaptive``."""
         exact: dict[str, float] = {}
         for ranking in rankings if self.adaptive else ():
             if ranking.weight > 0:
@@ -227,7 +227,7 @@ class ConvexCombination:
         return exact
 
     def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
-        """Each ranking that has entries, with its share of the score and its scale."""
+        """Return each ranking that has entries, with its share of the score and its scale."""
         scaled = [(ranking, weight, self._scale(ranking)) for ranking, weight in _weighed(rankings)]
         total = math.fsum(weight * scale.trust for _, weight, scale in scaled)
         return [(r, weight * scale.trust / total if total else 1 / len(scaled), scale) for r, weight, scale in scaled]
@@ -299,10 +299,10 @@ class MaxWeighted:
 
 @dataclass(frozen=True, slots=True)
 class Interleave:
-    """The lists in turn, one candidate each; a source whose next candidate is already there forfeits its turn.
+    """Takes one candidate of each list in turn; a source whose next candidate was taken before loses its turn.
 
-    The i-th of n candidates, from 0, scores 1 − i/n. Needs ranks only; of the weights only 0 matters, which leaves
-    a source out.
+    The i-th of n candidates, from 0, scores 1 − i/n. Only ranks are used. A weight of 0 leaves a source out; other
+    weights have no effect.
 
     >>> from langchain_hybridgraph.records import ScoredId
     >>> results = {"vector": "abc", "keyword": "xb"}
@@ -314,7 +314,7 @@ class Interleave:
     method: ClassVar[str] = "interleave"
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """See :class:`Fusion`; equal turns go by the order of the sources."""
+        """See :class:`Fusion`; within a turn, candidates are in the order of the sources."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
         turns = ((source, ids[turn]) for turn in range(_longest(lists)) for source, ids in lists if turn < len(ids))
         return _by_position(turns)
@@ -322,9 +322,9 @@ class Interleave:
 
 @dataclass(frozen=True, slots=True)
 class Concat:
-    """The first ``quota`` candidates of every list, list after list; then the rest in the same way.
+    """Takes the first ``quota`` candidates of every list, list after list; then the rest in the same way.
 
-    Without a quota it is k // 2 + 1, so with it the answer for k is not the head of the answer for a larger k.
+    The default quota is k // 2 + 1; then the result for k is not the head of the result for a larger k.
     The i-th of n candidates, from 0, scores 1 − i/n; a source of weight 0 is left out.
     """
 
@@ -337,11 +337,11 @@ class Concat:
             check_whole_number("quota", self.quota, least=1)
 
     def for_k(self, k: int) -> Concat:
-        """With the quota that is given, else the one that fits k."""
+        """Return this fusion if it has a quota, otherwise one with the quota for k."""
         return self if self.quota is not None else Concat(k // 2 + 1)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """See :class:`Fusion`; without a quota one whole list follows the other."""
+        """See :class:`Fusion`; without a quota the complete lists follow each other."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
         quota = self.quota or _longest(lists)
         firsts = ((source, id) for source, ids in lists for id in ids[:quota])
@@ -362,9 +362,9 @@ FUSIONS: Mapping[str, Callable[..., Fusion]] = MappingProxyType(
 
 
 def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
-    """The fusion that a name, a mapping with ``type`` and parameters, or a fusion itself stands for.
+    """Return the fusion for a name, for a mapping with ``type`` and parameters, or for a fusion itself.
 
-    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+    Raises ConfigurationError for an unknown name or parameter, and for an invalid value.
 
     >>> fusion_from({"type": "rrf", "rank_constant": 10})
     ReciprocalRankFusion(rank_constant=10, normalize='theoretical')
@@ -375,7 +375,7 @@ def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
 def check_weights(weights: Sequence[float]) -> None:
     """Raise ConfigurationError unless all weights are finite numbers from 0 and one of them is above 0.
 
-    No weights at all are fine: there is nothing to check.
+    An empty sequence is valid.
 
     >>> check_weights([0.7, 0.3])
     """
@@ -390,7 +390,7 @@ def check_weights(weights: Sequence[float]) -> None:
 
 
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
-    """The rankings that have entries, with their weights and what the others left them."""
+    """Return the rankings that have entries, with their weights and their shares of the other weights."""
     answering = [ranking for ranking in rankings if ranking.entries]
     total = math.fsum(ranking.weight for ranking in rankings)
     present = math.fsum(ranking.weight for ranking in answering)
@@ -400,7 +400,7 @@ def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
 
 
 def _ranks(ranking: Ranking) -> dict[str, int]:
-    """Each id's best rank, from 1, in the order of the list."""
+    """Return the best rank of each id, from 1, in the order of the list."""
     ranks: dict[str, int] = {}
     for rank, entry in enumerate(ranking.entries, start=1):
         ranks.setdefault(entry.id, rank)
@@ -416,7 +416,7 @@ def _clipped(value: float) -> float:
 
 
 class _Scale(NamedTuple):
-    """The scores that become 0 and 1, and what the weight is multiplied by; between them runs a power."""
+    """The scores that become 0 and 1, the factor of the weight, and the exponent of scores between them."""
 
     zero: float
     one: float
@@ -447,7 +447,7 @@ def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[FusedCandidate
 
 
 def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
-    """(source, id) in order; each id once, where it comes first."""
+    """Return the ids of (source, id) pairs as candidates, each once, at its first position."""
     finder: dict[str, str] = {}
     for source, id in turns:
         finder.setdefault(id, source)

@@ -67,7 +67,7 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
         check_number("rarity", self.rarity, ge=0, le=1)
         check_whole_number("max_touched", self.max_touched, least=1)
         if self.damping == 1:
-            raise ConfigurationError("damping is 1, so that the walks never end; wanted less, such as 0.5")
+            raise ConfigurationError("damping must be below 1, such as 0.5, got 1: the walks would never end")
         check_number("tolerance", self.tolerance, gt=0, lt=1)
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
