@@ -114,7 +114,7 @@ class VectorStoreAdapter:
         return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope, filtered=False)}
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids of the given texts with these texts and sources."""
+        """Return the ids of the passed Documents that have these texts and sources."""
         if self._ids_by_origin is None:
             self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
         return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}

@@ -122,7 +122,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         graph: HasGraph = self.edges
         return graph
 
-    # -- seeing -----------------------------------------------------------------------------------------------
+    # -- drawing ----------------------------------------------------------------------------------------------
 
     def picture(
         self,

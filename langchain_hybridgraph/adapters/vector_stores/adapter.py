@@ -125,7 +125,7 @@ class StoreAdapter:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Return the Documents with these ids of the store that are there; NotImplementedError if it cannot say."""
+        """Return the Documents that the store has under these ids; raise NotImplementedError if it cannot."""
         return self.with_ids(self._store.get_by_ids(list(ids)))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:

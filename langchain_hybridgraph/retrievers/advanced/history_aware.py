@@ -37,7 +37,7 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
 
     def with_listeners(self, **listeners: Any) -> Runnable[Any, list[Document]]:
-        """LangChain's; raises ConfigurationError for RunnableWithMessageHistory, which would keep Documents."""
+        """Add listeners as LangChain does; raise ConfigurationError for RunnableWithMessageHistory."""
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 
