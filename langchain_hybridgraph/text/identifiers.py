@@ -24,13 +24,13 @@ FEW = 8
 # A word is rare if one text of this number has it; in fewer texts every word would be rare.
 RARE = 16
 # Score of a form for the only text with this name, and for the only text that contains it. The search adds the rest.
-NAMED, HELD = 0.95, 0.6
+NAME_SCORE, CONTENT_SCORE = 0.95, 0.6
 MOST = 0.97
 MOST_FORMS = 64  # maximum number of forms of a question
 
 _EVERYTHING = 1 - 1e-9  # as a share of a question's information
 _LONGEST = 64  # maximum number of characters; a longer form is data
-_REMEMBERED = 1 << 18  # runs of characters between blanks
+_CACHE_SIZE = 1 << 18  # runs of characters between blanks
 
 # Slashes, brackets, quotation marks, and dashes other than hyphens end a form wherever they are.
 _BREAKS = re.compile(f'[\\s,;|<>=(){{}}\\[\\]"`´‘‚‛“”„‟«»‹›–—―…/\\\\{UNSPACED}]+')
@@ -78,10 +78,10 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     Rows without any are left out. A form or word that n texts have, and that carries the share I of the question's
     information (idf; a word that also occurs outside the form counts in part), gives each of these texts
 
-    - ``NAMED`` / n if it is the text's name, a compound or a rare word; ``NAMED`` if the question consists of nothing
-    else;
-    - ``HELD`` · I / n if it is a compound;
-    - ``HELD`` · I² / n if it is a word that is rare or the complete question.
+    - ``NAME_SCORE`` / n if it is the text's name, a compound or a rare word; ``NAME_SCORE`` if the question consists of
+    it alone;
+    - ``CONTENT_SCORE`` · I / n if it is a compound;
+    - ``CONTENT_SCORE`` · I² / n if it is a word that is rare or the complete question.
 
     The values of several forms are added up, and so are those of several words; the larger of both sums counts.
     """
@@ -91,26 +91,26 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     times = Counter(form.lower() for form in _forms(question))
     by_word: dict[int, float] = defaultdict(float)
     by_form: dict[int, float] = defaultdict(float)
-    for word, known in information.items():
-        rows, share = postings.rows_with_word(word), known / every
+    for word, word_information in information.items():
+        rows, share = postings.rows_with_word(word), word_information / every
         is_rare = share > _EVERYTHING or RARE * len(rows) <= postings.texts
         for row in rows if is_rare else ():
-            by_word[row] += HELD * share**2 / len(rows)
+            by_word[row] += CONTENT_SCORE * share**2 / len(rows)
     for form, is_compound in islice(forms(question).items(), MOST_FORMS):
-        held, named = postings.rows_with_compound(form) if is_compound else (), postings.rows_with_name(form)
-        if not held and not named:
+        with_form, with_name = postings.rows_with_compound(form) if is_compound else (), postings.rows_with_name(form)
+        if not with_form and not with_name:
             continue
         words = Counter(word for word in postings.words(form) if word in information)
         # "Are teaching hospitals better than non-teaching ones?" has "teaching" twice, and the compound has it once.
         inside = {word: min(1.0, n * times[form] / occurrences[word]) for word, n in words.items()}
         share = sum(information[word] * part for word, part in inside.items()) / every if every else 1.0
-        likely = {row: HELD * share / len(held) for row in held}
+        likely = {row: CONTENT_SCORE * share / len(with_form) for row in with_form}
         if not is_compound:
-            held = min((rows for word in words if (rows := postings.rows_with_word(word))), key=len, default=())
-            held = held if RARE * len(held) <= postings.texts else ()
-        is_meant = 1.0 if share > _EVERYTHING else 1 / len(held) if held else 0.0
-        for row in named:
-            likely[row] = max(likely.get(row, 0.0), NAMED * is_meant / len(named))
+            with_form = min((rows for word in words if (rows := postings.rows_with_word(word))), key=len, default=())
+            with_form = with_form if RARE * len(with_form) <= postings.texts else ()
+        is_meant = 1.0 if share > _EVERYTHING else 1 / len(with_form) if with_form else 0.0
+        for row in with_name:
+            likely[row] = max(likely.get(row, 0.0), NAME_SCORE * is_meant / len(with_name))
         for row, value in likely.items():
             by_form[row] += value
     both = by_form.keys() | by_word.keys()
@@ -141,8 +141,8 @@ def name_of(text: str) -> str | None:
     >>> name_of("Requests: HTTP for humans"), name_of("# zlib\\nCompression."), name_of("A library for HTTP")
     ('requests', 'zlib', None)
     """
-    found = _NAME.match(text.lstrip()[: 4 * _LONGEST].partition("\n")[0])
-    split = [] if found is None else list(_split(found[1]))
+    match = _NAME.match(text.lstrip()[: 4 * _LONGEST].partition("\n")[0])
+    split = [] if match is None else list(_split(match[1]))
     return split[0].lower() if len(split) == 1 else None
 
 
@@ -152,14 +152,14 @@ class _Compounds(dict[str, tuple[str, ...]]):
     def __missing__(self, run: str) -> tuple[str, ...]:
         word = run.strip(_AROUND)
         if word.isascii() and word.isalpha() and not _CAPITAL_INSIDE.search(word):
-            found: tuple[str, ...] = ()  # this fast check decides nearly all cases
+            compounds: tuple[str, ...] = ()  # this fast check decides nearly all cases
         else:
-            found = tuple(form.lower() for form in _split(run) if _is_compound(form))
-        if len(self) >= _REMEMBERED:
+            compounds = tuple(form.lower() for form in _split(run) if _is_compound(form))
+        if len(self) >= _CACHE_SIZE:
             self.clear()
         if len(run) <= _LONGEST:
-            self[run] = found
-        return found
+            self[run] = compounds
+        return compounds
 
 
 _COMPOUNDS = _Compounds()

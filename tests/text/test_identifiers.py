@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
-from langchain_hybridgraph.text.identifiers import FEW, HELD, NAMED, RARE, compounds, forms, name_of
+from langchain_hybridgraph.text.identifiers import CONTENT_SCORE, FEW, NAME_SCORE, RARE, compounds, forms, name_of
 
 ENGINES = {"tantivy": lambda: TantivyIndex(None), "rank_bm25": RankBM25Index}
 PACKAGES = [
@@ -95,37 +95,37 @@ def test_no_text_raises(text):
 def test_the_text_with_the_name_is_preferred(make):
     """The text with this name scores more than twice as high as others with the same words."""
     results = make(*PACKAGES).exact_matches("what is ruby-faker for?")
-    assert results[0] == pytest.approx(NAMED)
-    assert all(value < NAMED / 2 for row, value in results.items() if row)
+    assert results[0] == pytest.approx(NAME_SCORE)
+    assert all(value < NAME_SCORE / 2 for row, value in results.items() if row)
 
 
 def test_a_compound_counts_by_its_share_of_the_question(make):
     """A compound alone is the complete question; among other known words it is a part."""
     index = make("Hall 4 has pump P-1208.", "Hall 4 has pump P-1209.", "Trains are late.")
     alone, among = index.exact_matches("P-1208?"), index.exact_matches("Are trains as late as P-1208?")
-    assert alone[0] == pytest.approx(HELD)
-    assert alone.get(1, 0.0) < HELD / 4
-    assert 0 < among[0] < HELD / 2
+    assert alone[0] == pytest.approx(CONTENT_SCORE)
+    assert alone.get(1, 0.0) < CONTENT_SCORE / 4
+    assert 0 < among[0] < CONTENT_SCORE / 2
 
 
 def test_a_word_outside_a_compound_does_not_count_for_it(make):
     """The compound carries two of three parts if one of two equally frequent words is in the question twice."""
     index = make("non-teaching staff", *["trains are late"] * 3)
-    assert index.exact_matches("non-teaching, non-teaching")[0] == pytest.approx(HELD)
-    assert index.exact_matches("teaching or non-teaching")[0] == pytest.approx(HELD * 2 / 3)
+    assert index.exact_matches("non-teaching, non-teaching")[0] == pytest.approx(CONTENT_SCORE)
+    assert index.exact_matches("teaching or non-teaching")[0] == pytest.approx(CONTENT_SCORE * 2 / 3)
 
 
 def test_scores_are_divided_among_texts(make):
     """A word in two texts of ten is worth half as much to each."""
     index = make("zebra one", *["cattle"] * 8, "zebra two")
-    assert index.exact_matches("zebra") == {0: pytest.approx(HELD / 2), 9: pytest.approx(HELD / 2)}
+    assert index.exact_matches("zebra") == {0: pytest.approx(CONTENT_SCORE / 2), 9: pytest.approx(CONTENT_SCORE / 2)}
 
 
 def test_few_texts_make_no_word_rare(make):
     """Among five texts every word is rare; a word counts if it is the complete question, or among more texts."""
     five = ["a zebra grazes", *["cattle low"] * 4]
     assert make(*five).exact_matches("zebra cattle") == {}
-    assert make(*five).exact_matches("zebra") == {0: pytest.approx(HELD)}
+    assert make(*five).exact_matches("zebra") == {0: pytest.approx(CONTENT_SCORE)}
     assert list(make(*five, *["cattle low"] * RARE).exact_matches("zebra cattle")) == [0]
 
 
@@ -138,7 +138,7 @@ def test_common_words_identify_no_text(make):
 def test_a_mask_narrows_what_is_counted(make):
     """A word in many texts is rare if only one of them is in scope; rows beyond the mask do not count."""
     index = make(*["a zebra"] * (FEW + 1), "cattle")
-    assert index.exact_matches("zebra", np.array([False, True, False])) == {1: pytest.approx(HELD)}
+    assert index.exact_matches("zebra", np.array([False, True, False])) == {1: pytest.approx(CONTENT_SCORE)}
 
 
 def test_changed_texts_stay_rare(make):
@@ -147,7 +147,7 @@ def test_changed_texts_stay_rare(make):
     for version in range(2, 6):
         index.apply(version, [(version, "E-4711 is refused")], [version - 1 if version > 2 else 0])
     assert list(index.exact_matches("E-4711")) == [5]
-    assert index.exact_matches("E-4711")[5] == pytest.approx(HELD, rel=0.01)
+    assert index.exact_matches("E-4711")[5] == pytest.approx(CONTENT_SCORE, rel=0.01)
 
 
 @pytest.mark.parametrize("question", ["", "?", "the of and", "unknown-thing", "x" * 200, "a-b " * 5000])
