@@ -137,7 +137,7 @@ class ConvexCombination:
 
     ``adaptive``: divided by its own best, every list has a 1, however little its best match matches. BM25 is a sum of
     log-odds and so knows better: a candidate's share of the best score is multiplied by √(its BM25 / 40), as weight
-    · √(best / 40) and share ^ 1.5. It holds for sources that tell their ``bound``; other scores have no known unit.
+    · √(best / 40) and share ^ 1.5. It applies to sources that report their ``bound``; other scores have no known unit.
     And what a list holds of ``Ranking.exact`` counts before all similarity: with m the largest of these values, a
     candidate's score is (1 − m) · score + its own value, which is its part ``exact``.
 

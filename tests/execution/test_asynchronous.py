@@ -69,7 +69,7 @@ class SyncHistory(BaseChatMessageHistory):
 
 
 class AsyncOnlyRetriever(BaseRetriever):
-    """One of a user's own, over a model that has no asynchronous side."""
+    """Retriever of a user, over a model without asynchronous methods."""
 
     embeddings: DeterministicFakeEmbedding
 
@@ -136,11 +136,11 @@ ASYNCHRONOUS = {
 
 @pytest.mark.parametrize("make", SYNCHRONOUS.values(), ids=SYNCHRONOUS)
 def test_objects_run_by_langchains_executor_are_synchronous(make):
-    """Also where a chain or a retriever has it within."""
+    """This also holds for a chain or a retriever that contains such an object."""
     assert not is_asynchronous(make())
 
 
 @pytest.mark.parametrize("make", ASYNCHRONOUS.values(), ids=ASYNCHRONOUS)
 def test_objects_with_coroutines_are_asynchronous(make):
-    """Also where it is bound, or a step of a chain."""
+    """This also holds for a binding of such an object and for a chain with it as a step."""
     assert is_asynchronous(make())

@@ -14,7 +14,7 @@ from langchain_hybridgraph.execution.workers import Lane
 
 
 def gathered(*batch: Effect):
-    """A search that makes one batch of calls and gives back what came of them."""
+    """Search that makes one batch of calls and returns their results."""
     answers = yield list(batch)
     return answers
 
@@ -24,7 +24,7 @@ def stubborn(gate: threading.Event):
 
 
 class Owner:
-    """An owner of a lane for each test, so that abandoned calls of one do not count for another."""
+    """Owner of a lane for each test, so that abandoned calls of one test do not count in another."""
 
 
 def test_results_come_in_the_order_of_the_calls():
@@ -34,8 +34,8 @@ def test_results_come_in_the_order_of_the_calls():
     assert drive(gathered(slow, fast)) == ["slow", "fast"]
 
 
-def test_calls_run_beside_each_other():
-    """Each of two calls waits for the other, which no call after the other could."""
+def test_calls_run_at_the_same_time():
+    """Each of two calls waits for the other; one after the other they would never return."""
     barrier = threading.Barrier(2, timeout=10)
     answers = drive(gathered(Effect("a", barrier.wait), Effect("b", barrier.wait)))
     assert sorted(answers) == [0, 1]
@@ -57,7 +57,7 @@ def test_quick_calls_run_while_another_process_works():
 
 
 def test_a_call_that_cannot_be_started_has_failed():
-    """Its source is named, and the quick call still runs."""
+    """The failure names its source, and the quick call still runs."""
     failure, fine = drive(gathered(Effect("vector", list, start=lambda: 1 / 0), Effect("k", lambda: 2, quick=True)))
     assert (failure.reason, type(failure.error), fine) == ("vector-failed", ZeroDivisionError, 2)
 
@@ -107,7 +107,7 @@ def test_hanging_calls_do_not_starve_the_next():
 
 
 def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
-    """At most a few calls pile up on a dead source; it is tried again when one has come back."""
+    """At most a few calls pile up on a dead source; it is tried again when one of them has returned."""
     gate, lane, began = threading.Event(), Lane("test", Owner()), threading.Semaphore(0)
 
     def hang():
@@ -140,7 +140,7 @@ async def test_both_drivers_give_the_same():
 
 
 async def test_native_coroutines_are_awaited_together():
-    """Two coroutines that wait for each other both come back."""
+    """Two coroutines that wait for each other both return."""
     first, second = asyncio.Event(), asyncio.Event()
 
     async def one():
@@ -158,7 +158,7 @@ async def test_native_coroutines_are_awaited_together():
 
 
 async def test_an_awaited_call_has_a_deadline_too():
-    """A coroutine that never ends is named."""
+    """A coroutine that never ends is reported with its source."""
     (late,) = await adrive(gathered(Effect("vector", lambda: None, asyncio.Event().wait)), time.monotonic() + 0.05)
     assert late.reason == "deadline-exceeded:vector"
 

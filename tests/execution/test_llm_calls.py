@@ -1,4 +1,4 @@
-"""How a stage's call to a chat model is made."""
+"""Calls of chat models by stages."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ def test_a_model_is_asked_silently_and_by_name():
 
 
 def test_models_without_coroutines_run_on_workers():
-    """A model without ainvoke is asked on a thread."""
+    """A model without ``ainvoke`` is called on a thread."""
     assert model_call("expander", Stage(), echo, None, "How?").arun is None
 
 
@@ -41,13 +41,13 @@ def test_each_has_its_own_lane():
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
-def test_a_timeout_is_some_time(timeout):
-    """The error names the setting, what was given, and a usual value."""
+def test_a_timeout_must_be_above_0(timeout):
+    """The error states the setting, its value, and a usual value."""
     with pytest.raises(ConfigurationError, match=r"Stage\(timeout=.*\): pass seconds, such as 20, or None"):
         check_timeout("Stage", timeout, 20)
 
 
 def test_no_timeout_is_no_limit():
-    """None and any number above 0 are taken."""
+    """None and any number above 0 are accepted."""
     assert check_timeout("Stage", None, 20) is None
     assert check_timeout("Stage", 0.1, 20) is None

@@ -1,4 +1,4 @@
-"""The workers: bounded, fair to their lanes, and never held up by a call that hangs."""
+"""Workers are bounded, fair to their lanes, and not blocked by calls that hang."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def eventually(condition):
 
 
 class Hanging:
-    """Calls that hang until they are released, and the number of those that have begun."""
+    """Calls that hang until they are released, and the number of calls that have started."""
 
     def __init__(self):
         self.gate = threading.Event()
@@ -67,7 +67,7 @@ def impatient(monkeypatch):
 
 
 def test_no_more_calls_run_at_once_than_there_are_workers(patient, hanging):
-    """Two of 20 calls run, the others wait."""
+    """Two of 20 calls run; the others wait."""
     pool = Workers(2, level=1)
     jobs = [job(hanging) for _ in range(20)]
     pool.submit(jobs)
@@ -95,7 +95,7 @@ def test_a_burst_of_searches_takes_few_threads():
     assert 0 < most <= before + workers.WORKERS + 1
 
 
-def test_an_abandoned_call_gives_its_place_to_another(patient, hanging):
+def test_another_call_runs_in_place_of_an_abandoned_one(patient, hanging):
     """After more abandoned calls than there are workers, the next call is answered."""
     pool = Workers(2, level=1)
     for number in range(6):
@@ -108,8 +108,8 @@ def test_an_abandoned_call_gives_its_place_to_another(patient, hanging):
     assert fine.result(PATIENCE) == "fine"
 
 
-def test_a_call_that_hangs_and_is_waited_for_gives_its_place_too(impatient, hanging):
-    """Without a deadline nobody abandons it; it counts as waiting after a while."""
+def test_another_call_runs_in_place_of_an_overdue_one(impatient, hanging):
+    """A call without a deadline is never abandoned, but counts as overdue after a while."""
     pool = Workers(2, level=1)
     pool.submit([job(hanging, Lane("dead")) for _ in range(10)])
     fine = job(lambda: "fine", Lane("alive"))
@@ -118,7 +118,7 @@ def test_a_call_that_hangs_and_is_waited_for_gives_its_place_too(impatient, hang
 
 
 def test_hanging_calls_of_a_lane_are_bounded(impatient, hanging, monkeypatch):
-    """The lane waits then, and no more threads are made for it."""
+    """Further calls of the lane wait, and no more threads are started for it."""
     monkeypatch.setattr(workers, "OVERDUE_CALLS", 5)
     pool = Workers(2, level=1)
     pool.submit([job(hanging, Lane("dead")) for _ in range(50)])
@@ -144,7 +144,7 @@ def test_lanes_take_turns(patient, hanging):
 
 
 def test_a_call_abandoned_in_the_queue_never_begins(patient, hanging):
-    """Work whose deadline has passed is not done."""
+    """A call whose deadline has passed is not started."""
     pool = Workers(1, level=1)
     pool.submit([first := job(hanging), queued := job(hanging)])
     assert eventually(lambda: hanging.started == 1)
@@ -156,7 +156,7 @@ def test_a_call_abandoned_in_the_queue_never_begins(patient, hanging):
 
 
 def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
-    """A lane each, but one kind: further calls of the kind are refused until some come back."""
+    """Each object has its own lane, all of one kind: further calls of the kind are rejected until some return."""
     pool = Workers(2, level=1)
     hung = [job(hanging, Lane("rerank", number)) for number in range(workers.ABANDONED_CALLS_OF_KIND)]
     for number, each in enumerate(hung, start=1):
@@ -193,7 +193,7 @@ def test_nested_calls_do_not_wait_for_each_other():
 
 
 async def test_a_cancelled_search_stops_at_its_next_call():
-    """Its generator is closed, and the call after the one that runs is not made."""
+    """Its generator is closed, and the call after the running one is not made."""
     began, gate, closed, calls = threading.Event(), threading.Event(), threading.Event(), []
 
     def first():
@@ -219,7 +219,7 @@ async def test_a_cancelled_search_stops_at_its_next_call():
 
 
 async def test_a_search_that_is_cancelled_in_the_queue_never_begins(patient, hanging):
-    """A burst of which the caller wants nothing any more is not worked off."""
+    """If the caller cancels a burst of searches, the queued ones are not run."""
     busy = [asyncio.create_task(offload(hanging)) for _ in range(workers.WORKERS)]
     assert await asyncio.to_thread(eventually, lambda: hanging.started == workers.WORKERS)
     calls = []
@@ -236,7 +236,7 @@ async def test_a_search_that_is_cancelled_in_the_queue_never_begins(patient, han
 
 
 async def test_context_variables_are_those_of_the_caller():
-    """In the search, in its calls on workers and in those that are awaited; nothing leaks to the caller."""
+    """This holds in the search, in its calls on workers and in awaited calls; no change leaks to the caller."""
     variable = ContextVar("variable", default="unset")
     values = []
 
@@ -266,7 +266,7 @@ async def test_a_call_that_raises_stop_iteration_fails_and_does_not_hang():
 
 
 async def test_a_coroutine_that_ignores_its_cancellation_keeps_no_deadline():
-    """The answer comes at the deadline all the same."""
+    """The result is still returned at the deadline."""
     over = asyncio.Event()
 
     async def stubborn():
@@ -287,7 +287,7 @@ async def test_a_coroutine_that_ignores_its_cancellation_keeps_no_deadline():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 def test_a_forked_process_has_workers_of_its_own():
-    """A child of a process whose workers are busy, with a full queue, searches in both ways."""
+    """The child of a process with busy workers and a full queue can search, synchronously and asynchronously."""
     program = """
 import asyncio, os, sys, threading, time
 from contextvars import copy_context
