@@ -157,7 +157,7 @@ def test_a_graph_query_in_a_large_graph_makes_few_calls(large_stores, traversal,
 )
 @pytest.mark.parametrize("seed", ["references", "entities", "fan", "crowd"])
 def test_a_traversal_reaches_the_same_as_in_memory(large_stores, traversal, seed):
-    """What is read ahead changes nothing."""
+    """Reading ahead does not change the result of a traversal."""
     milvus, embedded = (
         traversal.walk(each.scoped_graph(Scope(), traversal.edge_filter), [(seed, 1.0)], HopDecay(), None)
         for each in large_stores
