@@ -35,12 +35,12 @@ def folder() -> Path | None:
 
     Raises SystemExit if that folder does not contain them.
     """
-    named = os.environ.get("HYBRIDGRAPH_SETS")
-    if not named:
+    path = os.environ.get("HYBRIDGRAPH_SETS")
+    if not path:
         return None
-    if not (Path(named) / "sets.py").exists():
-        raise SystemExit(f"HYBRIDGRAPH_SETS={named} does not contain the evaluation sets: it has no sets.py")
-    return Path(named)
+    if not (Path(path) / "sets.py").exists():
+        raise SystemExit(f"HYBRIDGRAPH_SETS={path} does not contain the evaluation sets: it has no sets.py")
+    return Path(path)
 
 
 def require_sets() -> ModuleType:
@@ -101,21 +101,23 @@ def grown(size: int, questions: int = 300) -> Corpus:
     assert place is not None
     texts: list[str] = []
     sources: list[str] = []
-    vectors, asked, asked_vectors = [], [], []
+    vectors, question_texts, asked_vectors = [], [], []
     for name in SETS:
         loaded = sets.load(name)
         with np.load(place / name / "minilm.npz") as stored:
             vectors.append(stored["docs"].astype(np.float32))
             each = questions // len(SETS)
             first = loaded.queries[:each]
-            asked += [query["text"] for query in first]
+            question_texts += [query["text"] for query in first]
             asked_vectors.append(stored["queries"][: len(first)].astype(np.float32))
         texts += [sets.document_text(row) for row in loaded.corpus]
         sources += [name] * len(loaded.corpus)
     texts, sources, matrix = _grow(texts, sources, np.vstack(vectors), size)
     metadatas = [{"percent": n * 37 % 100, "source": source, "n": n} for n, source in enumerate(sources)]
-    known = dict(zip(texts, matrix, strict=True)) | dict(zip(asked, np.vstack(asked_vectors), strict=True))
-    return Corpus(texts, metadatas, asked, matrix, Ready(known))
+    vectors_by_text = dict(zip(texts, matrix, strict=True)) | dict(
+        zip(question_texts, np.vstack(asked_vectors), strict=True)
+    )
+    return Corpus(texts, metadatas, question_texts, matrix, Ready(vectors_by_text))
 
 
 def _grow(

@@ -42,7 +42,7 @@ SETS = (
 )
 
 
-class Asked(NamedTuple):
+class AnsweredQuestion(NamedTuple):
     """One question, the kind of its answer, and its result."""
 
     corpus: str
@@ -52,7 +52,9 @@ class Asked(NamedTuple):
     is_partial: bool
 
 
-def asked(name: str, questions: dict[str, list[dict[str, Any]]], sets: Any, embedding: Any) -> Iterator[Asked]:
+def ask_all(
+    name: str, questions: dict[str, list[dict[str, Any]]], sets: Any, embedding: Any
+) -> Iterator[AnsweredQuestion]:
     """Ask all kinds of questions about one set's texts."""
     loaded = sets.load(name)
     texts, ids = [sets.document_text(row) for row in loaded.corpus], [row["id"] for row in loaded.corpus]
@@ -62,22 +64,22 @@ def asked(name: str, questions: dict[str, list[dict[str, Any]]], sets: Any, embe
     ]
     filters = [query.get("filter") for query in loaded.queries]
     foreign = [query for other in questions if other != name for query in questions[other]]
-    chosen = np.random.default_rng(7).permutation(len(foreign))[: len(questions[name])]
+    selection = np.random.default_rng(7).permutation(len(foreign))[: len(questions[name])]
     with HybridGraphStore.from_texts(texts, embedding, metadatas, ids=ids) as store:
         retriever = HybridRetriever(store, k=1)
         for query in questions[name]:
             yield _ask(retriever, name, "own", query, query.get("filter"))
             gold = [id for id, grade in loaded.qrels[query["id"]].items() if grade > 0]
             yield _ask(retriever, name, "deleted", query, {**(query.get("filter") or {}), "key": {"$nin": gold}})
-        for place in chosen.tolist():
+        for place in selection.tolist():
             yield _ask(retriever, name, "foreign", foreign[place], filters[place % len(filters)])
 
 
-def _ask(retriever: HybridRetriever, name: str, kind: str, query: dict[str, Any], filter: Any) -> Asked:
-    found = retriever.retrieve(query["text"], filter=filter)
-    score = found[0].metadata["relevance_score"] if found else 0.0
-    before = found.hits[0].score if found.hits else 0.0
-    return Asked(name, kind, score, before, query.get("answerability") == "PARTIAL")
+def _ask(retriever: HybridRetriever, name: str, kind: str, query: dict[str, Any], filter: Any) -> AnsweredQuestion:
+    results = retriever.retrieve(query["text"], filter=filter)
+    score = results[0].metadata["relevance_score"] if results else 0.0
+    before = results.hits[0].score if results.hits else 0.0
+    return AnsweredQuestion(name, kind, score, before, query.get("answerability") == "PARTIAL")
 
 
 def auroc(yes: Sequence[float], no: Sequence[float]) -> float:
@@ -86,7 +88,7 @@ def auroc(yes: Sequence[float], no: Sequence[float]) -> float:
     return float((pairs > 0).mean() + (pairs == 0).mean() / 2) if pairs.size else float("nan")
 
 
-def report(every: Sequence[Asked]) -> None:
+def report(every: Sequence[AnsweredQuestion]) -> None:
     """Print a row per set, and the figures over all."""
     names = list(dict.fromkeys(one.corpus for one in every))
 
@@ -104,8 +106,8 @@ def report(every: Sequence[Asked]) -> None:
     before = {kind: [one.before for one in every if one.kind == kind] for kind in ("own", "foreign")}
     print(f"across, by the score before calibration: {auroc(before['own'], before['foreign']):.3f}")
     print(f"without the answer: {auroc(own, scores('deleted')):.3f}")
-    answered = [one for one in every if one.kind == "own" and one.corpus.startswith("mtrag")]
-    partial = [[one.score for one in answered if one.is_partial is wanted] for wanted in (False, True)]
+    in_conversations = [one for one in every if one.kind == "own" and one.corpus.startswith("mtrag")]
+    partial = [[one.score for one in in_conversations if one.is_partial is is_partial] for is_partial in (False, True)]
     print(f"partial: {auroc(*partial):.3f} ({len(partial[1])} questions)")
 
 
@@ -120,18 +122,18 @@ def main() -> None:
     options.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME")
     options.add_argument("--embedding", choices=("minilm", "lsa"), default="minilm")
     options.add_argument("--questions", type=int, default=60, help="questions of each set")
-    given = options.parse_args()
-    if given.data is not None:
-        os.environ["HYBRIDGRAPH_SETS"] = str(given.data)
+    arguments = options.parse_args()
+    if arguments.data is not None:
+        os.environ["HYBRIDGRAPH_SETS"] = str(arguments.data)
     sets = require_sets()
     questions: dict[str, list[dict[str, Any]]] = {}
-    for name in given.sets:
+    for name in arguments.sets:
         queries = sets.load(name).queries
-        order = np.random.default_rng(3).permutation(len(queries))[: given.questions]
+        order = np.random.default_rng(3).permutation(len(queries))[: arguments.questions]
         questions[name] = [queries[place] for place in order.tolist()]
-    ready = Ready(sets.PrecomputedEmbeddings(*given.sets).vectors)
-    embedding = ready if given.embedding == "minilm" else "lsa"
-    every = [one for name in given.sets for one in asked(name, questions, sets, embedding)]
+    ready = Ready(sets.PrecomputedEmbeddings(*arguments.sets).vectors)
+    embedding = ready if arguments.embedding == "minilm" else "lsa"
+    every = [one for name in arguments.sets for one in ask_all(name, questions, sets, embedding)]
     report(every)
 
 

@@ -29,7 +29,7 @@ LINKS = 2 * 16 * 4
 # A posting of Milvus' sparse index: the number of the text and the weight of the word.
 POSTING = 8
 # Share of a query node's memory that segments may fill, so that loading and merging have room.
-FILLED = 0.75
+USABLE_SHARE = 0.75
 # Checksum of the vector, and of vector and text, per row of the matrix.
 CHECKSUMS = 8
 # Bytes per chunk of the catalogue beyond text and metadata: ids, hashes, state, their indexes and SQLite's pages.
@@ -69,7 +69,7 @@ class Load:
 
     def query_nodes(self, replicas: int, memory: float) -> int:
         """Return the number of query nodes with so many bytes of memory each."""
-        return replicas * math.ceil(self.loaded() / (FILLED * memory))
+        return replicas * math.ceil(self.loaded() / (USABLE_SHARE * memory))
 
     def shards(self) -> int:
         """Return the number of shards (channels that accept writes): one per 50 million chunks, at most 16."""

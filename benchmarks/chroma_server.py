@@ -85,7 +85,7 @@ def measure(corpus: Corpus, questions: Sequence[str], folder: Path, url: str) ->
                 },
                 questions,
             )
-        found = nearest(store, questions)
+        ids = nearest(store, questions)
     with HybridGraphStore(folder / "index", corpus.embedding) as store:
         results |= milliseconds(
             {
@@ -94,7 +94,7 @@ def measure(corpus: Corpus, questions: Sequence[str], folder: Path, url: str) ->
             },
             questions,
         )
-        same = [len(one & other) / 10 for one, other in zip(found, nearest(store, questions), strict=True)]
+        same = [len(one & other) / 10 for one, other in zip(ids, nearest(store, questions), strict=True)]
     results["same_of_nearest_10"] = round(float(np.mean(same)), 3)
     results["hybrid_to_raw"] = round(results["hybrid_on_server_ms"][0] / results["raw_http_query_ms"][0], 2)
     return results

@@ -97,14 +97,14 @@ def tree(name: str, place: Path) -> Corpus:
     by_source = {document.metadata["source"].partition("/")[2]: document for document in documents}
     questions = []
     for line in QUESTIONS.read_text(encoding="utf-8").splitlines():
-        asked = json.loads(line)
-        if asked["tree"] == name:
-            document = by_source[asked["source"]]
-            pattern = re.compile(r"\s+".join(map(re.escape, asked["quote"].replace("``", "`").split())))
-            spans = [found.span() for found in pattern.finditer(document.page_content)]
-            assert spans, f"{asked['source']} does not say {asked['quote']!r}"
+        row = json.loads(line)
+        if row["tree"] == name:
+            document = by_source[row["source"]]
+            pattern = re.compile(r"\s+".join(map(re.escape, row["quote"].replace("``", "`").split())))
+            spans = [match.span() for match in pattern.finditer(document.page_content)]
+            assert spans, f"{row['source']} does not say {row['quote']!r}"
             passages = [(document.metadata["source"], *span) for span in spans]
-            questions.append(Question(asked["question"], passages))
+            questions.append(Question(row["question"], passages))
     return Corpus(name, documents, questions)
 
 
@@ -138,8 +138,10 @@ def anthropic_docs(place: Path) -> Corpus:
         if section in places:
             right.setdefault(query, []).append(places[section])
     documents = [Document(page_content=text, metadata={"source": page}) for page, text in pages.items()]
-    asked = [Question(row["text"], right[row["id"]]) for row in _rows(place / "queries.jsonl") if row["id"] in right]
-    return Corpus("anthropic_docs", documents, asked)
+    questions = [
+        Question(row["text"], right[row["id"]]) for row in _rows(place / "queries.jsonl") if row["id"] in right
+    ]
+    return Corpus("anthropic_docs", documents, questions)
 
 
 def measure(corpus: Corpus, split: Any, embedding: Model, changelog_weight: float) -> Figures:
@@ -185,15 +187,15 @@ def _rows(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-class Kept(Model):
+class CachedModel(Model):
     """An embedding that keeps its vectors in a file, by the hash of their text, for later runs."""
 
     def __init__(self, file: Path | None) -> None:
         super().__init__({})
         self._file = file
         if file is not None and file.exists():
-            with np.load(file) as held:
-                self.vectors = dict(zip(held["texts"].tolist(), held["vectors"], strict=True))
+            with np.load(file) as archive:
+                self.vectors = dict(zip(archive["texts"].tolist(), archive["vectors"], strict=True))
         self._saved = len(self.vectors)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -201,8 +203,8 @@ class Kept(Model):
         hashes = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() for text in texts]
         new = {name: text for name, text in zip(hashes, texts, strict=True) if name not in self.vectors}
         if new:
-            found = self._loaded().encode(list(new.values()), normalize_embeddings=True)
-            self.vectors.update(zip(new, found, strict=True))
+            vectors = self._loaded().encode(list(new.values()), normalize_embeddings=True)
+            self.vectors.update(zip(new, vectors, strict=True))
         return [self.vectors[name].tolist() for name in hashes]
 
     def _loaded(self) -> Any:
@@ -218,9 +220,9 @@ class Kept(Model):
             self._saved = len(self.vectors)
 
 
-def _corpora(chosen: argparse.Namespace) -> Iterable[Corpus]:
+def _corpora(arguments: argparse.Namespace) -> Iterable[Corpus]:
     for name in ("fastapi", "sphinx"):
-        place = getattr(chosen, name)
+        place = getattr(arguments, name)
         if place is not None:
             yield tree(name, place)
     sets = folder()
@@ -236,18 +238,18 @@ def main() -> None:
     options.add_argument("--splitters", nargs="+", choices=SPLITTERS, default=list(SPLITTERS))
     options.add_argument("--changelog-weight", type=float, default=0.9)
     options.add_argument("--vectors", type=Path)
-    chosen = options.parse_args()
-    model = Kept(chosen.vectors)
-    totals: dict[str, list[Figures]] = {name: [] for name in chosen.splitters}
-    for corpus in _corpora(chosen):
+    arguments = options.parse_args()
+    model = CachedModel(arguments.vectors)
+    totals: dict[str, list[Figures]] = {name: [] for name in arguments.splitters}
+    for corpus in _corpora(arguments):
         print(f"\n{corpus.name}: {len(corpus.documents)} documents, {len(corpus.questions)} questions")
         print("| splitter | chunks | tokens each | MRR@5 | within 1,000 tokens | s |\n|---|---|---|---|---|---|")
-        for name in chosen.splitters:
-            found = measure(corpus, SPLITTERS[name], model, chosen.changelog_weight)
+        for name in arguments.splitters:
+            result = measure(corpus, SPLITTERS[name], model, arguments.changelog_weight)
             model.save()
-            totals[name].append(found)
-            print(f"| {name} | {_row(found)} | {found.seconds:.1f} |", flush=True)
-        first, *others = chosen.splitters
+            totals[name].append(result)
+            print(f"| {name} | {_row(result)} | {result.seconds:.1f} |", flush=True)
+        first, *others = arguments.splitters
         for name in others:
             lead, low, high = totals[first][-1].lead_over(totals[name][-1])
             print(f"\n{first} leads {name} in MRR@5 by {lead:.3f} (95 %: {low:.3f} to {high:.3f})")

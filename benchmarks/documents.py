@@ -28,14 +28,14 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     reader, reasons = BoundedReader(), Counter[str]()
 
-    def ours(path: Path) -> str:
+    def read_with_package(path: Path) -> str:
         try:
-            return "".join(part.text for part in reader.read(path, lambda said: None))
+            return "".join(part.text for part in reader.read(path, lambda message: None))
         except UnreadableError as error:
             reasons[str(error)] += 1
             return ""
 
-    readers: dict[str, Callable[[Path], str]] = {"hybridgraph": ours}
+    readers: dict[str, Callable[[Path], str]] = {"hybridgraph": read_with_package}
     try:
         from markitdown import MarkItDown  # type: ignore[import-not-found]  # not a dependency
     except ImportError:
@@ -45,12 +45,12 @@ def main() -> None:
     for suffix in (".pdf", ".docx", ".pptx", ".xlsx"):
         files = sorted(folder.rglob(f"*{suffix}"))
         for name, read in readers.items():
-            print(f"{suffix:6} {name:12} {len(files):4} files, {measured(read, files)}")
+            print(f"{suffix:6} {name:12} {len(files):4} files, {measure(read, files)}")
     for reason, count in reasons.most_common():
         print(f"{count:4} × {reason}")
 
 
-def measured(read: Callable[[Path], str], files: list[Path]) -> str:
+def measure(read: Callable[[Path], str], files: list[Path]) -> str:
     """Return the number of files read, the number of characters, and the time."""
     began, full, size = time.perf_counter(), 0, 0
     for path in files:

@@ -42,27 +42,27 @@ async def burst(ask: Callable[[str], Awaitable[Any]], questions: Sequence[str], 
     """Ask all questions at the same moment."""
     stalls: list[float] = []
     threads = threading.active_count()
-    asking = True
+    is_running = True
 
     async def beat() -> None:
         nonlocal threads
         last = time.perf_counter()
-        while asking:
+        while is_running:
             await asyncio.sleep(0.001)
             now = time.perf_counter()
             stalls.append(now - last)
             last = now
             threads = max(threads, threading.active_count())
 
-    beating = asyncio.create_task(beat())
+    heartbeat = asyncio.create_task(beat())
     await asyncio.sleep(0.05)
     stalls.clear()
     began, cpu_began = time.perf_counter(), time.process_time()
     await asyncio.gather(*(ask(questions[turn % len(questions)]) for turn in range(calls)))
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     await asyncio.sleep(0)
-    asking = False
-    await beating
+    is_running = False
+    await heartbeat
     return Burst(max(stalls) * 1e3, seconds, cpu_seconds, threads)
 
 
@@ -92,25 +92,25 @@ def main() -> None:
     options.add_argument("--size", type=int, default=5_000)
     options.add_argument("--calls", type=int, default=400)
     options.add_argument("--rounds", type=int, default=5)
-    chosen = options.parse_args()
-    corpus = grown(chosen.size)
-    print(f"{len(corpus.texts):,} texts, {chosen.calls} concurrent calls, {chosen.rounds} rounds\n")
+    arguments = options.parse_args()
+    corpus = grown(arguments.size)
+    print(f"{len(corpus.texts):,} texts, {arguments.calls} concurrent calls, {arguments.rounds} rounds\n")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         compared = retrievers(corpus, Path(place))
         measured: dict[str, list[Burst]] = {name: [] for name in compared}
-        for turn in range(-1, chosen.rounds):
+        for turn in range(-1, arguments.rounds):
             for name, retriever in compared.items():
-                found = asyncio.run(burst(retriever.ainvoke, corpus.questions, 20 if turn < 0 else chosen.calls))
+                result = asyncio.run(burst(retriever.ainvoke, corpus.questions, 20 if turn < 0 else arguments.calls))
                 if turn >= 0:
-                    measured[name].append(found)
+                    measured[name].append(result)
     print("| retriever | longest stall, ms | ratio | calls per second | CPU ms per call | most threads |")
     print("|---|---|---|---|---|---|")
     for name, bursts in measured.items():
         stall = statistics.median(each.stall_ms for each in bursts)
         pairs = zip(bursts, measured[PEER], strict=True)
         ratio = statistics.median(each.stall_ms / peer.stall_ms for each, peer in pairs)
-        rate = chosen.calls / statistics.median(each.seconds for each in bursts)
-        cpu = statistics.median(each.cpu_seconds for each in bursts) / chosen.calls * 1e3
+        rate = arguments.calls / statistics.median(each.seconds for each in bursts)
+        cpu = statistics.median(each.cpu_seconds for each in bursts) / arguments.calls * 1e3
         most = max(each.threads for each in bursts)
         print(f"| {name} | {stall:.0f} | {ratio:.1f} | {rate:.0f} | {cpu:.1f} | {most} |")
 

@@ -46,11 +46,11 @@ def main() -> None:
     options.add_argument("--size", type=int, default=20_000)
     options.add_argument("--spaces", nargs="+", default=["cosine"], choices=["cosine", "l2", "ip"])
     options.add_argument("--questions", type=int, default=15)
-    chosen = options.parse_args()
-    corpus = grown(chosen.size)
-    for space in chosen.spaces:
+    arguments = options.parse_args()
+    corpus = grown(arguments.size)
+    for space in arguments.spaces:
         with tempfile.TemporaryDirectory() as place:
-            measure(corpus, space, place, corpus.questions[: chosen.questions])
+            measure(corpus, space, place, corpus.questions[: arguments.questions])
 
 
 def measure(corpus: Corpus, space: str, place: str, questions: list[str]) -> None:
@@ -78,21 +78,21 @@ def measure(corpus: Corpus, space: str, place: str, questions: list[str]) -> Non
     worst = 0.0
     row("raw where", 0.01, raw, search, questions)
     for name, filter in filters(len(corpus.texts)).items():
-        share = statistics.mean(filter.matches(named(n, each)) for n, each in enumerate(metadatas))
+        share = statistics.mean(filter.matches(visible_metadata(n, each)) for n, each in enumerate(metadatas))
         worst = max(worst, row(name, share, lambda question, by=filter: search(question, by), search, questions))
     print(f"worst ratio {worst:.2f}\n", flush=True)
 
 
 def metadata(n: int, base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a text: every other one names its document, the others have a file to derive it from."""
-    made = BEGIN + timedelta(minutes=MINUTES * n)
+    created = BEGIN + timedelta(minutes=MINUTES * n)
     common = {"percent": base["percent"], "score": n / 7, "label": f"l{n % 7}", "labels": [f"l{n % 7}", f"m{n % 5}"]}
-    times = {"created_at": made.isoformat(), "made.at": made.timestamp()}
-    named = {"document_id": f"d{n // 10}"} if n % 2 else {"source": f"d{n // 10}"}
-    return common | times | named | ({"rare": True} if n % 1_000 == 0 else {})
+    times = {"created_at": created.isoformat(), "made.at": created.timestamp()}
+    identity = {"document_id": f"d{n // 10}"} if n % 2 else {"source": f"d{n // 10}"}
+    return common | times | identity | ({"rare": True} if n % 1_000 == 0 else {})
 
 
-def named(n: int, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def visible_metadata(n: int, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata as filters see it."""
     return {"document_id": f"d{n // 10}", **metadata}
 
@@ -103,7 +103,7 @@ def filters(size: int) -> dict[str, Filter]:
     def at(share: float) -> str:
         return (BEGIN + timedelta(minutes=MINUTES * share * size)).isoformat()
 
-    written: dict[str, Mapping[str, Any]] = {
+    mappings: dict[str, Mapping[str, Any]] = {
         "$eq on a number": {"percent": 3},
         "$eq on a text": {"label": "l3"},
         "$eq on a bool": {"rare": True},
@@ -127,7 +127,7 @@ def filters(size: int) -> dict[str, Filter]:
         "nothing matches": {"percent": -1},
         "everything matches": {"percent": {"$gte": 0}},
     }
-    made = {
+    built = {
         "by_document, one": by_document("d7"),
         "by_document, 100": by_document(*(f"d{n}" for n in range(100))),
         "by_document, 1,000": by_document(*(f"d{n}" for n in range(1_000))),
@@ -139,8 +139,8 @@ def filters(size: int) -> dict[str, Filter]:
         "created_before, 10 % match": created_before(at(0.1)),
         "has_labels": has_labels(any_of=["l1", "l2"], all_of=["m3"]),
     }
-    parsed = {name: parse_filter(each) for name, each in written.items()}
-    return made | {name: filter for name, filter in parsed.items() if filter is not None}
+    parsed = {name: parse_filter(each) for name, each in mappings.items()}
+    return built | {name: filter for name, filter in parsed.items() if filter is not None}
 
 
 def row(
@@ -154,10 +154,10 @@ def row(
     filtered(questions[0])
     times: tuple[list[float], list[float]] = ([], [])
     for question in questions:
-        for way, taken in zip((filtered, unfiltered), times, strict=True):
+        for way, milliseconds in zip((filtered, unfiltered), times, strict=True):
             began = time.perf_counter()
             way(question)
-            taken.append((time.perf_counter() - began) * 1e3)
+            milliseconds.append((time.perf_counter() - began) * 1e3)
     own, plain = map(statistics.median, times)
     print(f"{name:<34}{share:>9.2%}{own:>9.1f}{plain:>12.1f}{own / plain:>8.2f}", flush=True)
     return own / plain

@@ -42,8 +42,8 @@ class RandomVectors:
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text."""
         vectors = self._dice.normal(size=(len(texts), WIDTH))
-        found: list[list[float]] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).tolist()
-        return found
+        rows: list[list[float]] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).tolist()
+        return rows
 
     def embed_query(self, text: str) -> list[float]:
         """Return a vector."""
@@ -54,8 +54,8 @@ def drawn_edges(chunks: int, edges: int, dice: np.random.Generator) -> Iterator[
     """Yield about this number of different edges, a few thousand at a time."""
     mentions, entities = edges // 3, edges // 15
     share = 1 / (COMMON + np.arange(entities))
-    named = dice.choice(entities, mentions, p=share / share.sum())
-    columns = zip(dice.integers(chunks, size=mentions), named, strict=True)
+    targets = dice.choice(entities, mentions, p=share / share.sum())
+    columns = zip(dice.integers(chunks, size=mentions), targets, strict=True)
     pairs = np.unique(np.array(list(columns)), axis=0)
     links = np.unique(dice.integers(chunks, size=(edges - mentions, 2)), axis=0)
     links = links[links[:, 0] != links[:, 1]]
@@ -71,7 +71,7 @@ def drawn_edges(chunks: int, edges: int, dice: np.random.Generator) -> Iterator[
         ]
 
 
-def filled(place: Path, chunks: int, edges: int) -> EmbeddedStore:
+def filled_store(place: Path, chunks: int, edges: int) -> EmbeddedStore:
     """Return a store with this number of chunks and edges."""
     store = EmbeddedStore(IndexSettings(path=place, embedding=RandomVectors(), name="random"))
     for start in range(0, chunks, 5_000):
@@ -155,11 +155,11 @@ def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
     row("nodes() of 10", median_ms(lambda: graph.nodes(some(10)), rounds))
     for count in (1, 10, 50, 500):
         hops = statistics.median(len(graph.neighbours(graph.nodes(some(count))).node) for _ in range(20))
-        drawn = [graph.nodes(some(count)) for _ in range(rounds + 3)]
-        asked = iter(drawn)
-        row(f"neighbours() of {count} ({hops:,.0f} hops)", median_ms(lambda a=asked: graph.neighbours(next(a)), rounds))  # type: ignore[misc]  # bound at definition
-        asked = iter(drawn)
-        row(f"links() of {count}", median_ms(lambda a=asked: graph.links(next(a)), rounds))  # type: ignore[misc]  # bound at definition
+        samples = [graph.nodes(some(count)) for _ in range(rounds + 3)]
+        seeds = iter(samples)
+        row(f"neighbours() of {count} ({hops:,.0f} hops)", median_ms(lambda a=seeds: graph.neighbours(next(a)), rounds))  # type: ignore[misc]  # bound at definition
+        seeds = iter(samples)
+        row(f"links() of {count}", median_ms(lambda a=seeds: graph.links(next(a)), rounds))  # type: ignore[misc]  # bound at definition
     vector = np.full(WIDTH, WIDTH**-0.5, np.float32)
     nodes = graph.nodes(some(100))
     row("cosines() of 100", median_ms(lambda: graph.cosines(vector, nodes), rounds))
@@ -190,23 +190,23 @@ def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
 
     row("graph() after one document was deleted", statistics.median(delete(number) for number in range(10)))
     graph = store.scoped_graph(scope, ways)
-    asked = iter([graph.nodes(some(50)) for _ in range(rounds + 3)])
-    row("neighbours() of 50, with changes", median_ms(lambda: graph.neighbours(next(asked)), rounds))
+    seeds = iter([graph.nodes(some(50)) for _ in range(rounds + 3)])
+    row("neighbours() of 50, with changes", median_ms(lambda: graph.neighbours(next(seeds)), rounds))
 
 
-def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
+def ask(arguments: argparse.Namespace, edges: int, place: Path) -> None:
     """Print the time that a traversal adds to a hybrid query, over real texts and vectors."""
     from _corpus import grown
 
     from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 
-    corpus = grown(chosen.chunks)
+    corpus = grown(arguments.chunks)
     is_new = not place.exists()
     store = HybridGraphStore(place, corpus.embedding)
     if is_new:
         ids = [f"c{number}" for number in range(len(corpus.texts))]
         store.add_texts(corpus.texts, corpus.metadatas, ids=ids)
-        for part in drawn_edges(chosen.chunks, edges, np.random.default_rng(1)):
+        for part in drawn_edges(arguments.chunks, edges, np.random.default_rng(1)):
             store.upsert([], edges=part)
     print(f"\n{len(store):,} chunks, {store.admin.stats()['edges']:,} edges")
     hybrid = HybridRetriever(store, k=10)
@@ -218,7 +218,7 @@ def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
     }
     for name, retriever in retrievers.items():
         took: list[list[float]] = [[], []]
-        for turn in range(-10, chosen.rounds):
+        for turn in range(-10, arguments.rounds):
             for step, each in enumerate((hybrid, retriever)):
                 # Never repeat the last question, for which all caches are warm.
                 question = corpus.questions[(turn + 50 * step) % len(corpus.questions)]
@@ -261,28 +261,28 @@ def main() -> None:
     options.add_argument("--keep", type=Path, help="folder that keeps the stores for the next run")
     options.add_argument("--queries", action="store_true", help="time complete queries over the evaluation sets")
     options.add_argument("--entities", action="store_true", help="time an ingest with entity edges")
-    chosen = options.parse_args()
-    if chosen.entities:
+    arguments = options.parse_args()
+    if arguments.entities:
         with tempfile.TemporaryDirectory() as stores:
-            ingest_entities(chosen.chunks, Path(stores))
+            ingest_entities(arguments.chunks, Path(stores))
         return
-    for edges in chosen.edges:
+    for edges in arguments.edges:
         with tempfile.TemporaryDirectory() as place:
-            folder = (chosen.keep or Path(place)) / (f"{edges}-queries" if chosen.queries else str(edges))
-            if chosen.queries:
-                ask(chosen, edges, folder)
+            folder = (arguments.keep or Path(place)) / (f"{edges}-queries" if arguments.queries else str(edges))
+            if arguments.queries:
+                ask(arguments, edges, folder)
                 continue
             began = time.perf_counter()
             is_new = not folder.exists()
-            store = filled(folder, chosen.chunks, edges) if is_new else opened(folder)
+            store = filled_store(folder, arguments.chunks, edges) if is_new else open_store(folder)
             stats = store.admin.stats()
             print(f"\n{stats['chunks']:,} chunks, {stats['edges']:,} edges, {stats['entities']:,} entities")
             row("writing them" if is_new else "opening", time.perf_counter() - began, "s")
-            measure(store, chosen.chunks, chosen.rounds)
+            measure(store, arguments.chunks, arguments.rounds)
             store.close()
 
 
-def opened(folder: Path) -> EmbeddedStore:
+def open_store(folder: Path) -> EmbeddedStore:
     """Open a store that was filled before."""
     return EmbeddedStore(IndexSettings(path=folder, embedding=RandomVectors(), name="random"))
 

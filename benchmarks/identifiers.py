@@ -29,7 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-class Drawn(Embeddings):
+class RandomEmbeddings(Embeddings):
     """An embedding with a random vector for each text, the same every time."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -45,8 +45,8 @@ def first_hits(retriever: HybridRetriever, loaded: Any) -> dict[str, float]:
     """Return the share of questions whose first hit is right, by form."""
     right: dict[str, list[bool]] = defaultdict(list)
     for query in loaded.queries:
-        found = retriever.invoke(query["text"], k=1)
-        right[query["form"]].append(bool(found) and loaded.qrels[query["id"]].get(found[0].id, 0) > 0)
+        hits = retriever.invoke(query["text"], k=1)
+        right[query["form"]].append(bool(hits) and loaded.qrels[query["id"]].get(hits[0].id, 0) > 0)
     return {form: float(np.mean(each)) for form, each in right.items()}
 
 
@@ -55,15 +55,15 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
     options.add_argument("--set", default="identifiers", help="name of the set")
-    given = options.parse_args()
-    if given.data is not None:
-        os.environ["HYBRIDGRAPH_SETS"] = str(given.data)
+    arguments = options.parse_args()
+    if arguments.data is not None:
+        os.environ["HYBRIDGRAPH_SETS"] = str(arguments.data)
     sets = require_sets()
-    loaded = sets.load(given.set)
+    loaded = sets.load(arguments.set)
     embeddings: dict[str, Any] = {
-        "MiniLM": Ready(sets.PrecomputedEmbeddings(given.set).vectors),
+        "MiniLM": Ready(sets.PrecomputedEmbeddings(arguments.set).vectors),
         "LSA": "lsa",
-        "at random": Drawn(),
+        "at random": RandomEmbeddings(),
     }
     texts, ids = [sets.document_text(row) for row in loaded.corpus], [row["id"] for row in loaded.corpus]
     forms = list(dict.fromkeys(query["form"] for query in loaded.queries))

@@ -37,18 +37,18 @@ def main() -> None:
     options.add_argument("--versus", type=Path)
     options.add_argument("--into", type=Path, metavar="FOLDER", help="folder to ingest first, untimed")
     options.add_argument("--rounds", type=int, default=1)
-    chosen = options.parse_args()
-    checkouts = {"this": Path(__file__).parents[1]} | ({"versus": chosen.versus} if chosen.versus else {})
+    arguments = options.parse_args()
+    checkouts = {"this": Path(__file__).parents[1]} | ({"versus": arguments.versus} if arguments.versus else {})
     for checkout in checkouts.values():
         compileall.compile_dir(checkout / "langchain_hybridgraph", quiet=1)  # as pip does when it installs a package
-    for size in chosen.files:
-        found: dict[str, list[list[Run]]] = {name: [] for name in checkouts}
-        for _ in range(chosen.rounds):
+    for size in arguments.files:
+        runs_by_checkout: dict[str, list[list[Run]]] = {name: [] for name in checkouts}
+        for _ in range(arguments.rounds):
             for name, checkout in checkouts.items():
-                found[name].append(measured(chosen.folder, size, checkout, chosen.into))
-        for name, figures in found.items():
+                runs_by_checkout[name].append(measure(arguments.folder, size, checkout, arguments.into))
+        for name, figures in runs_by_checkout.items():
             runs = [Run(*map(statistics.median, zip(*each, strict=True))) for each in zip(*figures, strict=True)]
-            print(f"{size:6,} files, {name:6}: {described(runs)}", flush=True)
+            print(f"{size:6,} files, {name:6}: {describe(runs)}", flush=True)
 
 
 class Run(NamedTuple):
@@ -58,7 +58,7 @@ class Run(NamedTuple):
     cpu: float
 
 
-def described(runs: Sequence[Run]) -> str:
+def describe(runs: Sequence[Run]) -> str:
     """Describe the first run, one over unchanged files and one with a changed file."""
     first = runs[0]
     parts = [
@@ -68,7 +68,7 @@ def described(runs: Sequence[Run]) -> str:
     return "; ".join(parts)
 
 
-def measured(folder: Path, size: int, checkout: Path, into: Path | None = None) -> list[Run]:
+def measure(folder: Path, size: int, checkout: Path, into: Path | None = None) -> list[Run]:
     """Return the runs of a checkout with this number of files: first, unchanged, one file changed."""
     with tempfile.TemporaryDirectory() as place:
         docs, index = Path(place, "docs"), Path(place, "index")
@@ -122,10 +122,10 @@ def grow(folder: Path, target: Path, size: int) -> None:
         text = page.read_text(encoding="utf-8", errors="replace")
         copy = target / str(number) / page.relative_to(folder)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(varied(text, number), encoding="utf-8")
+        copy.write_text(vary(text, number), encoding="utf-8")
 
 
-def varied(text: str, number: int) -> str:
+def vary(text: str, number: int) -> str:
     """Return the text with the number appended to every fifth word of four or more letters; 0 changes nothing."""
     if not number:
         return text

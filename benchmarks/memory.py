@@ -40,58 +40,58 @@ def main() -> None:
     options.add_argument("--fusions", action="store_true", help="ask with other fusions, and without named times")
     options.add_argument("--only", choices=("quality", "speed"))
     options.add_argument("--size", type=int, default=60_000)
-    chosen = options.parse_args()
-    if chosen.only != "speed":
-        quality(chosen)
-    if chosen.only != "quality":
-        speed(chosen.size)
+    arguments = options.parse_args()
+    if arguments.only != "speed":
+        quality(arguments)
+    if arguments.only != "quality":
+        speed(arguments.size)
 
 
 # -- quality ------------------------------------------------------------------------------------------------------
 
 
-def quality(chosen: argparse.Namespace) -> None:
+def quality(arguments: argparse.Namespace) -> None:
     """Print recall by kind of question."""
     sets = require_sets()
     loaded = sets.load("locomo")
     store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings("locomo").vectors))
     report = ingest(memories(loaded, sets), store, split=None)
-    asked = loaded.queries[:: chosen.every]
+    queries = loaded.queries[:: arguments.every]
     print(
-        f"locomo: {report.chunks:,} turns, {report.edges:,} edges, {len(asked):,} questions; recall@5 and recall@10\n"
+        f"locomo: {report.chunks:,} turns, {report.edges:,} edges, {len(queries):,} questions; recall@5 and recall@10\n"
     )
     print(f"| | {' | '.join(KINDS)} | all | ms |\n|---{'|---' * (len(KINDS) + 2)}|")
-    for label, answers in retrievers(store, loaded, sets, chosen):
-        print(f"| {label} | {recalls(answers, asked, loaded.qrels)} |", flush=True)
+    for label, answers in retrievers(store, loaded, sets, arguments):
+        print(f"| {label} | {recalls(answers, queries, loaded.qrels)} |", flush=True)
     store.close()
 
 
 def memories(loaded: Any, sets: Any) -> Iterator[Document]:
     """Return the turns as a user would ingest them: dated, and in their sessions."""
     for row in loaded.corpus:
-        known = {key: row[key] for key in ("conversation", "speaker")}
+        context = {key: row[key] for key in ("conversation", "speaker")}
         dated = {"created_at": row["date"], "document_id": row["session"]}
-        yield Document(id=row["id"], page_content=sets.document_text(row), metadata=known | dated)
+        yield Document(id=row["id"], page_content=sets.document_text(row), metadata=context | dated)
 
 
 def retrievers(
-    store: HybridGraphStore, loaded: Any, sets: Any, chosen: argparse.Namespace
+    store: HybridGraphStore, loaded: Any, sets: Any, arguments: argparse.Namespace
 ) -> Iterator[tuple[str, Answers]]:
     """Yield the retrievers by name."""
     yield "TimeWeightedVectorStoreRetriever", time_weighted(store, loaded, sets)
-    yield "HybridRetriever", ours(HybridRetriever(store))
-    yield "GraphRetriever", ours(GraphRetriever(store))
-    yield "**MemoryRetriever**", ours(MemoryRetriever(store))
-    if chosen.modes:
+    yield "HybridRetriever", answers_of(HybridRetriever(store))
+    yield "GraphRetriever", answers_of(GraphRetriever(store))
+    yield "**MemoryRetriever**", answers_of(MemoryRetriever(store))
+    if arguments.modes:
         for mode in MODES:
-            yield f"mode {mode}", ours(MemoryRetriever(store, mode=mode))
-    if chosen.fusions:
-        yield "times in the question do not count", ours(MemoryRetriever(store, memory={"date_boost": 0}))
+            yield f"mode {mode}", answers_of(MemoryRetriever(store, mode=mode))
+    if arguments.fusions:
+        yield "times in the question do not count", answers_of(MemoryRetriever(store, memory={"date_boost": 0}))
         for fusion in ("rrf", "max", "distribution"):
-            yield f"fusion {fusion}", ours(MemoryRetriever(store, fusion=fusion))
+            yield f"fusion {fusion}", answers_of(MemoryRetriever(store, fusion=fusion))
 
 
-def ours(retriever: HybridRetriever) -> Answers:
+def answers_of(retriever: HybridRetriever) -> Answers:
     """Return the ids that a retriever of this package finds."""
     return lambda query: [d.id or "" for d in retriever.invoke(query["text"], k=DEPTHS[-1], filter=query["filter"])]
 
@@ -120,34 +120,34 @@ def time_weighted(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
             vectorstore=Cosines(store.embeddings), k=DEPTHS[-1], search_kwargs={"k": 100}
         )
         for document in documents:
-            said = datetime.fromisoformat(document.metadata["created_at"])
-            document.metadata |= {"created_at": said, "last_accessed_at": said}
+            created = datetime.fromisoformat(document.metadata["created_at"])
+            document.metadata |= {"created_at": created, "last_accessed_at": created}
         peer.add_documents(documents)
         peers[conversation] = peer
 
     def answers(query: Mapping[str, Any]) -> Sequence[str]:
         peer = peers[query["conversation"]]
-        found = peer.invoke(query["text"])
+        documents = peer.invoke(query["text"])
         for document in peer.memory_stream:
             document.metadata["last_accessed_at"] = document.metadata["created_at"]
-        return [document.id or "" for document in found]
+        return [document.id or "" for document in documents]
 
     return answers
 
 
-def recalls(answers: Answers, asked: Sequence[Mapping[str, Any]], qrels: Mapping[str, Mapping[str, float]]) -> str:
+def recalls(answers: Answers, queries: Sequence[Mapping[str, Any]], qrels: Mapping[str, Mapping[str, float]]) -> str:
     """Return mean recall at both depths, by kind of question and of all, and the median time."""
-    found: dict[str, list[list[float]]] = defaultdict(list)
+    values: dict[str, list[list[float]]] = defaultdict(list)
     took = []
-    for query in asked:
+    for query in queries:
         relevant = {id for id, grade in qrels[query["id"]].items() if grade > 0}
         began = time.perf_counter()
         ids = answers(query)
         took.append((time.perf_counter() - began) * 1e3)
         row = [len(relevant.intersection(ids[:depth])) / len(relevant) for depth in DEPTHS]
-        found[query["category"]].append(row)
-        found["all"].append(row)
-    means = [np.mean(found[kind], axis=0) for kind in (*KINDS, "all") if found[kind]]
+        values[query["category"]].append(row)
+        values["all"].append(row)
+    means = [np.mean(values[kind], axis=0) for kind in (*KINDS, "all") if values[kind]]
     return " | ".join([*(f"{at_5:.4f} {at_10:.4f}" for at_5, at_10 in means), f"{np.median(took):.1f}"])
 
 
@@ -175,7 +175,7 @@ def speed(size: int) -> None:
     report = ingest(documents, store, split=None, edges=["sequence"])
     hybrid, memory = HybridRetriever(store), MemoryRetriever(store)
     middle = began + size * 5 * MINUTES
-    told = medians_ms(
+    medians = medians_ms(
         {
             "HybridRetriever": hybrid.invoke,
             "MemoryRetriever": memory.invoke,
@@ -189,8 +189,8 @@ def speed(size: int) -> None:
         200,
     )
     print(f"\n{report.chunks:,} memories, {report.edges:,} edges from each to the next of its session")
-    for label, ms in told.items():
-        print(f"{label:40}{ms:7.2f} ms{ms / told['HybridRetriever']:7.2f} × hybrid")
+    for label, ms in medians.items():
+        print(f"{label:40}{ms:7.2f} ms{ms / medians['HybridRetriever']:7.2f} × hybrid")
     store.close()
 
 

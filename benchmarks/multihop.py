@@ -43,22 +43,22 @@ def main() -> None:
         "--peer", action="store_true", help="ask langchain-graph-retriever, too (it must be installed)"
     )
     options.add_argument("--without-ensemble", action="store_true", help="leave LangChain's EnsembleRetriever out")
-    chosen = options.parse_args()
+    arguments = options.parse_args()
     sets = require_sets()
-    for name in chosen.sets:
-        measure(name, sets, chosen)
+    for name in arguments.sets:
+        measure(name, sets, arguments)
 
 
-def measure(name: str, sets: Any, chosen: argparse.Namespace) -> None:
+def measure(name: str, sets: Any, arguments: argparse.Namespace) -> None:
     """Ingest one set, ask all retrievers, and print their figures."""
     loaded = sets.load(name)
     store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings(name).vectors))
     began = time.perf_counter()
-    edges: Any = [EntityEdges(triples=triples(name))] if chosen.triples and triples(name) else "auto"
+    edges: Any = [EntityEdges(triples=triples(name))] if arguments.triples and triples(name) else "auto"
     report = ingest(documents(loaded, sets), store, split=None, edges=edges)
     print(f"\n{name}: {report.chunks:,} texts, {report.edges:,} edges in {time.perf_counter() - began:.1f} s")
     print(f"{'':34}{'recall@5':>9}{'recall@10':>10}{'nDCG@10':>9}{'ms':>7}")
-    for label, answers in retrievers(store, loaded, sets, chosen):
+    for label, answers in retrievers(store, loaded, sets, arguments):
         print(f"{label:34}" + scores(answers, loaded), flush=True)
     store.close()
 
@@ -66,8 +66,8 @@ def measure(name: str, sets: Any, chosen: argparse.Namespace) -> None:
 def documents(loaded: Any, sets: Any) -> Iterable[Document]:
     """Return the set's texts as a user would ingest them: with title, links and the metadata for filters."""
     for row in loaded.corpus:
-        known = {key: value for key, value in row.items() if key not in {"id", "text"} and value is not None}
-        yield Document(id=row["id"], page_content=sets.document_text(row), metadata=known)
+        metadata = {key: value for key, value in row.items() if key not in {"id", "text"} and value is not None}
+        yield Document(id=row["id"], page_content=sets.document_text(row), metadata=metadata)
 
 
 def triples(name: str) -> dict[str, list[tuple[str, str, str]]]:
@@ -80,27 +80,27 @@ def triples(name: str) -> dict[str, list[tuple[str, str, str]]]:
 
 
 def retrievers(
-    store: HybridGraphStore, loaded: Any, sets: Any, chosen: argparse.Namespace
+    store: HybridGraphStore, loaded: Any, sets: Any, arguments: argparse.Namespace
 ) -> Iterable[tuple[str, Answers]]:
     """Yield the retrievers by name."""
-    yield "vectors alone", ours(HybridRetriever(store, semantic_weight=1.0, keyword_weight=0.0))
-    yield "BM25 alone", ours(HybridRetriever(store, semantic_weight=0.0, keyword_weight=1.0))
-    if not chosen.without_ensemble and not any(query.get("filter") for query in loaded.queries):
+    yield "vectors alone", answers_of(HybridRetriever(store, semantic_weight=1.0, keyword_weight=0.0))
+    yield "BM25 alone", answers_of(HybridRetriever(store, semantic_weight=0.0, keyword_weight=1.0))
+    if not arguments.without_ensemble and not any(query.get("filter") for query in loaded.queries):
         yield "EnsembleRetriever .7/.3", ensemble(store, loaded, sets)
-    yield "HybridRetriever", ours(HybridRetriever(store))
-    yield "GraphRetriever", ours(GraphRetriever(store))
-    if chosen.peer:
+    yield "HybridRetriever", answers_of(HybridRetriever(store))
+    yield "GraphRetriever", answers_of(GraphRetriever(store))
+    if arguments.peer:
         yield "langchain-graph-retriever", graph_peer(store, loaded, sets)
-    if chosen.presets:
+    if arguments.presets:
         for preset in PRESETS:
             if preset != "evidence":
                 yield (
                     f"GraphRetriever, {preset}",
-                    ours(GraphRetriever(store, preset=preset, selection={"budget": None})),
+                    answers_of(GraphRetriever(store, preset=preset, selection={"budget": None})),
                 )
 
 
-def ours(retriever: HybridRetriever) -> Answers:
+def answers_of(retriever: HybridRetriever) -> Answers:
     """Return the ids that a retriever of this package finds."""
     return lambda question, filter: [d.id or "" for d in retriever.invoke(question, k=DEPTH, filter=filter)]
 
@@ -127,13 +127,13 @@ def graph_peer(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
     from langchain_graph_retriever import GraphRetriever as Peer
 
     plain = InMemoryVectorStore(store.embeddings)
-    given = list(documents(loaded, sets))
-    for document in given:
+    chunks = list(documents(loaded, sets))
+    for document in chunks:
         names = {
             edge.target.partition(":")[2] for edge in store.edges([document.id or ""]) if edge.relation == "mentions"
         }
         document.metadata = {"names": sorted(names)}
-    plain.add_documents(given)
+    plain.add_documents(chunks)
     peer = Peer(store=plain, edges=[("names", "names")], strategy=Eager(k=DEPTH, start_k=5, adjacent_k=10, max_depth=1))
     return lambda question, filter: [document.id or "" for document in peer.invoke(question)]
 
@@ -156,9 +156,9 @@ def scores(answers: Answers, loaded: Any) -> str:
 
 def ndcg(ids: Sequence[str], grades: dict[str, float]) -> float:
     """Return nDCG@10 with linear gains, as in trec_eval."""
-    gained = np.array([max(grades.get(id, 0.0), 0.0) for id in ids[:DEPTH]])
+    gains = np.array([max(grades.get(id, 0.0), 0.0) for id in ids[:DEPTH]])
     ideal = np.sort([grade for grade in grades.values() if grade > 0])[::-1][:DEPTH]
-    return float(gained @ DISCOUNTS[: len(gained)] / (ideal @ DISCOUNTS[: len(ideal)]))
+    return float(gains @ DISCOUNTS[: len(gains)] / (ideal @ DISCOUNTS[: len(ideal)]))
 
 
 if __name__ == "__main__":

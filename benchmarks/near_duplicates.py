@@ -26,20 +26,20 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--near", type=float, default=0.95)
     options.add_argument("--show", type=int, default=0)
-    chosen = options.parse_args()
+    arguments = options.parse_args()
     sets = require_sets()
-    print(f"| pairs from {chosen.near} on | texts | pairs | same words | joined in other words | kept apart |")
+    print(f"| pairs from {arguments.near} on | texts | pairs | same words | joined in other words | kept apart |")
     print("|---|---|---|---|---|---|")
     for name in SETS:
         vectors = sets.PrecomputedEmbeddings(name).vectors
-        pairs = list(near_pairs(vectors, chosen.near))
+        pairs = list(near_pairs(vectors, arguments.near))
         others = [pair for pair in pairs if not same_wording(*pair[1:])]
         joined = [pair for pair in others if may_be_reworded(*pair[1:])]
-        apart = [pair for pair in others if pair not in joined]
-        counts = (len(vectors), len(pairs), len(pairs) - len(others), len(joined), len(apart))
+        separate = [pair for pair in others if pair not in joined]
+        counts = (len(vectors), len(pairs), len(pairs) - len(others), len(joined), len(separate))
         print(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} |")
-        for kind, some in (("joined", joined), ("apart", apart)):
-            for cosine, one, other in some[: chosen.show]:
+        for kind, some in (("joined", joined), ("apart", separate)):
+            for cosine, one, other in some[: arguments.show]:
                 print(f"  {kind} {cosine:.3f}: {one[:100]!r}, {other[:100]!r}")
 
 

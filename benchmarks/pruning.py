@@ -53,8 +53,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--size", type=int, default=20_000)
     options.add_argument("--queries", type=int, default=100)
-    chosen = options.parse_args()
-    corpus = grown(chosen.size)
+    arguments = options.parse_args()
+    corpus = grown(arguments.size)
     store = HybridGraphStore(None, corpus.embedding)
     texts = zip(corpus.texts, corpus.metadatas, corpus.ids, strict=True)
     ingest((Document(text, metadata=metadata, id=id) for text, metadata, id in texts), store, split=None, edges="auto")
@@ -62,7 +62,7 @@ def main() -> None:
     for kind in (HybridRetriever, GraphRetriever, MemoryRetriever):
         took: dict[str | None, list[float]] = {name: [] for name in (None, *VARIANTS)}
         retriever = kind(store, k=10)
-        for turn in range(-8, chosen.queries):
+        for turn in range(-8, arguments.queries):
             question = corpus.questions[turn % len(corpus.questions)]
             answers = {name: without(name, retriever.invoke, question) for name in took}
             assert len({tuple(ids) for _, ids in answers.values()}) == 1, f"the results for {question!r} differ"

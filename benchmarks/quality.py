@@ -67,16 +67,16 @@ class Question:
     keyword: Ranking
     grades: Mapping[str, float]
 
-    def weighed(self, weight: float) -> list[Ranking]:
+    def with_weight(self, weight: float) -> list[Ranking]:
         """Return the two lists with this weight of the vector side."""
         return [replace(self.vector, weight=weight), replace(self.keyword, weight=1 - weight)]
 
 
 def ndcg(ids: Sequence[str], grades: Mapping[str, float]) -> float:
     """Return nDCG@10 with linear gains, as in trec_eval."""
-    gained = np.array([grades.get(id, 0.0) for id in ids[:DEPTH]])
+    gains = np.array([grades.get(id, 0.0) for id in ids[:DEPTH]])
     ideal = np.sort(np.array([grade for grade in grades.values() if grade > 0]))[::-1][:DEPTH]
-    return float(gained @ DISCOUNTS[: len(gained)] / (ideal @ DISCOUNTS[: len(ideal)])) if len(ideal) else 0.0
+    return float(gains @ DISCOUNTS[: len(gains)] / (ideal @ DISCOUNTS[: len(ideal)])) if len(ideal) else 0.0
 
 
 # -- calling the engines ------------------------------------------------------------------------------------------
@@ -123,31 +123,31 @@ def _cosines(texts: Sequence[str], ready: Any, embedding: str) -> Callable[[str]
     return lambda text: shift + scale * (matrix @ ready.vectors[text])
 
 
-def _ranking(source: str, ids: Any, found: Sequence[int], scores: Mapping[int, float], **known: Any) -> Ranking:
-    entries = sorted((ScoredId(ids[row], scores[row]) for row in found), key=lambda e: (-e.score, e.id))
-    return Ranking(source, 0.5, entries, {ids[row]: score for row, score in scores.items()}, **known)
+def _ranking(source: str, ids: Any, positions: Sequence[int], scores: Mapping[int, float], **options: Any) -> Ranking:
+    entries = sorted((ScoredId(ids[row], scores[row]) for row in positions), key=lambda e: (-e.score, e.id))
+    return Ranking(source, 0.5, entries, {ids[row]: score for row, score in scores.items()}, **options)
 
 
-def _passes(row: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    return all(row.get(key) == value for key, value in (wanted or {}).items())
+def _passes(row: Mapping[str, Any], condition: Mapping[str, Any] | None) -> bool:
+    return all(row.get(key) == value for key, value in (condition or {}).items())
 
 
 # -- answering ----------------------------------------------------------------------------------------------------
 
 
 def fused(fusion: Fusion, weight: float = 0.7) -> Answers:
-    return lambda question: [one.id for one in fusion(question.weighed(weight))[:DEPTH]]
+    return lambda question: [one.id for one in fusion(question.with_weight(weight))[:DEPTH]]
 
 
 def without_exact_matches(question: Question) -> Sequence[str]:
     """Apply the default fusion without exact matches of identifiers and rare words."""
-    vector, keyword = question.weighed(0.7)
+    vector, keyword = question.with_weight(0.7)
     return [one.id for one in ConvexCombination()([vector, replace(keyword, exact={})])[:DEPTH]]
 
 
 def without_background(question: Question) -> Sequence[str]:
     """Apply the default fusion over a store that does not know the cosines of arbitrary chunks."""
-    vector, keyword = question.weighed(0.7)
+    vector, keyword = question.with_weight(0.7)
     return [one.id for one in ConvexCombination()([replace(vector, background=None), keyword])[:DEPTH]]
 
 
@@ -166,13 +166,13 @@ def ensemble(n: int) -> Answers:
 
 
 def systems() -> dict[str, Answers]:
-    found: dict[str, Answers] = {
+    answers: dict[str, Answers] = {
         "vector alone": lambda q: [entry.id for entry in q.vector.entries[:DEPTH]],
         "BM25 alone": lambda q: [entry.id for entry in q.keyword.entries[:DEPTH]],
     }
     if importlib.util.find_spec("langchain_classic") is not None:
-        found |= {f"EnsembleRetriever .7/.3 over {n}": ensemble(n) for n in (DEPTH, CANDIDATES)}
-    return found | {
+        answers |= {f"EnsembleRetriever .7/.3 over {n}": ensemble(n) for n in (DEPTH, CANDIDATES)}
+    return answers | {
         "rrf .7": fused(ReciprocalRankFusion()),
         "rrf .5": fused(ReciprocalRankFusion(), 0.5),
         "distribution .5": fused(DistributionBased(), 0.5),
@@ -191,59 +191,71 @@ def systems() -> dict[str, Answers]:
 # -- reporting ----------------------------------------------------------------------------------------------------
 
 
-def mean_ndcg(answers: Answers, asked: Sequence[Question]) -> float:
-    return float(np.mean([ndcg(answers(question), question.grades) for question in asked]))
+def mean_ndcg(answers: Answers, questions: Sequence[Question]) -> float:
+    return float(np.mean([ndcg(answers(question), question.grades) for question in questions]))
 
 
-def table(asked: Mapping[str, Sequence[Question]]) -> None:
+def table(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
     """Print every system on every set, the mean, and the worst distance to the better engine."""
-    rows = {label: [mean_ndcg(answers, each) for each in asked.values()] for label, answers in systems().items()}
+    rows = {
+        label: [mean_ndcg(answers, each) for each in questions_by_set.values()] for label, answers in systems().items()
+    }
     legs = np.maximum(rows["vector alone"], rows["BM25 alone"])
-    print(f"| nDCG@10 | {' | '.join(asked)} | mean | worst to better engine |\n|---{'|---' * (len(asked) + 2)}|")
+    print(
+        f"| nDCG@10 | {' | '.join(questions_by_set)} | mean | worst to better engine |\n"
+        f"|---{'|---' * (len(questions_by_set) + 2)}|"
+    )
     for label, row in rows.items():
         figures = " | ".join(f"{value:.3f}" for value in row)
         print(f"| {label} | {figures} | {np.mean(row):.4f} | {(np.array(row) - legs).min():+.4f} |")
-    _check(asked)
+    _check(questions_by_set)
 
 
-def weights(asked: Mapping[str, Sequence[Question]]) -> None:
+def weights(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
     """Print the default fusion with other weights."""
-    legs = _better_engine(asked)
+    legs = _better_engine(questions_by_set)
     print("| weight of the vector side | mean nDCG@10 | worst to better engine | on |\n|---|---|---|---|")
     for weight in WEIGHTS:
-        far = np.array([mean_ndcg(fused(ConvexCombination(), weight), each) for each in asked.values()]) - legs
-        print(f"| {weight} | {(far + legs).mean():.4f} | {far.min():+.4f} | {list(asked)[far.argmin()]} |")
+        far = (
+            np.array([mean_ndcg(fused(ConvexCombination(), weight), each) for each in questions_by_set.values()]) - legs
+        )
+        print(f"| {weight} | {(far + legs).mean():.4f} | {far.min():+.4f} | {list(questions_by_set)[far.argmin()]} |")
 
 
-def leave_one_out(asked: Mapping[str, Sequence[Question]]) -> None:
+def leave_one_out(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
     """Print the weight that is best on average on the sets of other sources, and its figure on this one."""
-    legs = _better_engine(asked)
-    tried = np.array([[mean_ndcg(fused(ConvexCombination(), w), each) for each in asked.values()] for w in WEIGHTS])
+    legs = _better_engine(questions_by_set)
+    figures = np.array(
+        [[mean_ndcg(fused(ConvexCombination(), w), each) for each in questions_by_set.values()] for w in WEIGHTS]
+    )
     print("| left out | chosen weight | nDCG@10 | to better engine |\n|---|---|---|---|")
     left_out = []
-    for place, name in enumerate(asked):
-        others = [n for n, other in enumerate(asked) if other.split("_")[0] != name.split("_")[0]]
-        chosen = int(tried[:, others].mean(1).argmax())
-        left_out.append(tried[chosen, place])
-        print(f"| {name} | {WEIGHTS[chosen]} | {left_out[-1]:.3f} | {left_out[-1] - legs[place]:+.4f} |")
+    for place, name in enumerate(questions_by_set):
+        others = [n for n, other in enumerate(questions_by_set) if other.split("_")[0] != name.split("_")[0]]
+        best = int(figures[:, others].mean(1).argmax())
+        left_out.append(figures[best, place])
+        print(f"| {name} | {WEIGHTS[best]} | {left_out[-1]:.3f} | {left_out[-1] - legs[place]:+.4f} |")
     print(f"| mean |  | {np.mean(left_out):.4f} | {(np.array(left_out) - legs).min():+.4f} |")
 
 
-def _better_engine(asked: Mapping[str, Sequence[Question]]) -> Any:
+def _better_engine(questions_by_set: Mapping[str, Sequence[Question]]) -> Any:
     alone = systems()
     return np.array(
-        [max(mean_ndcg(alone[one], each) for one in ("vector alone", "BM25 alone")) for each in asked.values()]
+        [
+            max(mean_ndcg(alone[one], each) for one in ("vector alone", "BM25 alone"))
+            for each in questions_by_set.values()
+        ]
     )
 
 
-def _check(asked: Mapping[str, Sequence[Question]]) -> None:
+def _check(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
     """Compare our nDCG with that of ir-measures, if it is installed."""
     if importlib.util.find_spec("ir_measures") is None:
         return
     import ir_measures
 
     answers = fused(ConvexCombination())
-    for name, each in asked.items():
+    for name, each in questions_by_set.items():
         run = {q.id: {id: float(DEPTH - place) for place, id in enumerate(answers(q))} for q in each}
         grades = {q.id: {id: int(grade) for id, grade in q.grades.items()} for q in each}
         theirs = ir_measures.calc_aggregate([ir_measures.nDCG @ DEPTH], grades, run)[ir_measures.nDCG @ DEPTH]
@@ -260,13 +272,13 @@ def main() -> None:
     what = options.add_mutually_exclusive_group()
     what.add_argument("--weights", action="store_true")
     what.add_argument("--leave-one-out", action="store_true")
-    given = options.parse_args()
-    if given.data is not None:
-        os.environ["HYBRIDGRAPH_SETS"] = str(given.data)
+    arguments = options.parse_args()
+    if arguments.data is not None:
+        os.environ["HYBRIDGRAPH_SETS"] = str(arguments.data)
     sets = require_sets()
-    asked = {name: list(questions(name, sets, given.embedding)) for name in given.sets}
-    report = weights if given.weights else leave_one_out if given.leave_one_out else table
-    report(asked)
+    questions_by_set = {name: list(questions(name, sets, arguments.embedding)) for name in arguments.sets}
+    report = weights if arguments.weights else leave_one_out if arguments.leave_one_out else table
+    report(questions_by_set)
 
 
 if __name__ == "__main__":

@@ -32,23 +32,23 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
     options.add_argument("--inventory", type=Path)
-    chosen = options.parse_args()
-    there = targets_in(chosen.inventory) if chosen.inventory else set()
+    arguments = options.parse_args()
+    there = targets_in(arguments.inventory) if arguments.inventory else set()
     total, resolved, missed = Counter[str](), Counter[str](), Counter[str]()
-    for role, target, is_resolved in roles(chosen.folder):
+    for role, target, is_resolved in roles(arguments.folder):
         total[role] += 1
         resolved[role] += is_resolved
         missed[role] += not is_resolved and target in there
     print("| role | number | resolved | not resolved, with a target in the project |\n|---|---|---|---|")
     for role, number in [*total.most_common(), ("all", total.total())]:
         counts = (resolved.total(), missed.total()) if role == "all" else (resolved[role], missed[role])
-        print(f"| {role} | {number} | {counts[0]} | {counts[1] if chosen.inventory else ''} |")
+        print(f"| {role} | {number} | {counts[0]} | {counts[1] if arguments.inventory else ''} |")
 
 
 def roles(folder: Path) -> list[tuple[str, str, bool]]:
     """Return the roles of a folder: name without its domain, target, and whether it is resolved."""
     documents = list(read_files(folder))
-    found = []
+    resolved = []
     with HybridGraphStore(None, embedding=DeterministicFakeEmbedding(size=4)) as store:
         ingest(documents, store, edges=["links"])
         ids = store.document_chunks(list(store.document_ids()))
@@ -77,15 +77,15 @@ def roles(folder: Path) -> list[tuple[str, str, bool]]:
                 is_resolved = any(
                     (link.target, end) in holders for source in sources for end in {source, *ends.get(source, ())}
                 )
-                found.append((role[1].rpartition(":")[2] if role else "", link.target, is_resolved))
-    return found
+                resolved.append((role[1].rpartition(":")[2] if role else "", link.target, is_resolved))
+    return resolved
 
 
 def targets_in(inventory: Path) -> set[str]:
     """Return the anchors of everything that an ``objects.inv`` lists."""
     text = zlib.decompress(inventory.read_bytes().split(b"\n", 4)[4]).decode()
     kinds = {"std:cmdoption": "option", "rst:directive:option": "dir", "std:label": "ref"}
-    entries = ((kinds.get(found["kind"], found["kind"]), found["name"]) for found in ENTRY.finditer(text))
+    entries = ((kinds.get(match["kind"], match["kind"]), match["name"]) for match in ENTRY.finditer(text))
     anchors = (role_anchor(kind, name.replace(".-", " -", 1)) for kind, name in entries)
     return {name for anchor in anchors for name in role_targets(anchor)}
 

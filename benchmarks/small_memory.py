@@ -26,13 +26,13 @@ def main() -> None:
     options.add_argument("--embedding", default="lsa")
     options.add_argument("--set", action="append", help="only this person; may be given several times")
     options.add_argument("--misses", action="store_true", help="list the questions whose fact is not first")
-    chosen = options.parse_args()
+    arguments = options.parse_args()
     people: dict[str, Any] = json.loads(DATA.read_text("utf-8"))
     print("| person | | retriever | right first | in the first 3 | empty |\n|---|---|---|---|---|---|")
     for name, person in people.items():
-        if chosen.set and name not in chosen.set:
+        if arguments.set and name not in arguments.set:
             continue
-        store = HybridGraphStore(None, chosen.embedding)
+        store = HybridGraphStore(None, arguments.embedding)
         for place, fact in enumerate(person["facts"], 1):
             store.add_texts([fact], ids=[str(place)])
         for retriever in (HybridRetriever(store, k=3), MemoryRetriever(store, k=3)):
@@ -40,7 +40,7 @@ def main() -> None:
             row = counted(answers, [str(one["fact"]) for one in person["questions"]])
             use = "held out" if person["held_out"] else "tuned on"
             print(f"| {name} | {use} | {type(retriever).__name__} | {' | '.join(row)} |", flush=True)
-        if chosen.misses:
+        if arguments.misses:
             list_misses(person, answers)
         store.close()
 
@@ -58,8 +58,8 @@ def list_misses(person: dict[str, Any], answers: Sequence[Sequence[str | None]])
     facts = person["facts"]
     for one, answer in zip(person["questions"], answers, strict=True):
         if answer[:1] != [str(one["fact"])]:
-            got = facts[int(answer[0] or 0) - 1] if answer else "nothing"
-            print(f"    {one['question']}  expected: {facts[one['fact'] - 1]}  got: {got}")
+            first_hit = facts[int(answer[0] or 0) - 1] if answer else "nothing"
+            print(f"    {one['question']}  expected: {facts[one['fact'] - 1]}  got: {first_hit}")
 
 
 if __name__ == "__main__":

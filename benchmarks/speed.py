@@ -28,11 +28,11 @@ from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 CANDIDATES = 100
 
 
-def medians_ms(asked: dict[str, Callable[[str], Any]], questions: list[str], rounds: int) -> dict[str, float]:
+def medians_ms(calls: dict[str, Callable[[str], Any]], questions: list[str], rounds: int) -> dict[str, float]:
     """Return the median time of each call in milliseconds, after a warm-up; they run in turn, under the same load."""
-    took: dict[str, list[float]] = {name: [] for name in asked}
+    took: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(-10, rounds):
-        for name, ask in asked.items():
+        for name, ask in calls.items():
             question = questions[turn % len(questions)]
             began = time.perf_counter()
             ask(question)
@@ -59,11 +59,11 @@ def main() -> None:
     options.add_argument("--size", type=int, default=63_666)
     options.add_argument("--queries", type=int, default=200)
     options.add_argument("--without-ensemble", action="store_true", help="leave LangChain's EnsembleRetriever out")
-    chosen = options.parse_args()
-    corpus = grown(chosen.size)
+    arguments = options.parse_args()
+    corpus = grown(arguments.size)
     print(f"{len(corpus.texts):,} texts, {corpus.vectors.shape[1]} dimensions, {len(corpus.questions)} questions\n")
     with tempfile.TemporaryDirectory() as place:
-        run(corpus, Path(place), chosen.queries, ensemble=not chosen.without_ensemble)
+        run(corpus, Path(place), arguments.queries, ensemble=not arguments.without_ensemble)
 
 
 def run(corpus: Corpus, place: Path, rounds: int, *, ensemble: bool) -> None:

@@ -49,7 +49,7 @@ class Untimed(Trace):
         return self._nothing
 
 
-class Without(HybridRetriever):
+class WithoutTelemetry(HybridRetriever):
     """A retriever without any support for listeners."""
 
     def _observed(self, search: Any, *_: Any) -> Any:
@@ -66,7 +66,7 @@ class Handler(BaseCallbackHandler):
         """Receive it."""
 
 
-class Nowhere(SpanExporter):
+class NullExporter(SpanExporter):
     """An exporter that exports nothing, so that no network is timed."""
 
     def export(self, spans: Sequence[Any]) -> SpanExportResult:
@@ -86,7 +86,7 @@ def sinks() -> dict[str, Any]:
     logger = logging.Logger("benchmark", logging.INFO)
     logger.addHandler(logging.StreamHandler(io.StringIO()))
     provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
+    provider.add_span_processor(BatchSpanProcessor(NullExporter()))
     return {
         "a function": lambda event: None,
         "logs": LogSink(logger),
@@ -98,19 +98,21 @@ def sinks() -> dict[str, Any]:
 def variants(store: HybridGraphStore, listening: dict[str, Any]) -> dict[str, Variant]:
     """Return the variants; the others are compared with the first."""
 
-    def asking(kind: type[HybridRetriever], config: Any = None, **settings: Any) -> Callable[[str], Any]:
+    def search_with(kind: type[HybridRetriever], config: Any = None, **settings: Any) -> Callable[[str], Any]:
         retriever = kind(store, k=10, **settings)
         return lambda question: retriever.invoke(question, config)
 
     handler = {"callbacks": [Handler()]}
     return {
-        "without": Variant(asking(Without), Untimed),
-        "without, again": Variant(asking(Without), Untimed),
-        "off": Variant(asking(HybridRetriever)),
-        **{name: Variant(asking(HybridRetriever, telemetry={"sinks": [sink]})) for name, sink in listening.items()},
-        "all four": Variant(asking(HybridRetriever, telemetry={"sinks": list(listening.values())})),
-        "LangChain handler, without": Variant(asking(Without, handler), Untimed),
-        "LangChain handler": Variant(asking(HybridRetriever, handler)),
+        "without": Variant(search_with(WithoutTelemetry), Untimed),
+        "without, again": Variant(search_with(WithoutTelemetry), Untimed),
+        "off": Variant(search_with(HybridRetriever)),
+        **{
+            name: Variant(search_with(HybridRetriever, telemetry={"sinks": [sink]})) for name, sink in listening.items()
+        },
+        "all four": Variant(search_with(HybridRetriever, telemetry={"sinks": list(listening.values())})),
+        "LangChain handler, without": Variant(search_with(WithoutTelemetry, handler), Untimed),
+        "LangChain handler": Variant(search_with(HybridRetriever, handler)),
     }
 
 
@@ -124,7 +126,7 @@ def traced(kind: type[Trace]) -> Iterator[None]:
         base.Trace = Trace  # type: ignore[misc]
 
 
-def measured(compared: dict[str, Variant], questions: Sequence[str], rounds: int) -> dict[str, np.ndarray]:
+def measure(compared: dict[str, Variant], questions: Sequence[str], rounds: int) -> dict[str, np.ndarray]:
     """Return the microseconds of CPU time of the calling thread, a row of all turns per variant."""
     dice, names = np.random.default_rng(0), list(compared)
     took = {name: np.zeros(rounds) for name in names}
@@ -145,8 +147,8 @@ def measured(compared: dict[str, Variant], questions: Sequence[str], rounds: int
 def interval(differences: np.ndarray) -> tuple[float, float, float]:
     """Return the median and its 95 % interval."""
     dice = np.random.default_rng(1)
-    drawn = np.median(dice.choice(differences, (1_000, len(differences))), axis=1)
-    return float(np.median(differences)), *(float(p) for p in np.percentile(drawn, [2.5, 97.5]))
+    resampled = np.median(dice.choice(differences, (1_000, len(differences))), axis=1)
+    return float(np.median(differences)), *(float(p) for p in np.percentile(resampled, [2.5, 97.5]))
 
 
 def on_their_thread(store: HybridGraphStore, listening: dict[str, Any], question: str) -> dict[str, float]:
@@ -159,9 +161,9 @@ def on_their_thread(store: HybridGraphStore, listening: dict[str, Any], question
         times = []
         for _ in range(200):
             search = replace(events[0].search)  # a search is reported once
-            told = [replace(event, search=search) for event in events]
+            events_of_search = [replace(event, search=search) for event in events]
             began = time.thread_time_ns()
-            for event in told:
+            for event in events_of_search:
                 sink(event)
             times.append((time.thread_time_ns() - began) / 1e3)
         took[name] = float(np.median(times))
@@ -173,7 +175,7 @@ def alone(store: HybridGraphStore) -> dict[str, float]:
     retriever, trace, search = HybridRetriever(store), Trace(), iter(())
     manager = CallbackManagerForRetrieverRun(run_id=uuid4(), handlers=[], inheritable_handlers=[])
 
-    def asked() -> None:
+    def run_once() -> None:
         retriever._observed(search, trace, "a question", 10, tuple)  # type: ignore[arg-type]  # it is not run
         with stage_events(manager, trace):
             pass
@@ -187,7 +189,7 @@ def alone(store: HybridGraphStore) -> dict[str, float]:
     def microseconds(work: Callable[[], None]) -> float:
         return min(timeit.repeat(work, timer=time.thread_time, repeat=20, number=2_000)) / 2_000 * 1e6
 
-    return {"asking who listens": microseconds(asked), "timing five stages": microseconds(timed)}
+    return {"asking who listens": microseconds(run_once), "timing five stages": microseconds(timed)}
 
 
 def main() -> None:
@@ -195,14 +197,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--size", type=int, default=1_000)
     options.add_argument("--rounds", type=int, default=1_000)
-    chosen = options.parse_args()
-    corpus = grown(chosen.size)
+    arguments = options.parse_args()
+    corpus = grown(arguments.size)
     store = HybridGraphStore(None, corpus.embedding)
     store.add_texts(corpus.texts, corpus.metadatas, ids=corpus.ids)
     listening = sinks()
     deliveries = [delivery_for(sink) for sink in listening.values()]
-    took = measured(variants(store, listening), corpus.questions, chosen.rounds)
-    print(f"{len(corpus.texts):,} texts, {chosen.rounds} turns, µs of the calling thread's CPU time\n")
+    took = measure(variants(store, listening), corpus.questions, arguments.rounds)
+    print(f"{len(corpus.texts):,} texts, {arguments.rounds} turns, µs of the calling thread's CPU time\n")
     print("| variant | median | more than `without` (95 % interval) | ratio |\n|---|---|---|---|")
     for name, times in took.items():
         more, low, high = interval(times - took["without"])

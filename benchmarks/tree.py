@@ -41,27 +41,27 @@ def main() -> None:
     options.add_argument("--questions", type=int, default=500)
     options.add_argument("--size", type=int, default=60_000)
     options.add_argument("--without-speed", action="store_true")
-    chosen = options.parse_args()
-    model = Model({}) if chosen.minilm else None
+    arguments = options.parse_args()
+    model = Model({}) if arguments.minilm else None
     if folder() is not None:
         measure("anthropic_docs", *site(model))
-    documents, questions = standard_library(chosen.questions)
+    documents, questions = standard_library(arguments.questions)
     measure("standard library", HybridGraphStore(None, model or "lsa"), documents, questions)
-    if folder() is not None and not chosen.without_speed:
-        speed(chosen.size)
+    if folder() is not None and not arguments.without_speed:
+        speed(arguments.size)
 
 
 def standard_library(n: int) -> tuple[list[Document], list[Question]]:
     """Return the documents, and n questions: first sentences of docstrings, removed from the documents."""
     documents = list(read_python_docs())
-    asked = []
+    pairs = []
     for place, document in enumerate(documents):
         head, _, text = document.page_content.partition("\n\n")
         first, *rest = SENTENCE.split(text.strip(), maxsplit=1)
         if rest and len(first.split()) >= 6 and len(first) < 300 and len(rest[0].split()) >= 15:
-            asked.append((place, head, first, rest[0]))
+            pairs.append((place, head, first, rest[0]))
     questions = []
-    for place, head, first, rest in random.Random(7).sample(asked, n):
+    for place, head, first, rest in random.Random(7).sample(pairs, n):
         old = documents[place]
         documents[place] = Document(id=old.id, page_content=f"{head}\n\n{rest}", metadata=old.metadata)
         questions.append((" ".join(first.split()), {old.metadata["uri"]}))
@@ -98,13 +98,13 @@ def measure(name: str, store: HybridGraphStore, documents: list[Document], quest
     }.items():
         tree = HierarchicalRetriever(store, k=DEPTH, **settings)
         plans: list[dict[str, Any]] = []
-        found = recall(lambda q, tree=tree, plans=plans: down(tree, q, plans), questions)
+        value = recall(lambda q, tree=tree, plans=plans: search_tree(tree, q, plans), questions)
         scored, opened = (statistics.mean(plan[key] for plan in plans) for key in ("scored", "opened"))
-        print(f"{label:42}{found:9.3f}{scored:8.0f}{plans[0]['nodes']:7,}{opened:8.1f}", flush=True)
+        print(f"{label:42}{value:9.3f}{scored:8.0f}{plans[0]['nodes']:7,}{opened:8.1f}", flush=True)
     store.close()
 
 
-def down(tree: HierarchicalRetriever, question: str, plans: list[dict[str, Any]]) -> list[str]:
+def search_tree(tree: HierarchicalRetriever, question: str, plans: list[dict[str, Any]]) -> list[str]:
     """Return the ids found by the tree search, and record which nodes it scored."""
     result = tree.retrieve(question)
     plans.append(result.plan["queries"][0])
@@ -113,10 +113,10 @@ def down(tree: HierarchicalRetriever, question: str, plans: list[dict[str, Any]]
 
 def recall(answers: Callable[[str], Sequence[str]], questions: Sequence[Question]) -> float:
     """Return the mean share of the right documents that are among the first 5."""
-    return statistics.mean(len(wanted & set(answers(text))) / len(wanted) for text, wanted in questions)
+    return statistics.mean(len(right & set(answers(text))) / len(right) for text, right in questions)
 
 
-class Anything(Embeddings):
+class AnyTextEmbeddings(Embeddings):
     """An embedding with ready-made vectors, and a unique vector for any other text."""
 
     def __init__(self, vectors: dict[str, np.ndarray]) -> None:
@@ -128,20 +128,20 @@ class Anything(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a text."""
-        known = self.vectors.get(text)
-        made = np.random.default_rng(len(text)).normal(size=384) if known is None else known
-        return [float(number) for number in made / np.linalg.norm(made)]
+        vector = self.vectors.get(text)
+        random = np.random.default_rng(len(text)).normal(size=384) if vector is None else vector
+        return [float(number) for number in random / np.linalg.norm(random)]
 
 
 def speed(size: int) -> None:
     """Print the times of a flat search and of a tree search over the same chunks, in turn."""
     corpus = grown(size)
-    store = HybridGraphStore(None, Anything(corpus.embedding.vectors))
-    placed = [
-        known | {"uri": f"{known['source']}/part{n // 2_000}/section{n // 40}/text{n}.md"}
-        for n, known in enumerate(corpus.metadatas)
+    store = HybridGraphStore(None, AnyTextEmbeddings(corpus.embedding.vectors))
+    chunks = [
+        metadata | {"uri": f"{metadata['source']}/part{n // 2_000}/section{n // 40}/text{n}.md"}
+        for n, metadata in enumerate(corpus.metadatas)
     ]
-    store.add_texts(corpus.texts, placed, ids=corpus.ids, vectors=corpus.vectors)
+    store.add_texts(corpus.texts, chunks, ids=corpus.ids, vectors=corpus.vectors)
     print(f"\n{size:,} chunks: {build_layers(store)}; again: {build_layers(store)}")
     flat, tree = HybridRetriever(store, k=10), HierarchicalRetriever(store, k=10)
     took: list[tuple[float, float]] = []
@@ -151,8 +151,8 @@ def speed(size: int) -> None:
         if turn >= 0:
             took.append(times)
     for name, share in (("median", 50), ("10th percentile", 10)):
-        across, down = np.percentile(took, share, axis=0) * 1e3
-        print(f"{name}: flat {across:.2f} ms, tree {down:.2f} ms, {down / across:.2f} times as long")
+        across, search_tree = np.percentile(took, share, axis=0) * 1e3
+        print(f"{name}: flat {across:.2f} ms, tree {search_tree:.2f} ms, {search_tree / across:.2f} times as long")
     store.close()
 
 

@@ -25,7 +25,7 @@ from langchain_hybridgraph.stores.engines import vector_matrix as matrices
 from langchain_hybridgraph.stores.engines.chroma import ChromaRows
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, unit
 
-CANDIDATES, LOOKED_AT = 100, 10
+CANDIDATES, RECALL_DEPTH = 100, 10
 BATCH = 5_000
 Vectors = NDArray[np.float32]
 
@@ -36,13 +36,15 @@ def main() -> None:
     options.add_argument("--sizes", type=int, nargs="+", default=[63_666])
     options.add_argument("--questions", type=int, default=150)
     options.add_argument("--lsa", action="store_true", help="vectors of LSAEmbeddings")
-    chosen = options.parse_args()
+    arguments = options.parse_args()
     corpus = grown(63_666)
-    known, asked = (fitted if chosen.lsa else ready)(corpus, corpus.questions[: chosen.questions])
-    print(f"{known.shape[1]} dimensions\n{'vectors':>10}{'all':>16}{'signs':>16}{'Chroma':>16}", flush=True)
+    corpus_vectors, question_vectors = (fitted if arguments.lsa else ready)(
+        corpus, corpus.questions[: arguments.questions]
+    )
+    print(f"{corpus_vectors.shape[1]} dimensions\n{'vectors':>10}{'all':>16}{'signs':>16}{'Chroma':>16}", flush=True)
     with tempfile.TemporaryDirectory() as place:
-        for size in chosen.sizes:
-            print(line(size, known, asked, Path(place) / str(size)), flush=True)
+        for size in arguments.sizes:
+            print(line(size, corpus_vectors, question_vectors, Path(place) / str(size)), flush=True)
 
 
 def ready(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
@@ -56,15 +58,15 @@ def fitted(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
     return unit(model.embed_documents(corpus.texts)), unit([model.embed_query(question) for question in questions])
 
 
-def line(size: int, known: Vectors, asked: Vectors, place: Path) -> str:
+def line(size: int, corpus_vectors: Vectors, question_vectors: Vectors, place: Path) -> str:
     """Print the time and the share found, for each way at one size."""
     place.mkdir()
-    matrix, chroma = VectorMatrix(place / "vectors.f32", known.shape[1]), ChromaRows(place / "chroma")
+    matrix, chroma = VectorMatrix(place / "vectors.f32", corpus_vectors.shape[1]), ChromaRows(place / "chroma")
     dice = np.random.default_rng(0)
     for start in range(0, size, BATCH):
         rows = np.arange(start, min(start + BATCH, size))
-        noise = dice.normal(size=(len(rows), known.shape[1])) * (rows >= len(known))[:, None] * 0.03
-        vectors = unit(known[rows % len(known)] + noise)
+        noise = dice.normal(size=(len(rows), corpus_vectors.shape[1])) * (rows >= len(corpus_vectors))[:, None] * 0.03
+        vectors = unit(corpus_vectors[rows % len(corpus_vectors)] + noise)
         matrix.write(start, vectors, sync=False)
         chroma.upsert(rows.tolist(), vectors)
     everything = np.ones(size, np.bool_)
@@ -80,17 +82,17 @@ def line(size: int, known: Vectors, asked: Vectors, place: Path) -> str:
     ]
     matrices.EXACT_BYTES = 0  # the measurement decides how large it is
     took: list[list[float]] = [[] for _ in ways]
-    found: list[list[float]] = [[] for _ in ways]
-    for vector in [*asked[:5], *asked]:
+    ids: list[list[float]] = [[] for _ in ways]
+    for vector in [*question_vectors[:5], *question_vectors]:
         answers = []
         for way, times in zip(ways, took, strict=True):
             began = time.perf_counter()
-            answers.append(way(vector)[:LOOKED_AT])
+            answers.append(way(vector)[:RECALL_DEPTH])
             times.append((time.perf_counter() - began) * 1e3)
-        for answer, shares in zip(answers, found, strict=True):
+        for answer, shares in zip(answers, ids, strict=True):
             shares.append(np.isin(answers[0], answer).mean())
     chroma.close()
-    cells = [f"{statistics.median(t[5:]):8.2f} ms {np.mean(f[5:]):.3f}" for t, f in zip(took, found, strict=True)]
+    cells = [f"{statistics.median(t[5:]):8.2f} ms {np.mean(f[5:]):.3f}" for t, f in zip(took, ids, strict=True)]
     return f"{size:>10,}" + "".join(f"{cell:>17}" for cell in cells)
 
 

@@ -41,16 +41,16 @@ def main() -> None:
     options.add_argument("--adds", type=int, default=200, help="texts that each process adds")
     options.add_argument("--texts", type=int, default=2_000, help="texts that are there at the beginning")
     options.add_argument("--peer", action="store_true", help="the same over a Chroma server")
-    chosen = options.parse_args()
-    corpus = grown(chosen.texts + 4 * chosen.adds + 2 * TASKS)
+    arguments = options.parse_args()
+    corpus = grown(arguments.texts + 4 * arguments.adds + 2 * TASKS)
     print(f"{'':<28}{'p50':>9}{'p99':>9}{'adds/s':>9}{'searches':>10}  lost or wrong")
     with tempfile.TemporaryDirectory() as place:
         for writers in (1, 4):
-            report(f"{writers} writing, 2 reading", Ours(Path(place) / f"ours-{writers}"), corpus, chosen, writers)
-            if chosen.peer:
+            report(f"{writers} writing, 2 reading", Ours(Path(place) / f"ours-{writers}"), corpus, arguments, writers)
+            if arguments.peer:
                 with chroma_server(Path(place) / f"peer-{writers}") as port:
-                    report(f"{writers} writing, 2 reading, Chroma", Peer(port), corpus, chosen, writers)
-        tasks(Path(place) / "tasks", corpus, chosen.texts)
+                    report(f"{writers} writing, 2 reading, Chroma", Peer(port), corpus, arguments, writers)
+        tasks(Path(place) / "tasks", corpus, arguments.texts)
 
 
 class Ours:
@@ -114,20 +114,22 @@ class Peer:
 
     def faults(self, store: Any, ids: Sequence[str], texts: Sequence[str]) -> int:
         """Return the number of texts that are missing or duplicated."""
-        found = store[0].get(ids=list(ids), include=["documents"])
-        there = dict(zip(found["ids"], found["documents"], strict=True))
+        stored = store[0].get(ids=list(ids), include=["documents"])
+        there = dict(zip(stored["ids"], stored["documents"], strict=True))
         wrong = sum(there.get(id) != text for id, text in zip(ids, texts, strict=True))
         return wrong + abs(int(store[0].count()) - len(ids))
 
 
-def report(name: str, side: Any, corpus: Corpus, chosen: argparse.Namespace, writers: int) -> None:
+def report(name: str, side: Any, corpus: Corpus, arguments: argparse.Namespace, writers: int) -> None:
     """Print one row of the table."""
-    texts = corpus.texts[: chosen.texts + writers * chosen.adds]
+    texts = corpus.texts[: arguments.texts + writers * arguments.adds]
     ids = [f"t{n}" for n in range(len(texts))]
-    side.fill(side.open(corpus), ids[: chosen.texts], texts[: chosen.texts])
+    side.fill(side.open(corpus), ids[: arguments.texts], texts[: arguments.texts])
     context = multiprocessing.get_context("spawn")
     begin, stop, results = context.Event(), context.Event(), context.Queue()
-    parts = [slice(chosen.texts + n * chosen.adds, chosen.texts + (n + 1) * chosen.adds) for n in range(writers)]
+    parts = [
+        slice(arguments.texts + n * arguments.adds, arguments.texts + (n + 1) * arguments.adds) for n in range(writers)
+    ]
     small = reduced(corpus, texts)
     processes = [
         context.Process(
@@ -156,8 +158,8 @@ def report(name: str, side: Any, corpus: Corpus, chosen: argparse.Namespace, wri
 
 def reduced(corpus: Corpus, texts: Sequence[str]) -> Corpus:
     """Return a corpus of these texts only, since every process gets a copy of it."""
-    known = Ready({text: corpus.embedding.vectors[text] for text in texts})
-    return Corpus(list(texts), [], [], np.zeros((0, 0)), known)
+    embedding = Ready({text: corpus.embedding.vectors[text] for text in texts})
+    return Corpus(list(texts), [], [], np.zeros((0, 0)), embedding)
 
 
 def write(side: Any, corpus: Corpus, texts: list[tuple[str, str]], begin: Event, results: Any) -> None:

@@ -1,4 +1,4 @@
-"""Names of the anchors that Sphinx's roles lead to."""
+"""Names of the anchors to which Sphinx's roles lead."""
 
 from __future__ import annotations
 
@@ -73,21 +73,23 @@ def role_anchor(role: str, target: str) -> str:
 
 
 def object_name(directive: str, signature: str, inside: str = "") -> str:
-    """Return the name of an object that a directive describes, with the name of the object that it is inside of.
+    """Return the name of an object that a directive describes, with the name of the object around it.
 
     >>> object_name("py:method", "put(item)", inside="Queue"), object_name("cpp:function", "int Shape::area() const")
     ('Queue.put', 'Shape::area')
     """
     domain, kind = _kind(directive)
     if domain in ("c", "cpp"):
-        declared = _AFTER_NAME.split(_TEMPLATE.sub("", signature), maxsplit=1)[0].split()
-        name = declared[-1].strip("*&") if declared else ""
+        words = _AFTER_NAME.split(_TEMPLATE.sub("", signature), maxsplit=1)[0].split()
+        name = words[-1].strip("*&") if words else ""
     else:
-        found = _WORD.search(signature)
-        name = found[0] if found else ""
+        match = _WORD.search(signature)
+        name = match[0] if match else ""
     nested = directive.endswith(":option") or kind not in _PREFIXES
-    joint = _SEPARATORS.get(domain, ".")
-    return f"{inside}{joint}{name}" if inside and name and nested and not name.startswith(inside + joint) else name
+    separator = _SEPARATORS.get(domain, ".")
+    return (
+        f"{inside}{separator}{name}" if inside and name and nested and not name.startswith(inside + separator) else name
+    )
 
 
 def object_anchors(
@@ -104,7 +106,7 @@ def object_anchors(
     """
     domain, kind = _kind(directive)
     if directive in ("option", "std:option"):
-        names = [re.split(r"[\s=\[<]", written, maxsplit=1)[0] for written in signature.split(", ")]
+        names = [re.split(r"[\s=\[<]", form, maxsplit=1)[0] for form in signature.split(", ")]
         return list(dict.fromkeys(_anchor(domain, kind, f"{program} {name}".strip()) for name in names if name))
     name = object_name(directive, signature, inside)
     if not name or kind in ("describe", "object"):
@@ -126,7 +128,7 @@ def role_targets(anchor: str) -> list[str]:
     if _DOTTED.fullmatch(anchor) is None:
         return [anchor]
     parts = anchor.split(".")
-    first = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
+    first = next((position for position, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
     return list(dict.fromkeys([anchor, ".".join(parts[first:])]))
 
 

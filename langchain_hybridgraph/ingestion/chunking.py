@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CutDocument:
-    """Document (or one of several Documents that are parts of it) with its chunks and parents, in the text's order.
+    """Document (or one of the Documents that are parts of it) with its chunks and parents, in the order of the text.
 
     ``continues`` is set if an earlier Document of this ingest belongs to the same document, as the pages of a file do.
     ``metadata`` are those of the Document. ``links`` are the links of each chunk by id, found in the full text; None if
@@ -52,8 +52,8 @@ class CutDocument:
     @property
     def title(self) -> str | None:
         """Title in the document's metadata, None without one."""
-        named = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
-        return str(named) if named else None
+        title = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
+        return str(title) if title else None
 
 
 def document_id(document: Document) -> str:
@@ -67,7 +67,7 @@ def document_id(document: Document) -> str:
 
 
 def first_chunk_id(document: str) -> str:
-    """Return the id that a document's first chunk has, or will have, if it is split here."""
+    """Return the id that a document's first chunk has, or will have after ``ingest`` splits the document."""
     return f"{document}#{FIRST}"
 
 
@@ -98,19 +98,19 @@ def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]
     >>> in_order([("c", 2), ("new", None), ("a", 0)], index=lambda chunk: chunk[1])
     [('a', 0), ('c', 2), ('new', None)]
     """
-    places: list[float] = []
-    ones = list(chunks)
-    for one in ones:
-        known = index(one)
-        places.append(known if known is not None else places[-1] if places else -inf)
-    return [ones[at] for at in sorted(range(len(ones)), key=places.__getitem__)]
+    keys: list[float] = []
+    items = list(chunks)
+    for item in items:
+        position_of_chunk = index(item)
+        keys.append(position_of_chunk if position_of_chunk is not None else keys[-1] if keys else -inf)
+    return [items[number] for number in sorted(range(len(items)), key=keys.__getitem__)]
 
 
 class Cutter:
-    """Split the documents of one ingest, one after the other.
+    """Splitter of the documents of one ingest, one after the other, into chunks with ids.
 
     With ``splitter`` None every document is one chunk with its id (or a hash of text and source). A :class:`Chunk` or
-    :class:`CutDocument` is kept as it is. Several Documents with the same ``document_id`` or ``source`` are parts of
+    :class:`CutDocument` is not split. Several Documents with the same ``document_id`` or ``source`` are parts of
     one document. The last of several with the same ``Document.id`` counts, and ``note`` is called.
     """
 
@@ -119,14 +119,14 @@ class Cutter:
         self._note = note
         self._chunks: dict[str, int] = {}  # number of chunks of each document so far
         self._latest = ""
-        self._taken: dict[str, int] = {}  # number of uses of each hash in the latest document
+        self._hash_counts: dict[str, int] = {}  # number of uses of each hash in the latest document
 
     def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
         """Return the chunks of a document. Raises ConfigurationError for other objects and for an empty id."""
         if isinstance(document, CutDocument):
             return document
         if isinstance(document, Chunk):
-            return self._kept(document.document, document, document.metadata)
+            return self._keep_chunk(document.document, document, document.metadata)
         if not hasattr(document, "page_content"):
             raise ConfigurationError(
                 f"ingest takes LangChain Documents (or Chunks), not {type(document).__name__}: "
@@ -135,7 +135,7 @@ class Cutter:
         if document.id == "":
             raise ConfigurationError(
                 f"a document has an empty id: {quote_value(document.page_content[:60])}; leave "
-                "id out to have one made from its source or text"
+                "id out to derive one from its source or text"
             )
         id, by_id = _identity(document)
         if by_id and id in self._chunks:
@@ -145,7 +145,7 @@ class Cutter:
             chunk = Chunk(
                 replace_surrogates(document.id or _content_id(document)), document.page_content, document.metadata, id
             )
-            return self._kept(id, chunk, document.metadata)
+            return self._keep_chunk(id, chunk, document.metadata)
         return self._split(id, document, self._splitter)
 
     def has_cut(self, id: str) -> bool:
@@ -157,9 +157,9 @@ class Cutter:
         self._chunks[cut.id] = len(cut.chunks)
         pieces = [*((PARENT, parent) for parent in cut.parents), *(("", chunk) for chunk in cut.chunks)]
         hashed = [(chunk.id, _hashed_name(cut.id, kind, chunk.text)) for kind, chunk in pieces]
-        self._latest, self._taken = cut.id, Counter(name for id, name in hashed if id.startswith(name))
+        self._latest, self._hash_counts = cut.id, Counter(name for id, name in hashed if id.startswith(name))
 
-    def _kept(self, id: str, chunk: Chunk, metadata: Mapping[str, Any]) -> CutDocument:
+    def _keep_chunk(self, id: str, chunk: Chunk, metadata: Mapping[str, Any]) -> CutDocument:
         before = self._chunks.get(id, 0)
         empty = not chunk.text.strip()
         self._chunks[id] = before + (not empty)
@@ -168,48 +168,49 @@ class Cutter:
     def _split(self, id: str, document: Document, splitter: Splitter) -> CutDocument:
         before = self._chunks.get(id)
         if id != self._latest or before is None:
-            self._latest, self._taken = id, {}
+            self._latest, self._hash_counts = id, {}
         index = before or 0
         chunks: list[Chunk] = []
         parents: list[Chunk] = []
         links: dict[str, Sequence[Link]] = {}
         pieces = list(splitter.split(document, self._note))
-        # If a document has several Documents, only the first may use its headings: the others cannot know them.
-        places = _Places(document, [child for piece in pieces for child in piece.children or (piece,)])
+        # If a document has several Documents, only the first may name chunks after headings: the others do not see
+        # its headings, so that names could repeat.
+        lookup = _OutlineLookup(document, [child for piece in pieces for child in piece.children or (piece,)])
         for piece in pieces:
             parent: str | None = None
             if piece.children:
                 parent = self._name(id, PARENT, piece)
-                own = _metadata(document, piece, {"document_id": id})
-                parents.append(Chunk(parent, piece.text, own, id))
+                parent_metadata = _metadata(document, piece, {"document_id": id})
+                parents.append(Chunk(parent, piece.text, parent_metadata, id))
             for child in piece.children or (piece,):
                 added: dict[str, Any] = {"document_id": id, "chunk_index": index + len(chunks)}
                 if parent is not None:
                     added["parent_id"] = parent
-                anchors = places.anchors(child) if before is None else []
+                anchors = lookup.anchors(child) if before is None else []
                 if anchors:
                     added["anchors"] = [anchor.name for anchor in anchors]
                 targets = [name for anchor in anchors if anchor.explicit for name in role_targets(anchor.name)]
                 if targets:
                     added["targets"] = targets
-                opening = places.opening(child, anchors)
+                anchor_name = lookup.opening_name(child, anchors)
                 if index + len(chunks) == 0:
                     name = first_chunk_id(id)
                 else:
-                    name = f"{id}#{opening}" if opening else self._name(id, "", child)
+                    name = f"{id}#{anchor_name}" if anchor_name else self._name(id, "", child)
                 chunks.append(Chunk(name, child.text, _metadata(document, child, added), id, parent))
-                links[name] = places.links(child)
+                links[name] = lookup.links(child)
         self._chunks[id] = index + len(chunks)
         return CutDocument(id, document.metadata, tuple(chunks), tuple(parents), before is not None, links)
 
     def _name(self, id: str, kind: str, piece: Piece) -> str:
         name = _hashed_name(id, kind, piece.text)
-        times = self._taken[name] = self._taken.get(name, 0) + 1
-        return name if times == 1 else f"{name}-{times}"
+        count = self._hash_counts[name] = self._hash_counts.get(name, 0) + 1
+        return name if count == 1 else f"{name}-{count}"
 
 
-class _Places:
-    """Return anchors and links of a document's text for each of its pieces, for any splitter."""
+class _OutlineLookup:
+    """Lookup of the anchors and links in each piece of a document's text, for any splitter."""
 
     def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
         self._text = document.page_content
@@ -227,20 +228,20 @@ class _Places:
         """Return the anchors of a piece, in order."""
         return self._anchors.get(piece.start, []) if piece.start is not None else []
 
-    def opening(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
-        """Return the name of the anchor at the beginning of a piece."""
+    def opening_name(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
+        """Return the name of the anchor at the beginning of a piece, None if there is none."""
         if not anchors or piece.start is None or self._text[piece.start : anchors[0].start].strip():
             return None
         return anchors[0].name if anchors[0].name != FIRST else None
 
     def links(self, piece: Piece) -> list[Link]:
-        """Return the links that begin in a piece, each once; links of a rewritten text are read from it."""
-        found = self._outline.links
+        """Return the links that begin in a piece, each once; a piece without offset is parsed for links."""
+        links = self._outline.links
         if piece.start is None:
             return list(dict.fromkeys(find_links(piece.text)))
-        first = bisect_left(found, piece.start, key=itemgetter(0))
-        last = bisect_left(found, piece.start + len(piece.text), key=itemgetter(0))
-        return list(dict.fromkeys(link for _, link in found[first:last]))
+        first = bisect_left(links, piece.start, key=itemgetter(0))
+        last = bisect_left(links, piece.start + len(piece.text), key=itemgetter(0))
+        return list(dict.fromkeys(link for _, link in links[first:last]))
 
 
 def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,9 +255,9 @@ def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dic
 
 def _identity(document: Document) -> tuple[str, bool]:
     """Return the document's id, and whether another Document with it would be the same one."""
-    named = document.metadata.get("document_id")
-    if named is not None:
-        return replace_surrogates(str(named)), False
+    document_id = document.metadata.get("document_id")
+    if document_id is not None:
+        return replace_surrogates(str(document_id)), False
     if document.id is not None:
         return replace_surrogates(document.id), True
     source = document.metadata.get("source")

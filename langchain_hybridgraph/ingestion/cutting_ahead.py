@@ -1,4 +1,4 @@
-"""Reads and cuts text files in worker processes."""
+"""Reading and splitting of text files in worker processes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, Recur
 from langchain_hybridgraph.processes import ordered_map
 from langchain_hybridgraph.text.tokens import approximate_tokens
 
-_BATCH = 1 << 17  # bytes of files that are handed on together
+_BATCH = 1 << 17  # bytes of files that one task reads
 
 
 def cut_ahead(
     files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
 ) -> Iterator[CutDocument | None]:
-    """Yield what each file is cut into, by worker processes if there are many files; None for files left to the caller.
+    """Yield the chunks of each file, cut by worker processes if there are many; None for files left to the caller.
 
-    Those are files of other kinds than text, files with anything to report, and all files if the splitter might not
-    give the same in another process. ``begin`` is called with each file before it is read.
+    The caller reads files of other kinds than text, files that cause a warning, and all files if the splitter might
+    return other results in another process. ``begin`` is called with each file before it is read.
     """
     if splitter is None or not _is_portable(splitter):
         for file in files:
@@ -59,7 +59,7 @@ def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[l
 def _size(file: File) -> int:
     try:
         return file.path.stat().st_size
-    except OSError:  # reading it says why
+    except OSError:  # reading the file reports the reason
         return 0
 
 

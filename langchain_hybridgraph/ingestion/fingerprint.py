@@ -14,18 +14,18 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
-# Libraries that read files or cut texts for us.
+# Libraries that read files or parse texts.
 _READERS = ("markdown-it-py", "mdit-py-plugins", "pypdf", "python-docx", "python-pptx", "openpyxl")
 
 
 class _NoNameError(Exception):
-    """Something depends on an object that has no lasting name."""
+    """An option is an object without a name that is the same in every process."""
 
 
 def fingerprint(splitter: Any, builders: Iterable[Any]) -> bytes | None:
-    """Return a digest of the options of a splitter and edge builders, and of the code that carries them out.
+    """Return a digest of the options of a splitter and edge builders, and of the code that they run.
 
-    None where they cannot be told from others: they hold a model, or a function without a name.
+    Return None if the options cannot be compared, because one is a model or a function without a name.
 
     >>> from langchain_hybridgraph.ingestion import RecursiveSplitter
     >>> fingerprint(RecursiveSplitter(512, 50), []) == fingerprint(RecursiveSplitter(512, 40), [])
@@ -64,18 +64,18 @@ def _version(distribution: str) -> str:
 
 
 def _options(builder: Any) -> Iterator[str]:
-    """Yield a builder's relations, and its constructor arguments, which it keeps under their names."""
+    """Yield a builder's relations and its constructor arguments, which are attributes with the same names."""
     yield _kind(builder)
     yield from _words(tuple(builder.relations))
     for name in inspect.signature(type(builder)).parameters:
         if name != "relation":  # is among the relations
-            kept = next((getattr(builder, each) for each in (name, f"_{name}") if hasattr(builder, each)), builder)
+            value = next((getattr(builder, each) for each in (name, f"_{name}") if hasattr(builder, each)), builder)
             yield name
-            yield from _words(kept)
+            yield from _words(value)
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Words that differ where values do."""
+    """Yield words that are equal for equal values and differ for different ones."""
     if value is None or isinstance(value, bool | int | float | str | bytes):
         yield f"{type(value).__name__} {value!r}"
     elif isinstance(value, Mapping):

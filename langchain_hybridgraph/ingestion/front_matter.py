@@ -1,4 +1,4 @@
-"""Reads the YAML front matter of Markdown."""
+"""YAML front matter of Markdown files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def front_matter_end(text: str) -> int:
     >>> front_matter_end("---\\ntitle: Cats\\n---\\nThey purr."), front_matter_end("They purr.")
     (20, 0)
     """
-    found = _match(text)
-    return found.end() if found else 0
+    match = _match(text)
+    return match.end() if match else 0
 
 
 def front_matter(text: str) -> dict[str, Any]:
-    """The fields of the front matter: texts, numbers and lists of them; a date becomes text.
+    """Return the fields of the front matter: texts, numbers and lists of them; a date becomes text.
 
     Nested values are left out. Front matter that is not valid YAML has no fields.
 
@@ -30,11 +30,11 @@ def front_matter(text: str) -> dict[str, Any]:
     """
     import yaml
 
-    found = _match(text)
-    if found is None:
+    match = _match(text)
+    if match is None:
         return {}
     try:
-        fields = yaml.load(found["head"], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        fields = yaml.load(match["head"], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
     plain = {str(name): _plain(value) for name, value in fields.items()} if isinstance(fields, dict) else {}
@@ -42,8 +42,8 @@ def front_matter(text: str) -> dict[str, Any]:
 
 
 def _match(text: str) -> re.Match[str] | None:
-    found = _FRONT_MATTER.match(text)
-    return found if found and _FIELD.search(found["head"]) else None
+    match = _FRONT_MATTER.match(text)
+    return match if match and _FIELD.search(match["head"]) else None
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Files that an earlier ingest has read unchanged."""
+"""Files that have not changed since an earlier ingest."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from langchain_hybridgraph.ingestion.readers.files import File
 from langchain_hybridgraph.stores.protocols import FileRecord, RecordsFiles
 
 _TICK = 2_000_000_000
-"""Nanoseconds within which two changes of a file may have the same time, in the coarsest of file systems."""
+"""Nanoseconds within which two changes of a file may have the same time, in the file system with the coarsest times."""
 
 
 @dataclass
 class _Reading:
-    """A file that is being read: how it was before, and what it has given so far."""
+    """File that is being read: its state before, and the number of its chunks and parents so far."""
 
     file: File
     stamp: str
@@ -31,9 +31,9 @@ class _Reading:
 class KnownFiles:
     """Files of one ingest: those that need not be read, and records of the others.
 
-    A file need not be read if its status in the file system is as recorded, or else if its bytes have the same digest.
-    A file written less than two seconds before the check is compared by digest only: it may have been written again
-    within the resolution of its time.
+    A file need not be read if its status in the file system is as recorded, or if its bytes have the recorded digest.
+    A file written less than two seconds before the check is compared only by digest: it may have been written again
+    within the resolution of its modification time.
     """
 
     def __init__(self, store: RecordsFiles, made_by: bytes) -> None:
@@ -42,12 +42,12 @@ class KnownFiles:
         self._records = {record.source: record for record in store.files.read() if record.made_by == made_by}
         self._owners = {document: source for source, record in self._records.items() for document in record.documents}
         self._shared: set[str] = set()  # files that have a document in common: the last one counts, so all are read
-        self._kept: dict[str, tuple[File, FileRecord]] = {}
+        self._unread: dict[str, tuple[File, FileRecord]] = {}
         self._restamped: dict[str, FileRecord] = {}
         self._reading: dict[str, _Reading] = {}
 
     def unchanged(self, file: File) -> FileRecord | None:
-        """The record of a file that is as it was when it was read; None for one that is to be read."""
+        """Return the record of a file that has not changed since it was read; None for a file that must be read."""
         record = self._records.get(file.source)
         if record is None:
             return None
@@ -57,22 +57,22 @@ class KnownFiles:
                 return None
             if stamp:
                 self._restamped[file.source] = record._replace(stamp=stamp)
-        self._kept[file.source] = file, record
+        self._unread[file.source] = file, record
         return record
 
-    def kept_record(self, file: File) -> FileRecord | None:
-        """The record of a file that was found to be unchanged, and still need not be read."""
-        kept = self._kept.get(file.source)
-        return None if kept is None else kept[1]
+    def unread_record(self, file: File) -> FileRecord | None:
+        """Return the record of an unchanged file; None if it must be read, or must be read after all."""
+        entry = self._unread.get(file.source)
+        return None if entry is None else entry[1]
 
-    def begin(self, file: File) -> None:
-        """Note how a file is before it is read."""
-        self._kept.pop(file.source, None)
+    def start_reading(self, file: File) -> None:
+        """Record the state of a file before it is read."""
+        self._unread.pop(file.source, None)
         stamp = _stamp(file.path)
         self._reading[file.source] = _Reading(file, stamp, _digest(file.path))
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
-        """Note what a file that was begun has given."""
+        """Count the chunks and parents of a document of a file that is being read."""
         source = file.source
         reading = self._reading[source]
         reading.documents[document] = None
@@ -82,31 +82,39 @@ class KnownFiles:
         if owner != source:
             self._shared.update((owner, source))
             self._records.pop(owner, None)
-            self._kept.pop(owner, None)
+            self._unread.pop(owner, None)
 
     def outdated(self) -> list[File]:
-        """The files that were not read, but on which something depends that has changed since; each once."""
-        if not self._kept:
+        """Return the unread files whose records were deleted because something that they depend on has changed."""
+        if not self._unread:
             return []
-        there = {record.source for record in self._store.files.read()}
-        found = [file for source, (file, _) in self._kept.items() if source not in there]
-        for file in found:
-            del self._kept[file.source], self._records[file.source]
-        return found
+        sources = {record.source for record in self._store.files.read()}
+        files = [file for source, (file, _) in self._unread.items() if source not in sources]
+        for file in files:
+            del self._unread[file.source], self._records[file.source]
+        return files
 
     @property
-    def kept(self) -> list[FileRecord]:
-        """The records of the files that were not read."""
-        return [record for _, record in self._kept.values()]
+    def unread_records(self) -> list[FileRecord]:
+        """Records of the files that were not read."""
+        return [record for _, record in self._unread.values()]
 
-    def remember(self) -> None:
-        """Record the files that were read, now that all they have given is in the store."""
+    def save(self) -> None:
+        """Record the files that were read; call this when all their chunks are in the store."""
         records = [
-            FileRecord(source, one.stamp, one.digest, self._made_by, one.chunks, one.parents, tuple(one.documents))
-            for source, one in self._reading.items()
-            if one.digest and one.documents and source not in self._shared
+            FileRecord(
+                source,
+                reading.stamp,
+                reading.digest,
+                self._made_by,
+                reading.chunks,
+                reading.parents,
+                tuple(reading.documents),
+            )
+            for source, reading in self._reading.items()
+            if reading.digest and reading.documents and source not in self._shared
         ]
-        restamped = [record for source, record in self._restamped.items() if source in self._kept]
+        restamped = [record for source, record in self._restamped.items() if source in self._unread]
         self._store.files.write([*records, *restamped])
 
 
@@ -114,16 +122,16 @@ def _stamp(path: Path) -> str:
     """Return the file's status in the file system; "" if it cannot be trusted, or the file cannot be read."""
     now = time.time_ns()
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
-        return ""  # reading it says why
-    if not stat.S_ISREG(found.st_mode) or now - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK:
+        return ""  # reading the file reports the reason
+    if not stat.S_ISREG(status.st_mode) or now - max(status.st_mtime_ns, status.st_ctime_ns) < _TICK:
         return ""
-    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 def _digest(path: Path) -> bytes:
-    """A digest of the bytes of a file, b"" for what is not a regular file or cannot be read."""
+    """Return a digest of the bytes of a file; b"" if it is not a regular file or cannot be read."""
     if not path.is_file():
         return b""
     digest = blake2b(digest_size=16)

@@ -28,7 +28,7 @@ def _names(text: str) -> frozenset[str]:
 
 # Every repetition is bounded, so that no text makes a search quadratic.
 _NEWLINE = re.compile(r"\r\n?|\n")
-_MARKED = re.compile(r"\]|\)=|<[a-zA-Z]|://|`_|[}:]`|--8<--|\{[^}\n]")  # what may be a link or an anchor
+_MAYBE_LINK = re.compile(r"\]|\)=|<[a-zA-Z]|://|`_|[}:]`|--8<--|\{[^}\n]")  # what may be a link or an anchor
 _MARKUP = re.compile(r"[\\`*_\[\]<>&!]")
 _ATTRIBUTES = re.compile(r"[ \t]{0,99}\{:?(?=[^{}\n]{0,300}[#.=])([^{}\n]{0,300})\}[ \t]{0,99}\Z")
 _IDS = re.compile(r"\{:?(?=[^{}\n]{0,300}#)([^{}\n]{1,600})\}")
@@ -64,9 +64,9 @@ _LONGEST_LABEL = 120
 
 
 class Section(NamedTuple):
-    """A heading with the text below it, up to the next heading: characters [start, end) of the text.
+    """Heading with the text below it, up to the next heading: characters [start, end) of the text.
 
-    ``path`` names the headings from the outermost to this one, without the document's title.
+    ``path`` lists the headings from the outermost to this one, without the document's title.
     """
 
     start: int
@@ -75,7 +75,7 @@ class Section(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """A place that a link can name after ``#``; a role can name it in any document if it is ``explicit``."""
+    """Position that a link can name after ``#``; if it is ``explicit``, roles in any document can name it, too."""
 
     start: int
     name: str
@@ -83,10 +83,10 @@ class Anchor(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """The sections, which cover the text without a gap, its title, and what is found where, in the text's order.
+    """Structure of a text: sections, which cover it without a gap, title, code, anchors and links, in its order.
 
     ``fences`` are code, as (start, end). ``links`` are pairs of a start and a link. An anchor that occurs twice is left
-    out: no link can mean it alone.
+    out, because links to it are ambiguous.
     """
 
     sections: tuple[Section, ...]
@@ -106,16 +106,16 @@ class _Heading(NamedTuple):
 def outline(text: str, *, headings: bool = True) -> Outline:
     """Return the structure of a Markdown text; with ``headings=False`` one section that is the full text.
 
-    Read are CommonMark, tables, front matter, ``{#id}`` attributes, HTML and MyST anchors, wiki links, admonitions and
-    tabs of MkDocs (``!!! note``, ``=== "Tab"``), MyST directives, and the roles of reStructuredText. The title is the
-    first heading when that is of level 1. A heading without text of its own goes with the section that follows. The
-    last eight texts are remembered, so that reading, cutting and linking a file parse it once.
+    It understands CommonMark, tables, front matter, ``{#id}`` attributes, HTML and MyST anchors, wiki links,
+    admonitions and tabs of MkDocs (``!!! note``, ``=== "Tab"``), MyST directives, and the roles of reStructuredText.
+    The title is the first heading if it has level 1. A heading without text below it belongs to the section that
+    follows. The results for the last eight texts are cached, so that reading, splitting and linking a file parse it
+    only once.
 
     >>> text = "# Guide\\n## Run `make` { #run }\\nSee [it](b.md).\\n```\\n# no heading\\n```\\n## Use\\nEasy."
-    >>> found = outline(text)
-    >>> found.title, [section.path for section in found.sections], [anchor.name for anchor in found.anchors]
+
     ('Guide', [('Run make',), ('Use',)], ['guide', 'run', 'use'])
-    >>> found.links
+
     ((35, Link(kind='path', target='b.md', label='it')),)
     """
     return _outline(text, headings)
@@ -123,25 +123,25 @@ def outline(text: str, *, headings: bool = True) -> Outline:
 
 @lru_cache(maxsize=8)
 def _outline(text: str, headings: bool) -> Outline:
-    # By position: lru_cache takes a default that is given for another call.
+    # Positional arguments only: lru_cache treats an explicit default value as another call.
     return _Reader(text, {}).outline(headings=headings)
 
 
-def with_anchors(found: Outline, anchors: Sequence[Anchor]) -> Outline:
-    """Return an outline with more anchors that are given, in the text's order; these go before those of headings.
+def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
+    """Return an outline with additional anchors, in the text's order; they take precedence over those of headings.
 
     >>> with_anchors(outline("# Use\\n\\n# Run"), [Anchor(7, "use")]).anchors
     (Anchor(start=7, name='use', explicit=False), Anchor(start=7, name='run', explicit=False))
     """
     if not anchors:
-        return found
-    named = [*anchors, *(anchor for anchor in found.anchors if anchor.explicit)]
-    made = [anchor for anchor in found.anchors if not anchor.explicit]
-    return found._replace(anchors=tuple(_unique(named, made)))
+        return structure
+    named_anchors = [*anchors, *(anchor for anchor in structure.anchors if anchor.explicit)]
+    slugs = [anchor for anchor in structure.anchors if not anchor.explicit]
+    return structure._replace(anchors=tuple(_unique(named_anchors, slugs)))
 
 
 def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:
-    """The Markdown, HTML, wiki and reStructuredText links of a text; images and code have none.
+    """Yield the Markdown, HTML, wiki and reStructuredText links of a text; images and code have none.
 
     ``definitions`` are those of the other parts of its document, by :func:`find_definitions`.
 
@@ -158,21 +158,21 @@ def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Itera
 
 
 def find_definitions(text: str) -> Mapping[str, Any]:
-    """The targets of Markdown's reference links, by normalised name; the first definition of a name counts.
+    """Return the targets of Markdown's reference links, by normalised name; the first definition of a name counts.
 
-    >>> [(name, found["href"]) for name, found in find_definitions("[The Guide]: docs/guide.md").items()]
+
     [('THE GUIDE', 'docs/guide.md')]
     """
     if "]:" not in text:
         return {}
-    found: dict[str, Any] = {}
-    _Reader(text, found)
-    references: Mapping[str, Any] = found.get("references", {})
+    env: dict[str, Any] = {}
+    _Reader(text, env)
+    references: Mapping[str, Any] = env.get("references", {})
     return references
 
 
 def slug(heading: str) -> str:
-    """The anchor of a heading, as GitHub and most renderers of Markdown make it.
+    """Return the anchor of a heading, as GitHub and most Markdown renderers derive it.
 
     >>> slug("What's new in 3.12?")
     'whats-new-in-312'
@@ -181,7 +181,7 @@ def slug(heading: str) -> str:
 
 
 class _Reader:
-    """Walks over the blocks of one text; inline markup is parsed only where it may hold a link or an anchor."""
+    """Reader of the blocks of one text; it parses inline markup only where there may be a link or an anchor."""
 
     def __init__(self, text: str, env: dict[str, Any]) -> None:
         self._text = text
@@ -189,22 +189,22 @@ class _Reader:
         self._parser = _parser()
         self._headings: list[_Heading] = []
         self._slugs: list[Anchor] = []
-        self._named: list[Anchor] = []
+        self._named_anchors: list[Anchor] = []
         self._fences: list[tuple[int, int]] = []
         self._links: list[tuple[int, Link]] = []
         self._targets: list[Anchor] = []  # of MyST: they belong to the block that follows
         start = front_matter_end(text)
-        self._lines = [start, *(found.end() for found in _NEWLINE.finditer(text, start))]
+        self._lines = [start, *(match.end() for match in _NEWLINE.finditer(text, start))]
         self._blocks = self._parse(_NEWLINE.sub("\n", text[start:]).replace("\0", "\ufffd"))
 
     def outline(self, *, headings: bool) -> Outline:
-        """Everything that was found."""
+        """Return the structure of the text."""
         self._walk(self._blocks, 0, top=True)
         links = tuple(sorted(dict.fromkeys(self._links), key=itemgetter(0)))
         fences = tuple(self._fences)
         if not headings:
             return Outline((Section(0, len(self._text)),), None, fences, (), links)
-        anchors = tuple(_unique(self._named, self._slugs))
+        anchors = tuple(_unique(self._named_anchors, self._slugs))
         if not self._headings:
             return Outline((Section(0, len(self._text)),), None, fences, anchors, links)
         first = self._headings[0]
@@ -218,7 +218,7 @@ class _Reader:
         return tokens
 
     def _walk(self, tokens: Sequence[Token], line: int, *, top: bool) -> None:
-        """Read blocks whose first line is this one of the text; only headings at the top make sections."""
+        """Read blocks that start at this line of the text; only headings at the top level begin sections."""
         for at, token in enumerate(tokens):
             if token.map is None:
                 continue
@@ -232,7 +232,7 @@ class _Reader:
                 continue
             if self._targets:
                 start = self._targets[0].start
-                self._named += [target._replace(start=start) for target in self._targets]
+                self._named_anchors += [target._replace(start=start) for target in self._targets]
                 self._targets.clear()
             if token.type == "heading_open":
                 self._heading(token, tokens[at + 1].content, start, end, section=top and token.level == 0)
@@ -241,16 +241,14 @@ class _Reader:
             elif token.type == "code_block":
                 self._fences.append((start, end))
             elif token.type == "html_block":
-                self._tags(token.content, 0, self._places(token.content, first))
+                self._tags(token.content, 0, self._position_mapping(token.content, first))
 
     def _offset(self, line: int) -> int:
         return self._lines[line] if line < len(self._lines) else len(self._text)
 
-    def _places(self, content: str, first: int) -> Callable[[int], int]:
-        """Return a function from positions in the content of a block, which has lost its indents, to offsets in the
-        text.
-        """
-        starts = [0, *(found.end() for found in re.finditer("\n", content))]
+    def _position_mapping(self, content: str, first: int) -> Callable[[int], int]:
+        """Return a function from positions in the content of a block, which has no indents, to offsets in the text."""
+        starts = [0, *(match.end() for match in re.finditer("\n", content))]
 
         @cache
         def shift(number: int) -> int:
@@ -261,13 +259,13 @@ class _Reader:
         return lambda at: shift(bisect_right(starts, at) - 1) + at
 
     def _heading(self, token: Token, content: str, start: int, body: int, *, section: bool) -> None:
-        written = content[:_LONGEST_HEADING]
-        attributes = _ATTRIBUTES.search(written)
+        markup = content[:_LONGEST_HEADING]
+        attributes = _ATTRIBUTES.search(markup)
         if attributes:
-            written = written[: attributes.start()]
-        text = _plain(self._inlines(written)) if _MARKUP.search(written) else written
+            markup = markup[: attributes.start()]
+        text = _plain(self._inlines(markup)) if _MARKUP.search(markup) else markup
         text = " ".join(text.split())
-        if attributes is None or _IDS.search(attributes[0]) is None:  # a name that is given is found with all others
+        if attributes is None or _IDS.search(attributes[0]) is None:  # _inline adds explicit names
             self._slugs.append(Anchor(start, slug(text)))
         if section:
             self._headings.append(_Heading(start, body, int(token.tag[1:]), text))
@@ -279,36 +277,38 @@ class _Reader:
             self._links.append((start, Link(INCLUDE, directive["argument"].partition(" ")[0])))
         if directive and is_object(name):
             anchors = object_anchors(name, directive["argument"])
-            self._named += [Anchor(start, anchor, explicit=True) for anchor in anchors]
+            self._named_anchors += [Anchor(start, anchor, explicit=True) for anchor in anchors]
         elif name == "glossary":
-            place = self._places(token.content, first + 1)
+            place = self._position_mapping(token.content, first + 1)
             terms = _TERM.finditer(token.content)
-            self._named += [Anchor(place(found.start(1)), term_anchor(found[1]), explicit=True) for found in terms]
+            self._named_anchors += [
+                Anchor(place(match.start(1)), term_anchor(match[1]), explicit=True) for match in terms
+            ]
         if name in _PROSE or name == "glossary" or is_object(name):
             self._walk(self._parse(token.content), first + 1, top=False)
         elif name == "toctree":
             entries = filter(None, map(_ENTRY.match, token.content.splitlines()))
-            links = (Link(PATH, found["target"] or found["plain"], _label(found["label"] or "")) for found in entries)
+            links = (Link(PATH, match["target"] or match["plain"], _label(match["label"] or "")) for match in entries)
             self._links += [(start, link) for link in links]
         else:
             self._fences.append((start, end))
 
     def _inline(self, content: str, first: int, *, heading: bool) -> None:
         """Read the content of a block that starts in this line; the attributes of a heading are those of its line."""
-        if _MARKED.search(content) is None:
+        if _MAYBE_LINK.search(content) is None:
             return
-        place = self._places(content, first)
+        place = self._position_mapping(content, first)
         if (target := _TARGET.match(content)) and target.end() < len(content):
-            self._named.append(Anchor(place(0), target["name"], explicit=True))
-        for found in _IDS.finditer(content):
-            at = self._offset(first) if heading else place(found.start())
-            self._named += [Anchor(at, name, explicit=True) for name in _ID.findall(found[1])]
-        for found in _INCLUDE.finditer(content):
-            path = next(name for name in found.groups() if name)
-            self._links.append((place(found.start()), Link(INCLUDE, path)))
+            self._named_anchors.append(Anchor(place(0), target["name"], explicit=True))
+        for match in _IDS.finditer(content):
+            at = self._offset(first) if heading else place(match.start())
+            self._named_anchors += [Anchor(at, name, explicit=True) for name in _ID.findall(match[1])]
+        for match in _INCLUDE.finditer(content):
+            path = next(name for name in match.groups() if name)
+            self._links.append((place(match.start()), Link(INCLUDE, path)))
         if "://" in content:
             urls = _URL.finditer(content)
-            self._links += [(place(found.start()), Link(PATH, found[0].rstrip(".,;:!?)"))) for found in urls]
+            self._links += [(place(match.start()), Link(PATH, match[0].rstrip(".,;:!?)"))) for match in urls]
         tokens = self._inlines(content)
         self._links += [(place(at), link) for at, link in _links_in(tokens)]
         for part in tokens:
@@ -322,9 +322,9 @@ class _Reader:
 
     def _tags(self, content: str, base: int, place: Callable[[int], int]) -> None:
         self._links += [
-            (place(base + found.start()), Link(PATH, html.unescape(found[1]))) for found in _TAG_LINK.finditer(content)
+            (place(base + match.start()), Link(PATH, html.unescape(match[1]))) for match in _TAG_LINK.finditer(content)
         ]
-        self._named += [Anchor(place(base + found.start()), found[1]) for found in _TAG_ID.finditer(content)]
+        self._named_anchors += [Anchor(place(base + match.start()), match[1]) for match in _TAG_ID.finditer(content)]
 
 
 def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Iterator[Section]:
@@ -337,18 +337,20 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
         path = [above for above in path if above.level < heading.level] + [heading]
         if end < len(text) and not text[heading.body : end].strip():
             continue
-        named = path[1:] if path[0].text == title else path
-        yield Section(start, end, tuple(above.text for above in named if above.text))
+        headings_of_section = path[1:] if path[0].text == title else path
+        yield Section(start, end, tuple(above.text for above in headings_of_section if above.text))
         start = end
 
 
-def _unique(named: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterator[Anchor]:
-    """The anchors that occur once, by place; a name that is given goes before one that is made of a heading."""
-    explicit = Counter(anchor.name for anchor in named)
-    made = Counter(anchor.name for anchor in slugs)
-    kept = [anchor for anchor in named if explicit[anchor.name] == 1]
-    kept += [anchor for anchor in slugs if anchor.name and made[anchor.name] == 1 and anchor.name not in explicit]
-    yield from sorted(kept, key=itemgetter(0))
+def _unique(named_anchors: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterator[Anchor]:
+    """Yield the anchors that occur once, by position; explicit names take precedence over those of headings."""
+    counts = Counter(anchor.name for anchor in named_anchors)
+    slug_counts = Counter(anchor.name for anchor in slugs)
+    unique = [anchor for anchor in named_anchors if counts[anchor.name] == 1]
+    unique += [
+        anchor for anchor in slugs if anchor.name and slug_counts[anchor.name] == 1 and anchor.name not in counts
+    ]
+    yield from sorted(unique, key=itemgetter(0))
 
 
 def _plain(tokens: Iterable[Token]) -> str:
@@ -385,12 +387,12 @@ def _label(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    """CommonMark with tables and what documentation adds to it."""
+    """Return a parser of CommonMark with tables and the extensions of documentation tools."""
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import autolink, html_inline, link
 
     class Parser(MarkdownIt):
-        """Targets stay as they are written."""
+        """Parser that does not change the targets of links."""
 
         def normalizeLink(self, url: str) -> str:
             return url
@@ -402,16 +404,16 @@ def _parser() -> MarkdownIt:
     ends = ["paragraph", "reference", "blockquote", "list"]
     parser.block.ruler.before("fence", "container", _container, {"alt": ends})
     for name, rule in {"link": link, "autolink": autolink, "html_inline": html_inline}.items():
-        parser.inline.ruler.at(name, _placed(rule))
+        parser.inline.ruler.at(name, _recording_position(rule))
     parser.inline.ruler.before("backticks", "role", _role)
     parser.inline.ruler.before("link", "wiki", _wiki)
     return parser
 
 
-def _placed(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """The rule, which also notes in its first token where it was used."""
+def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """Return the rule, extended to record the position of each match in its first token."""
 
-    def used(state: StateInline, silent: bool) -> bool:
+    def record_position(state: StateInline, silent: bool) -> bool:
         start, before = state.pos, len(state.tokens)
         if not rule(state, silent):
             return False
@@ -420,11 +422,11 @@ def _placed(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline,
             token.meta["at"] = start
         return True
 
-    return used
+    return record_position
 
 
 def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """An admonition or tab of MkDocs: what is indented below it is Markdown, not code."""
+    """Parse an admonition or tab of MkDocs, whose indented content is Markdown, not code."""
     if state.is_code_block(first):
         return False
     if not _CONTAINER.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[first]):
@@ -445,39 +447,39 @@ def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 
 def _wiki(state: StateInline, silent: bool) -> bool:
-    found = _WIKI.match(state.src, state.pos, state.posMax) if state.src.startswith("[[", state.pos) else None
-    if found and not silent:
-        _push(state, Link(WIKI, found[1].strip(), _label(found[2] or "")))
-    return _passed(state, found)
+    match = _WIKI.match(state.src, state.pos, state.posMax) if state.src.startswith("[[", state.pos) else None
+    if match and not silent:
+        _push(state, Link(WIKI, match[1].strip(), _label(match[2] or "")))
+    return _advance(state, match)
 
 
 def _role(state: StateInline, silent: bool) -> bool:
     character = state.src[state.pos]
     if character == "`":
-        found = _REST.match(state.src, state.pos, state.posMax)
-        if found and not silent:
-            _push(state, Link(PATH, found["target"], _label(found["label"])))
-        return _passed(state, found)
-    found = _ROLE.match(state.src, state.pos, state.posMax) if character in ":{" else None
-    if found and not silent:
-        inside = _ROLE_TARGET.match(found["inside"])
-        target = (inside["target"] if inside else found["inside"]).strip()
+        match = _REST.match(state.src, state.pos, state.posMax)
+        if match and not silent:
+            _push(state, Link(PATH, match["target"], _label(match["label"])))
+        return _advance(state, match)
+    match = _ROLE.match(state.src, state.pos, state.posMax) if character in ":{" else None
+    if match and not silent:
+        inside = _ROLE_TARGET.match(match["inside"])
+        target = (inside["target"] if inside else match["inside"]).strip()
         label = _label(inside["label"]) if inside else ""
-        if found["role"] == "doc":
+        if match["role"] == "doc":
             _push(state, Link(PATH, target, label))
-        elif target.startswith("!") or not is_reference(found["role"]):
+        elif target.startswith("!") or not is_reference(match["role"]):
             state.push("code_inline", "code", 0).content = label or target.removeprefix("!")
         else:
-            _push(state, Link(ROLE, role_anchor(found["role"], target), label))
-    return _passed(state, found)
+            _push(state, Link(ROLE, role_anchor(match["role"], target), label))
+    return _advance(state, match)
 
 
 def _push(state: StateInline, link: Link) -> None:
     state.push("link", "", 0).meta = {"at": state.pos, "link": link}
 
 
-def _passed(state: StateInline, found: re.Match[str] | None) -> bool:
-    if found is None:
+def _advance(state: StateInline, match: re.Match[str] | None) -> bool:
+    if match is None:
         return False
-    state.pos = found.end()
+    state.pos = match.end()
     return True

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 class IngestReport(Serializable):
     """Report of one ingest.
 
-    ``documents`` were passed in and split into ``chunks`` and ``parents``. Of both, ``added`` are new, ``updated`` had
-    another text or other metadata before, ``unchanged`` were not written; ``embedded`` chunks had a new text.
-    ``removed`` counts those that changed (or pruned) documents no longer have. ``edges`` were written or exist already;
-    those of unchanged files are not counted. ``warnings`` describe what was not done as requested, and the files that
-    were left out; ``skipped`` counts by suffix the files in folders that are not read at all.
+    ``documents`` is the number of documents passed in; they were split into ``chunks`` and ``parents``. ``added``,
+    ``updated``, ``unchanged`` and ``removed`` count chunks and parents: new ones, those with another text or other
+    metadata than before, those that were not written, and those that changed (or pruned) documents no longer have.
+    ``embedded`` counts chunks with a new text. ``edges`` counts edges that were written or exist already, without those
+    of unchanged files. ``warnings`` describe what was not done as requested, and the files that were left out.
+    ``skipped`` counts by suffix the files in folders that are not read because of their suffix.
     """
 
     documents: int
@@ -63,10 +64,10 @@ class IngestReport(Serializable):
 
 @runtime_checkable
 class ListsDocuments(Protocol):
-    """A store that can say which documents it has; needed for pruning only."""
+    """Store that can list its documents; only pruning needs this."""
 
     def document_ids(self) -> Iterable[str]:
-        """The ids of all documents, in any order."""
+        """Return the ids of all documents, in any order."""
         ...
 
 
@@ -80,29 +81,28 @@ def ingest(
     batch_size: int = 1_000,
     prune_documents: bool | Callable[[str], bool] = False,
 ) -> IngestReport:
-    """Cut documents into chunks, write those that are new or changed, and connect them; returns what was done.
+    """Split documents into chunks, write those that are new or changed, add edges, and return a report.
 
-    ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are taken as they are), read one batch
-    at a time, so a generator of any length will do; or a LangChain loader; or LlamaIndex Documents, or a reader whose
-    ``load_data`` needs no argument. A document is named by its metadata ``document_id``, else its id,
-    else its ``source``, else its content. What is handed in for a document replaces all that it had.
-    Documents of one name are parts of one document, in order; only of those that are named by ``Document.id``
-    the last one counts.
+    ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are not split), read one batch at a time,
+    so that a generator of any length works. A LangChain loader, LlamaIndex Documents, and a LlamaIndex reader whose
+    ``load_data`` needs no argument work, too. A document is identified by its metadata ``document_id``, else its id,
+    else its ``source``, else its content. Its new chunks replace all its earlier ones. Documents with the same
+    ``document_id`` or ``source`` are parts of one document, in order; of several with the same ``Document.id``, the
+    last one counts.
 
-    ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (documents are
-    chunks as they are), or any splitter (ours, LangChain's, a function). ``edges`` is ``"auto"`` (sequence,
-    links, hierarchy, entities), a list of builders or their names, or None; the edges of builders that are not named
-    stay. ``progress`` is True for a bar on the terminal (elsewhere a line now and then), or a
-    function that takes a :class:`~langchain_hybridgraph.steps.Step`. Each batch of ``batch_size`` chunks is one
-    transaction: after a crash, run it again, and what is there is neither written nor embedded a second time.
-    ``prune_documents`` removes the documents that were not handed in (all, or those for whose id the function
-    is true).
+    ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (each document is one
+    chunk), or any splitter (of this package, of LangChain, or a function). ``edges`` is ``"auto"`` (sequence, links,
+    hierarchy, entities), a list of builders or their names, or None; edges of other builders are not changed.
+    ``progress`` is True for a bar on the terminal (elsewhere, a line every few seconds), or a function that takes a
+    :class:`~langchain_hybridgraph.steps.Step`. Each batch of ``batch_size`` chunks is one transaction: run an
+    interrupted ingest again, and the chunks already stored are neither written nor embedded a second time.
+    ``prune_documents`` removes the documents that were not passed in: all of them, or those for whose id the function
+    returns true.
 
-    Of ``read_files`` only files are read that have changed since they were ingested with the same ``split`` and
-    ``edges`` and the same version of this package, and files whose edges depend on one that has changed or gone.
+    With ``read_files``, only those files are read that have changed since they were ingested with the same ``split``,
+    the same ``edges`` and the same version of this package, and files whose edges depend on a changed or deleted file.
 
-    Raises ConfigurationError for arguments that cannot be used, and whatever the store raises; the batches
-    before that stay.
+    Raises ConfigurationError for invalid arguments, and whatever the store raises; batches already written remain.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -112,10 +112,10 @@ def ingest(
     (2, 2, ['Dogs bark.'])
     """
     if batch_size < 1:
-        raise ConfigurationError(f"batch_size={batch_size}: give at least 1, the number of chunks per transaction")
-    given = _as_documents(documents)
+        raise ConfigurationError(f"batch_size={batch_size}: pass at least 1, the number of chunks per transaction")
+    source = _as_documents(documents)
     splitter, builders = as_splitter(split), as_builders(edges)
-    made_by = fingerprint(splitter, builders) if isinstance(given, FileDocuments) else None
+    made_by = fingerprint(splitter, builders) if isinstance(source, FileDocuments) else None
     with showing(progress), worker_processes():
         run = _Run(_taker(store), splitter, builders, batch_size)
         if prune_documents and not isinstance(run.store, ListsDocuments):
@@ -123,20 +123,20 @@ def ingest(
                 f"prune_documents needs a store that lists its documents, which {type(store).__name__} does not; "
                 "leave it out and delete by id"
             )
-        if isinstance(given, FileDocuments) and made_by is not None and isinstance(store, RecordsFiles):
-            run.take_files(given, KnownFiles(store, made_by), prune_documents)
+        if isinstance(source, FileDocuments) and made_by is not None and isinstance(store, RecordsFiles):
+            run.take_files(source, KnownFiles(store, made_by), prune_documents)
         else:
-            run.take_all(given, prune_documents)
-        return run.finish(given)
+            run.take_all(source, prune_documents)
+        return run.finish(source)
 
 
 class _Run:
-    """One ingest on its way: what is not written yet, and what was counted."""
+    """State of one ingest: documents that are not written yet, and counts for the report."""
 
     def __init__(self, store: AcceptsChunks, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int) -> None:
         self.store = store
         self._documents = 0
-        self._kept: Sequence[FileRecord] = ()
+        self._unread_files: Sequence[FileRecord] = ()
         self._position: tuple[int, int | None, str] = (0, None, "documents")
         self._started = time.perf_counter()
         self._warnings: dict[str, None] = {}
@@ -145,17 +145,17 @@ class _Run:
         self._builders = builders
         self._batch_size = batch_size
         self._batch: list[CutDocument] = []
-        self._begun: set[str] = set()
+        self._batch_ids: set[str] = set()
         self._pending = 0
         self._counts: Counter[str] = Counter()
         self._empty: list[str] = []
-        self._seen: set[str] = set()
-        # What documents had before and have not been given again. Mostly empty, so that it may be kept for all.
+        self._document_ids: set[str] = set()
+        # Stored chunks of each document that its new version lacks. Mostly empty, so it fits into memory.
         self._vanished: dict[str, set[str]] = {}
         self._start()
 
     def take_all(self, documents: Iterable[Any], prune: bool | Callable[[str], bool]) -> None:
-        """Take documents in one after the other."""
+        """Ingest documents one by one."""
         total = len(documents) if isinstance(documents, Sized) else None
         for done, document in enumerate(documents, start=1):
             self._at(done - 1, total, "documents")
@@ -165,49 +165,49 @@ class _Run:
         self._remove(prune)
         self._connect()
 
-    def take_files(self, documents: FileDocuments, known: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
-        """Take in the files that have changed; then those that have not, where their edges depend on what has."""
+    def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
+        """Ingest the changed files, then the unchanged files whose edges depend on them."""
         waiting = documents.files
         while True:
-            changed = [file for file in waiting if known.unchanged(file) is None]
+            changed = [file for file in waiting if files.unchanged(file) is None]
             sources = {file.source for file in changed}
-            cuts = cut_ahead(changed, self._splitter, self._builders, known.begin)
+            cuts = cut_ahead(changed, self._splitter, self._builders, files.start_reading)
             for done, file in enumerate(waiting, start=1):
                 self._at(done - 1, len(waiting), "files")
-                record = known.kept_record(file)
+                record = files.unread_record(file)
                 if record is not None:
-                    self._seen.update(record.documents)
+                    self._document_ids.update(record.documents)
                 elif file.source in sources:
-                    self._take_file(documents, file, next(cuts), known)
-                else:  # another file that was read meanwhile has one of its documents
-                    known.begin(file)
-                    self._take_file(documents, file, None, known)
+                    self._take_file(documents, file, next(cuts), files)
+                else:  # a file that was read in the meantime shares a document with this one
+                    files.start_reading(file)
+                    self._take_file(documents, file, None, files)
                 self._at(done, len(waiting), "files")
             self._write()
             self._remove(prune)
             prune = False
-            waiting = known.outdated()
+            waiting = files.outdated()
             if not waiting:
                 self._connect()
-                waiting = known.outdated()
+                waiting = files.outdated()
                 if not waiting:
                     break
                 self._start()
             self._cutter = Cutter(self._splitter, self.note)
-        known.remember()
-        self._kept = known.kept
+        files.save()
+        self._unread_files = files.unread_records
 
-    def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, known: KnownFiles) -> None:
-        """Take in a file, as it was cut ahead of its turn unless it must be read here."""
-        taken: Iterable[Document | CutDocument]
+    def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, files: KnownFiles) -> None:
+        """Ingest a file, using its chunks if it has been cut already."""
+        parts: Iterable[Document | CutDocument]
         if ahead is None or self._cutter.has_cut(ahead.id):
-            taken = documents.read(file)
+            parts = documents.read(file)
         else:
             self._cutter.adopt(ahead)
-            taken = [ahead]
-        for document in taken:
+            parts = [ahead]
+        for document in parts:
             cut = self._take(document)
-            known.add(file, cut.id, len(cut.chunks), len(cut.parents))
+            files.add(file, cut.id, len(cut.chunks), len(cut.parents))
 
     def _at(self, done: int, total: int | None, unit: str) -> None:
         self._position = done, total, unit
@@ -221,11 +221,11 @@ class _Run:
         """Cut a document, and write the batch when it is full."""
         report("cutting", *self._position)
         cut = self._cutter.cut(_as_document(document))
-        if not cut.continues and cut.id in self._begun:
-            # If the same document comes again, its chunks so far count as old.
+        if not cut.continues and cut.id in self._batch_ids:
+            # If a batch has the same document twice, the chunks of the first one count as old.
             self._write()
         self._batch.append(cut)
-        self._begun.add(cut.id)
+        self._batch_ids.add(cut.id)
         self._pending += len(cut.chunks)
         if not cut.chunks:
             self._empty.append(cut.id)
@@ -235,7 +235,7 @@ class _Run:
 
     def _write(self) -> None:
         """Write the batch: chunks first, in transactions of the batch size, then the edges that are certain."""
-        batch, self._batch, self._begun, self._pending = self._batch, [], set(), 0
+        batch, self._batch, self._batch_ids, self._pending = self._batch, [], set(), 0
         if not batch:
             return
         self._remember_old(batch)
@@ -247,19 +247,19 @@ class _Run:
             self._counts["parents"] += len(document.parents)
         report("edges", *self._position)
         for builder in self._builders:
-            self._write_edges(builder, (found for document in batch for found in builder.see(document)))
+            self._write_edges(builder, (edge_set for document in batch for edge_set in builder.see(document)))
         self._documents += len(batch)
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
         """Delete what the documents no longer have and, if requested, documents that were not passed in."""
-        gone = {id for ids in self._vanished.values() for id in ids}
+        vanished = {id for ids in self._vanished.values() for id in ids}
         self._vanished = {}
         if prune and isinstance(self.store, ListsDocuments):
-            wanted = prune if callable(prune) else lambda document: True
-            others = [id for id in self.store.document_ids() if id not in self._seen and wanted(id)]
-            for some in _slices(others, 1_000):
-                gone.update(*self.store.document_chunks(some).values())
-        for ids in _slices(sorted(gone), 1_000):
+            is_prunable = prune if callable(prune) else lambda document: True
+            others = [id for id in self.store.document_ids() if id not in self._document_ids and is_prunable(id)]
+            for batch in _slices(others, 1_000):
+                vanished.update(*self.store.document_chunks(batch).values())
+        for ids in _slices(sorted(vanished), 1_000):
             self._counts["removed"] += self.store.remove(ids)
 
     def _connect(self) -> None:
@@ -268,8 +268,8 @@ class _Run:
         self._counts["embedded"] += self.store.flush()
         for done, builder in enumerate(self._builders):
             report("edges", done, len(self._builders), "kinds of edges")
-            for found in builder.finish():
-                self._write_edges(builder, [found])
+            for edge_set in builder.finish():
+                self._write_edges(builder, [edge_set])
             for warning in getattr(builder, "warnings", ()):
                 self.note(warning)
 
@@ -277,14 +277,17 @@ class _Run:
         """Report what was done."""
         for skipped in getattr(documents, "skipped", ()):  # what read_files left out
             self.note(skipped)
-        empty = [*self._empty, *(id for record in self._kept if not record.chunks for id in record.documents)]
+        empty = [*self._empty, *(id for record in self._unread_files if not record.chunks for id in record.documents)]
         if empty:
-            named = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
-            self.note(f"{counted(len(empty), 'document has', 'documents have')} no text: {named}")
+            names = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
+            self.note(f"{counted(len(empty), 'document has', 'documents have')} no text: {names}")
         counts = {name: self._counts[name] for name in ("added", "updated", "removed", "embedded", "edges")}
-        chunks, parents = sum(record.chunks for record in self._kept), sum(record.parents for record in self._kept)
+        chunks, parents = (
+            sum(record.chunks for record in self._unread_files),
+            sum(record.parents for record in self._unread_files),
+        )
         return IngestReport(
-            documents=self._documents + sum(len(record.documents) for record in self._kept),
+            documents=self._documents + sum(len(record.documents) for record in self._unread_files),
             chunks=self._counts["chunks"] + chunks,
             parents=self._counts["parents"] + parents,
             unchanged=self._counts["unchanged"] + chunks + parents,
@@ -295,14 +298,14 @@ class _Run:
         )
 
     def _remember_old(self, batch: Sequence[CutDocument]) -> None:
-        begun = list(dict.fromkeys(document.id for document in batch if not document.continues))
-        held = self.store.document_chunks(begun) if begun else {}
+        started = list(dict.fromkeys(document.id for document in batch if not document.continues))
+        old_ids = self.store.document_chunks(started) if started else {}
         for builder in self._builders:
             if isinstance(builder, Compares):
-                builder.before(held)
-        for document, ids in held.items():
+                builder.before(old_ids)
+        for document, ids in old_ids.items():
             self._vanished[document] = set(ids)
-        self._seen.update(begun)
+        self._document_ids.update(started)
         for cut in batch:
             old = self._vanished.get(cut.id)
             if old is not None:
@@ -311,71 +314,71 @@ class _Run:
             if not self._vanished.get(id, True):
                 del self._vanished[id]
 
-    def _write_edges(self, builder: EdgeBuilder, found: Iterable[EdgeSet]) -> None:
+    def _write_edges(self, builder: EdgeBuilder, edge_sets: Iterable[EdgeSet]) -> None:
         replaced: list[str] = []
-        replacing: list[Edge] = []
-        adding: list[Edge] = []
-        for edges, replaces in found:
-            (replacing if replaces else adding).extend(edges)
+        replacements: list[Edge] = []
+        additions: list[Edge] = []
+        for edges, replaces in edge_sets:
+            (replacements if replaces else additions).extend(edges)
             replaced.extend(replaces)
         if replaced:
-            self._counts["edges"] += self.store.replace_edges(replaced, list(builder.relations), replacing)
-        if adding:
-            self.store.upsert([], edges=adding)
-            self._counts["edges"] += len(adding)
+            self._counts["edges"] += self.store.replace_edges(replaced, list(builder.relations), replacements)
+        if additions:
+            self.store.upsert([], edges=additions)
+            self._counts["edges"] += len(additions)
 
     def note(self, warning: str) -> None:
         """Add a warning to the report."""
         self._warnings[warning] = None
 
 
-def _as_documents(given: Any) -> Iterable[Any]:
+def _as_documents(documents: Any) -> Iterable[Any]:
     """Return the documents: the iterable, or those that a LangChain loader or a LlamaIndex reader loads."""
-    if isinstance(given, (str, os.PathLike)):
+    if isinstance(documents, (str, os.PathLike)):
         raise ConfigurationError(
-            f"ingest takes Documents, not a path or text ({os.fspath(given)!r:.80}): for files, "
+            f"ingest takes Documents, not a path or text ({os.fspath(documents)!r:.80}): for files, "
             "ingest(read_files(path), store), with read_files from langchain_hybridgraph.ingestion; for texts, "
             "ingest([Document(text)], store)"
         )
-    if isinstance(given, Chunk) or hasattr(given, "page_content"):
+    if isinstance(documents, Chunk) or hasattr(documents, "page_content"):
         raise ConfigurationError(
-            f"ingest takes an iterable of Documents, not one {type(given).__name__}: ingest([document], store)"
+            f"ingest takes an iterable of Documents, not one {type(documents).__name__}: ingest([document], store)"
         )
     for name in ("lazy_load", "load_data"):
-        if callable(load := getattr(given, name, None)):
+        if callable(load := getattr(documents, name, None)):
             loaded: Iterable[Any] = load()
             return loaded
-    if isinstance(given, AcceptsChunks) or not isinstance(given, Iterable):
+    if isinstance(documents, AcceptsChunks) or not isinstance(documents, Iterable):
         raise ConfigurationError(
-            f"ingest takes Documents first and the store second, and got {type(given).__name__} first: "
+            f"ingest takes Documents first and the store second, and got {type(documents).__name__} first: "
             "ingest(documents, store)"
         )
-    return given
+    return documents
 
 
-def _as_document(given: Any) -> Any:
-    """The Document that a LlamaIndex Document is: named by the file or address that it came from, else by its id."""
-    if hasattr(given, "page_content") or not callable(read := getattr(given, "get_content", None)):
-        return given
+def _as_document(document: Any) -> Any:
+    """Return the LangChain Document for a LlamaIndex Document, identified by its file or URL, else by its id."""
+    if hasattr(document, "page_content") or not callable(read := getattr(document, "get_content", None)):
+        return document
     from langchain_core.documents import Document
 
-    metadata = dict(given.metadata)
+    metadata = dict(document.metadata)
     source = next((str(metadata[key]) for key in ("source", "file_path", "url") if metadata.get(key)), None)
     if source is None:
-        return Document(read(), metadata=metadata, id=given.node_id)
+        return Document(read(), metadata=metadata, id=document.node_id)
     return Document(read(), metadata={**metadata, "source": source})
 
 
 def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
-    """The batch in slices of at most ``size`` chunks, each with the parents of its chunks that no earlier slice had.
+    """Yield the batch in slices of at most ``size`` chunks, each with the parents that no earlier slice contains.
 
     Parents of parents come last.
     """
     parents = {parent.id: parent for document in batch for parent in document.parents}
     chunks = [chunk for document in batch for chunk in document.chunks]
-    for some in _slices(chunks, size):
-        wanted = dict.fromkeys(chunk.parent_id for chunk in some)
-        yield some, [parents.pop(id) for id in wanted if id is not None and id in parents]
+    for batch_chunks in _slices(chunks, size):
+        parent_ids = dict.fromkeys(chunk.parent_id for chunk in batch_chunks)
+        yield batch_chunks, [parents.pop(id) for id in parent_ids if id is not None and id in parents]
     if parents:
         yield [], list(parents.values())
 

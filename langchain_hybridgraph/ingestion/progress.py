@@ -18,10 +18,10 @@ INTERVAL = 10.0
 
 @contextmanager
 def showing(progress: bool | Progress | None) -> Iterator[None]:
-    """Show the steps that are reported inside: with the given function, on stderr (True), or not at all.
+    """Show the steps reported inside the context: with the given function, on stderr (True), or not at all.
 
-    On a terminal there is a bar with the phase, what is done, the time and an estimate of what is left, where rich is
-    installed; otherwise a line every ``INTERVAL`` seconds.
+    On a terminal with rich installed, a bar shows the phase, the progress, the elapsed time and an estimate of the
+    remaining time. Without rich, a line is printed every 2 seconds; without a terminal, every ``INTERVAL`` seconds.
     """
     if callable(progress):
         with listening(progress):
@@ -35,7 +35,7 @@ def showing(progress: bool | Progress | None) -> Iterator[None]:
 
 
 def counted(count: int, one: str, several: str) -> str:
-    """The number before its noun, as reports say it.
+    """Return the number with its noun in the singular or plural.
 
     >>> counted(1, "directory", "directories"), counted(0, "edge", "edges")
     ('1 directory', '0 edges')
@@ -70,7 +70,7 @@ def _bar() -> Any:
 
 
 class _Bar:
-    """One line that is drawn again ten times a second, whether or not there is a step."""
+    """Bar that is redrawn ten times a second, even between steps."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
@@ -86,7 +86,7 @@ class _Bar:
         self._bar.stop()
 
     def _show(self, step: Step) -> None:
-        if step.unit != self._unit:  # another count: what was learned of its speed is of no use for this one
+        if step.unit != self._unit:  # another unit: the speed measured so far does not apply
             self._unit = step.unit
             self._bar.reset(self._task, total=step.total, completed=0)
         count = _count(step)
@@ -94,12 +94,12 @@ class _Bar:
 
 
 class _Lines:
-    """A line every few seconds, without control characters, from a thread of its own."""
+    """Printer of a line every ``interval`` seconds, without control characters, in its own thread."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
-        self._over = threading.Event()
-        self._began = self._phase_began = time.monotonic()
+        self._stopped = threading.Event()
+        self._started = self._phase_started = time.monotonic()
         self._step: Step | None = None
         self._thread = threading.Thread(target=self._print, name="progress", daemon=True)
 
@@ -108,19 +108,20 @@ class _Lines:
         return self._show
 
     def __exit__(self, *error: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
     def _show(self, step: Step) -> None:
         if self._step is None or step.unit != self._step.unit:
-            self._phase_began = time.monotonic()
+            self._phase_started = time.monotonic()
         self._step = step
 
     def _print(self) -> None:
-        while not self._over.wait(self._interval):
+        while not self._stopped.wait(self._interval):
             step, now = self._step, time.monotonic()
             if step is not None:
-                line = f"{step.phase}: {_count(step)}, {now - self._began:.0f} s{_left(step, now - self._phase_began)}"
+                remaining = _remaining(step, now - self._phase_started)
+                line = f"{step.phase}: {_count(step)}, {now - self._started:.0f} s{remaining}"
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - it is requested
 
 
@@ -128,7 +129,7 @@ def _count(step: Step) -> str:
     return f"{step.done:,} {step.unit}" if step.total is None else f"{step.done:,} of {step.total:,} {step.unit}"
 
 
-def _left(step: Step, seconds: float) -> str:
+def _remaining(step: Step, seconds: float) -> str:
     if not step.total or not step.done or step.done > step.total:
         return ""
     return f", about {seconds / step.done * (step.total - step.done):.0f} s left"

@@ -1,4 +1,4 @@
-"""Cuts documents into the pieces that are indexed."""
+"""Splitting of documents into pieces."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Counter = Callable[[str], float]
 Note = Callable[[str], None]
 
-# "#" starts a comment in these, not a heading.
-_COMMENTED = re.compile(
+# In files with these suffixes "#" starts a comment, not a heading.
+_HASH_COMMENTS = re.compile(
     r"\.(?:pyi?|[bz]?a?sh|rb|pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?|log|sql)",
     re.IGNORECASE,
 )
@@ -42,10 +42,10 @@ _LEVELS = (
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a document's text. A piece with children is a parent: its children are what is searched.
+    """Part of a document's text. A piece with children is a parent: only its children are searched.
 
-    ``start`` is the offset in characters, None when it is not known. ``metadata`` is what the text told about the
-    piece: ``title``, ``section_heading``.
+    ``start`` is the offset in characters, None if unknown. ``metadata`` has the headings of the piece: ``title``,
+    ``section_heading``.
     """
 
     text: str
@@ -71,19 +71,19 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True)
 class RecursiveSplitter:
-    """Fills pieces of at most ``size`` tokens with whole paragraphs; what is too large is cut finer.
+    """Splitter into pieces of at most ``size`` tokens, which fills them with full paragraphs and cuts longer ones.
 
-    Order of cuts: headings, blank lines, sentences, lines, words. No word is cut, unless it is longer than 1,000
-    characters. A piece repeats the last ``overlap`` tokens of the one before (whole sentences where they fit), never
-    across a heading. With ``join_sections`` a section of less than half the size shares a piece with the next one,
-    where both fit and the next is not on a higher level: alone it says too little to be found, or to answer.
-    ``counter`` counts tokens and should be additive (that of a concatenation is at most the sum); default
+    It cuts at headings, then blank lines, sentences, lines and words. Only words longer than 1,000 characters are cut.
+    A piece repeats the last ``overlap`` tokens of the previous one (full sentences if they fit), but never across a
+    heading. With ``join_sections``, a section of less than half the size shares a piece with the next one, if both fit
+    and the next is not on a higher level: alone, it is too short to be retrieved or to answer a question. ``counter``
+    counts tokens and should be subadditive (the count of a concatenation is at most the sum); the default is
     :func:`approximate_tokens`.
 
-    256 tokens are what common embedding models read of a text; ``benchmarks/chunking.py`` compares sizes.
+    Common embedding models read the first 256 tokens of a text; ``benchmarks/chunking.py`` compares sizes.
 
-    Pieces are slices of the text without the blank lines around them. Texts without words give no piece.
-    Linear in the length of the text. Raises ConfigurationError unless 0 ≤ overlap < size.
+    Pieces are slices of the text without the blank lines around them. A text without words has no pieces. The time is
+    linear in the length of the text. Raises ConfigurationError unless 0 ≤ overlap < size.
 
     >>> from langchain_core.documents import Document
     >>> text = "# Guide\\n\\n## Install\\n\\nRun it.\\n\\n## Use\\n\\nAsk it."
@@ -102,61 +102,61 @@ class RecursiveSplitter:
         if not 0 <= self.overlap < self.size:
             raise ConfigurationError(
                 f"a splitter with size={self.size} and overlap={self.overlap} cannot cut anything; "
-                "give 0 <= overlap < size, for example RecursiveSplitter(size=256, overlap=50)"
+                "pass 0 <= overlap < size, for example RecursiveSplitter(size=256, overlap=50)"
             )
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
-        """The pieces of a document's text, in order."""
+        """Yield the pieces of a document's text, in order."""
         text = document.page_content
-        found = outline_of(document)
-        yield from _cut(text, self.spans(text, found), found)
+        structure = outline_of(document)
+        yield from _cut(text, self.spans(text, structure), structure)
 
-    def spans(self, text: str, found: Outline) -> Iterator[_Span]:
-        """Yield the pieces of a text with a known outline; a piece that had to be split never crosses a heading."""
-        held: _Span | None = None
+    def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
+        """Yield the spans of the pieces of a text with this outline; a split section never shares a piece."""
+        pending: _Span | None = None
         level = 0
         small = self.size / 2 if self.join_sections else 0.0
-        for section in found.sections:
-            spans = list(self.pack(text, self.atoms(text, found, section.start, section.end)))
-            if held is not None and spans:
+        for section in structure.sections:
+            spans = list(self.pack(text, self.atoms(text, structure, section.start, section.end)))
+            if pending is not None and spans:
                 # A section one level up begins another topic.
-                joins = held.weight < small and len(spans) == 1 and len(section.path) >= level
-                if joins and held.weight + spans[0].weight <= self.size:
-                    spans[0] = _Span(held.start, spans[0].end, held.weight + spans[0].weight)
+                joins = pending.weight < small and len(spans) == 1 and len(section.path) >= level
+                if joins and pending.weight + spans[0].weight <= self.size:
+                    spans[0] = _Span(pending.start, spans[0].end, pending.weight + spans[0].weight)
                 else:
-                    yield held
+                    yield pending
             yield from spans[:-1]
-            held, level = (spans[-1], len(section.path)) if spans else (held, level)
-        if held is not None:
-            yield held
+            pending, level = (spans[-1], len(section.path)) if spans else (pending, level)
+        if pending is not None:
+            yield pending
 
     def pack(self, text: str, atoms: Iterable[_Span]) -> Iterator[_Span]:
-        """Neighbouring atoms joined while they fit, each join beginning with the overlap."""
-        here: _Span | None = None
+        """Join neighbouring atoms while they fit; each span begins with the overlap of the previous one."""
+        current: _Span | None = None
         for atom in atoms:
-            if here is None:
-                here = atom
-            elif here.weight + atom.weight <= self.size:
-                here = _Span(here.start, atom.end, here.weight + atom.weight)
+            if current is None:
+                current = atom
+            elif current.weight + atom.weight <= self.size:
+                current = _Span(current.start, atom.end, current.weight + atom.weight)
             else:
-                yield here
-                start, weight = self._tail(text, here, min(self.overlap, self.size - atom.weight))
-                here = _Span(start, atom.end, weight + atom.weight)
-        if here is not None:
-            yield here
+                yield current
+                start, weight = self._tail(text, current, min(self.overlap, self.size - atom.weight))
+                current = _Span(start, atom.end, weight + atom.weight)
+        if current is not None:
+            yield current
 
-    def atoms(self, text: str, found: Outline, start: int, end: int, level: int = 0) -> Iterator[_Span]:
-        """The largest parts that fit into a piece; they cover the range without a gap."""
+    def atoms(self, text: str, structure: Outline, start: int, end: int, level: int = 0) -> Iterator[_Span]:
+        """Yield the largest parts that fit into a piece; they cover the range without a gap."""
         part = text[start:end]
         weight = 0.0 if part.isspace() else self.weigh(part)
         if weight <= self.size or level == len(_LEVELS):
             yield _Span(start, end, weight)
             return
-        for first, last in split_points.spans(start, _LEVELS[level](text, start, end, found.fences), end):
-            yield from self.atoms(text, found, first, last, level + 1)
+        for first, last in split_points.spans(start, _LEVELS[level](text, start, end, structure.fences), end):
+            yield from self.atoms(text, structure, first, last, level + 1)
 
     def weigh(self, text: str) -> float:
-        """The tokens of a text; those of our own counter are not rounded, so that they can be added."""
+        """Return the number of tokens in a text; the default counter does not round, so that counts can be added."""
         return token_weight(text) if self.counter is approximate_tokens else self.counter(text)
 
     def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
@@ -166,10 +166,10 @@ class RecursiveSplitter:
         for level in (split_points.sentences, split_points.words):
             start, weight = span.end, 0.0
             for part in reversed(list(split_points.spans(span.start, level(text, span.start, span.end), span.end))):
-                more = self.weigh(text[part[0] : part[1]])
-                if weight + more > budget:
+                part_weight = self.weigh(text[part[0] : part[1]])
+                if weight + part_weight > budget:
                     break
-                start, weight = part[0], weight + more
+                start, weight = part[0], weight + part_weight
             if weight:
                 return start, weight
         return span.end, 0.0
@@ -192,7 +192,7 @@ class ParentChildSplitter:
         _required(self.children)
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
-        """The parents of a document's text, in order, each with its children."""
+        """Yield the parents of a document's text, in order, each with its children."""
         if isinstance(self.parents, RecursiveSplitter) and isinstance(self.children, RecursiveSplitter):
             yield from self._joined(document, self.parents, self.children)
             return
@@ -202,12 +202,12 @@ class ParentChildSplitter:
                 yield replace(parent, children=children)
 
     def _joined(self, document: Document, parents: RecursiveSplitter, children: RecursiveSplitter) -> Iterator[Piece]:
-        # Children first: an edit moves the borders of the parents behind it, but the children stay what they are.
+        # Children first: an edit moves the borders of the parents after it, but does not change the children.
         text = document.page_content
-        found = outline_of(document)
-        spans = list(children.spans(text, found))
-        small = deque(_cut(text, spans, found))
-        for parent, end in _cut_with_ends(text, parents.pack(text, spans), found):
+        structure = outline_of(document)
+        spans = list(children.spans(text, structure))
+        small = deque(_cut(text, spans, structure))
+        for parent, end in _cut_with_ends(text, parents.pack(text, spans), structure):
             inside: list[Piece] = []
             while small and (small[0].start or 0) < end:
                 inside.append(small.popleft())
@@ -222,11 +222,11 @@ class ParentChildSplitter:
 
 @dataclass(frozen=True)
 class SemanticSplitter:
-    """Breaks where neighbouring sentences have little to do with each other.
+    """Splitter between neighbouring sentences with different topics, and at headings.
 
-    A break lies where their cosine is under the given percentile of the document's own cosines, and at
-    headings. What is larger than ``size`` tokens is cut as :class:`RecursiveSplitter` does. When the
-    embedding fails, so is the whole document, and the report of ``ingest`` says so.
+    A piece ends where the cosine of two neighbouring sentences is below the given percentile of all such cosines in the
+    document. Pieces larger than ``size`` tokens are cut as by :class:`RecursiveSplitter`. If the embedding fails, the
+    complete document is split that way, and the report of ``ingest`` has a warning.
     """
 
     embedding: Embeddings
@@ -236,34 +236,36 @@ class SemanticSplitter:
 
     def __post_init__(self) -> None:
         if not 0 <= self.percentile <= 100:
-            raise ConfigurationError(f"percentile={self.percentile} is not one: give a number from 0 to 100")
+            raise ConfigurationError(f"percentile={self.percentile} is not a percentile: pass a number from 0 to 100")
         RecursiveSplitter(self.size, 0)
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
-        """The pieces of a document's text, in order."""
+        """Yield the pieces of a document's text, in order."""
         text = document.page_content
-        found = outline_of(document)
-        plain = RecursiveSplitter(self.size, 0, self.counter)
-        sentences = [list(_sentences(text, found, section)) for section in found.sections]
+        structure = outline_of(document)
+        recursive = RecursiveSplitter(self.size, 0, self.counter)
+        sentences = [list(_sentences(text, structure, section)) for section in structure.sections]
         try:
             breaks = self._breaks(text, sentences)
-        except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text is worth more
+        except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed anyway
             note(
                 f"semantic splitting fell back to recursive splitting for {_name(document)}: "
                 f"{type(error).__name__}: {error}"
             )
-            yield from _cut(text, plain.spans(text, found), found)
+            yield from _cut(text, recursive.spans(text, structure), structure)
             return
-        yield from _cut(text, self._groups(text, found, plain, sorted(breaks)), found)
+        yield from _cut(text, self._groups(text, structure, recursive, sorted(breaks)), structure)
 
-    def _groups(self, text: str, found: Outline, plain: RecursiveSplitter, breaks: Sequence[int]) -> Iterator[_Span]:
-        for section in found.sections:
+    def _groups(
+        self, text: str, structure: Outline, recursive: RecursiveSplitter, breaks: Sequence[int]
+    ) -> Iterator[_Span]:
+        for section in structure.sections:
             inside = breaks[bisect_left(breaks, section.start) : bisect_left(breaks, section.end)]
             for start, end in split_points.spans(section.start, inside, section.end):
-                yield from plain.pack(text, plain.atoms(text, found, start, end))
+                yield from recursive.pack(text, recursive.atoms(text, structure, start, end))
 
     def _breaks(self, text: str, sections: Sequence[Sequence[tuple[int, int]]]) -> set[int]:
-        """The starts of the sentences that begin something new."""
+        """Return the starts of the sentences that begin a new topic."""
         import numpy as np
 
         spans = [span for inside in sections for span in inside]
@@ -274,23 +276,23 @@ class SemanticSplitter:
         units = vectors / np.where(norms > 0, norms, 1.0)
         cosines = np.einsum("ij,ij->i", units[:-1], units[1:])
         if not np.isfinite(cosines).all():
-            raise ValueError("the embedding gave vectors that are not finite")
-        low = cosines < np.percentile(cosines, self.percentile)
-        return {start for (_, (start, _)), below in zip(pairwise(spans), low, strict=True) if below}
+            raise ValueError("the embedding returned vectors that are not finite")
+        is_break = cosines < np.percentile(cosines, self.percentile)
+        return {start for (_, (start, _)), is_start in zip(pairwise(spans), is_break, strict=True) if is_start}
 
 
 @dataclass(frozen=True)
 class LangChainSplitter:
-    """Any LangChain text splitter or document transformer, or a function from a text to texts."""
+    """Adapter of a LangChain text splitter or document transformer, or of a function from a text to texts."""
 
     splitter: Any
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
-        """The pieces as the splitter gives them; their offsets are looked up when it does not tell them."""
+        """Yield the pieces that the splitter returns; offsets that it does not return are searched for in the text."""
         text, cursor = document.page_content, 0
-        for given in self._call(text):
-            content = given if isinstance(given, str) else given.page_content
-            metadata = {} if isinstance(given, str) else dict(given.metadata)
+        for part in self._call(text):
+            content = part if isinstance(part, str) else part.page_content
+            metadata = {} if isinstance(part, str) else dict(part.metadata)
             start = metadata.pop("start_index", None)
             if start is None or start < 0:
                 # Pieces come in order and overlap, so the next one starts a little behind the last one's start.
@@ -311,7 +313,7 @@ class LangChainSplitter:
 
 
 def as_splitter(split: Any) -> Splitter | None:
-    """The splitter that ``ingest(split=…)`` means; None for None: documents are chunks as they are.
+    """Return the splitter for ``ingest(split=…)``; None for None, which makes each document one chunk.
 
     Takes ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
     LangChain splitter, or a function from a text to texts. Raises ConfigurationError for anything else.
@@ -331,8 +333,8 @@ def as_splitter(split: Any) -> Splitter | None:
         if callable(split) or any(hasattr(split, name) for name in _LANGCHAIN):
             return LangChainSplitter(split)
     raise ConfigurationError(
-        f"split={split!r} is not a way to split; give 'flat', 'parent_child', None, a splitter object "
-        "(ours or LangChain's), or a function from a text to a list of texts"
+        f"split={split!r} is not a way to split; pass 'flat', 'parent_child', None, a splitter object "
+        "(of this package or LangChain), or a function from a text to a list of texts"
     )
 
 
@@ -346,13 +348,13 @@ def _required(split: Any) -> Splitter:
 _LANGCHAIN = ("split_documents", "split_text", "transform_documents")
 
 
-def _cut(text: str, spans: Iterable[_Span], found: Outline) -> Iterator[Piece]:
-    """The pieces at these places, with the headings that they are under; blank ones are left out."""
-    return (piece for piece, _ in _cut_with_ends(text, spans, found))
+def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piece]:
+    """Return the pieces at these spans, with the headings above them; blank pieces are left out."""
+    return (piece for piece, _ in _cut_with_ends(text, spans, structure))
 
 
-def _cut_with_ends(text: str, spans: Iterable[_Span], found: Outline) -> Iterator[tuple[Piece, int]]:
-    sections = found.sections
+def _cut_with_ends(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[tuple[Piece, int]]:
+    sections = structure.sections
     covering = 0
     for span in spans:
         start, end = _trimmed(text, span.start, span.end)
@@ -360,7 +362,7 @@ def _cut_with_ends(text: str, spans: Iterable[_Span], found: Outline) -> Iterato
             continue
         while sections[covering].end <= start:
             covering += 1
-        metadata = {} if found.title is None else {"title": found.title}
+        metadata = {} if structure.title is None else {"title": structure.title}
         heading = _common_heading(sections, covering, end)
         if heading:
             metadata["section_heading"] = heading
@@ -368,7 +370,7 @@ def _cut_with_ends(text: str, spans: Iterable[_Span], found: Outline) -> Iterato
 
 
 def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
-    """The headings that all sections from ``first`` up to the offset ``end`` have in common."""
+    """Return the headings that all sections from ``first`` up to the offset ``end`` have in common."""
     path = sections[first].path
     for number in range(first + 1, len(sections)):
         if sections[number].start >= end:
@@ -379,27 +381,27 @@ def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The range without the blank lines before it and the space after it; the indent of its first line stays."""
+    """Return the range without leading blank lines and trailing space; the indent of its first line stays."""
     end = start + len(text[start:end].rstrip())
     blank = _SPACE.match(text, start, end)
     first = blank.end() if blank else start
     return max(text.rfind("\n", start, first) + 1, start), end
 
 
-def _sentences(text: str, found: Outline, section: Section) -> Iterator[tuple[int, int]]:
+def _sentences(text: str, structure: Outline, section: Section) -> Iterator[tuple[int, int]]:
     cuts = split_points.sentences, split_points.paragraphs
-    both = sorted({cut for kind in cuts for cut in kind(text, section.start, section.end, found.fences)})
-    return (span for span in split_points.spans(section.start, both, section.end) if text[span[0] : span[1]].strip())
+    points = sorted({cut for kind in cuts for cut in kind(text, section.start, section.end, structure.fences)})
+    return (span for span in split_points.spans(section.start, points, section.end) if text[span[0] : span[1]].strip())
 
 
 def outline_of(document: Document) -> Outline:
-    """The structure of a document's text, with the anchors of a ConvertedDocument.
+    """Return the structure of a document's text, with the anchors of a ConvertedDocument.
 
-    ``#`` makes no headings in sources whose comments begin with it.
+    In source files whose comments begin with ``#``, such lines are not headings.
     """
     suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
-    found = outline(document.page_content, headings=_COMMENTED.fullmatch(suffix) is None)
-    return with_anchors(found, getattr(document, "anchors", ()))
+    structure = outline(document.page_content, headings=_HASH_COMMENTS.fullmatch(suffix) is None)
+    return with_anchors(structure, getattr(document, "anchors", ()))
 
 
 def _document(text: str, metadata: Mapping[str, Any]) -> Document:

@@ -25,12 +25,12 @@ from langchain_hybridgraph.stores.protocols import HasTree, Tree
 from langchain_hybridgraph.structured_output import SILENT, answer_schema, parse_answer, prompt_messages, with_schema
 from langchain_hybridgraph.text.abstracts import ABSTRACT_LENGTH, OVERVIEW_LENGTH, abstract_of, clip
 
-_TERMS = 800  # characters of an overview that are for distinctive terms
-_LEAST_LINE = 40
-_READ = 200  # so many documents of a directory are read whole; of more, so many evenly
-_SAMPLE = 2_000  # texts that tell which words are common
+_TERMS_LENGTH = 800  # characters of an overview reserved for distinctive terms
+_SHORTEST_LINE = 40
+_MOST_DOCUMENTS = 200  # directories with more documents than this are sampled
+_SAMPLE = 2_000  # number of texts from which the frequency of words is estimated
 _BATCH = 200
-_RARE = math.log(20)  # what is in every twentieth text tells nothing
+_RARITY = math.log(20)  # a word in more than one of twenty texts is not distinctive
 _WORD = re.compile(r"[^\W\d_]\w{2,29}")
 _HEADINGS = 12
 
@@ -54,7 +54,7 @@ class Directory:
 
 
 class Summary(NamedTuple):
-    """A directory in up to 256 characters (L0), and in up to 4,000 (L1)."""
+    """Summaries of a directory: an abstract of up to 256 characters (L0), an overview of up to 4,000 (L1)."""
 
     abstract: str
     overview: str
@@ -64,7 +64,7 @@ Summarise = Callable[[Directory], Summary]
 
 
 class WritableSummaries(Protocol):
-    """The summaries of directories, in an index of their own with a ``reader`` and a ``writer``."""
+    """Summaries of directories, in a separate index with a ``reader`` and a ``writer``."""
 
     def index(self) -> Any:
         """Return the index, None if there are no summaries yet."""
@@ -77,7 +77,7 @@ class WritableSummaries(Protocol):
 
 @runtime_checkable
 class HasLayers(HasTree, Protocol):
-    """A store that keeps summaries of its directories."""
+    """Store with summaries of its directories."""
 
     @property
     def summaries(self) -> WritableSummaries:
@@ -107,10 +107,10 @@ class LayersReport(Serializable):
 def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress | None = None) -> LayersReport:
     """Summarise the directories of a store that have changed, the deepest first; return a report.
 
-    Each gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000), from its own text if it is a
-    document, too, and from the abstracts of its contents. ``summarise`` None extracts lead sentences, headings and
-    distinctive terms. A chat model writes summaries (if it fails, they are extracted, and it is called again the next
-    time), and so does any function from a :class:`Directory` to a :class:`Summary`. Every directory's summary is
+    Each directory gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000), from the abstracts of
+    its contents and, if it is a document, too, from its own text. ``summarise`` None extracts lead sentences, headings
+    and distinctive terms. A chat model writes the summaries; where it fails, they are extracted, and the next run calls
+    it again. Any function from a :class:`Directory` to a :class:`Summary` works, too. Every directory's summary is
     durable before the next level begins, so an interrupted run continues where it stopped.
 
     A directory has changed if one of its chunks has, or a summary below it. With a model, summaries that were extracted
@@ -142,12 +142,12 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
 
 
 def name_of(uri: str) -> str:
-    """The last part of a uri."""
+    """Return the last part of a uri."""
     return re.split(r"[/#]", uri.rstrip("/#"))[-1] or uri
 
 
 def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
-    """A summary without a model: lead sentences, headings, the parts with theirs, and the terms that are given."""
+    """Return a summary without a model: lead sentences, headings, the abstracts of the parts, and the terms."""
     lead = abstract_of(directory.text) if directory.text.strip() else ""
     listed = ", ".join(
         f"{part.name} ({part.abstract})" if part.abstract and not part.is_directory else part.name
@@ -158,23 +158,23 @@ def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
 
 
 def _overview(directory: Directory, abstract: str, terms: Sequence[str]) -> str:
-    said = clip(" ".join(terms), _TERMS)
+    terms_line = clip(" ".join(terms), _TERMS_LENGTH)
     lines = [abstract]
     if headings := _headings(directory.text):
         lines.append(clip(f"Sections: {'; '.join(headings)}", 400))
-    room = OVERVIEW_LENGTH - len(said) - sum(map(len, lines)) - len(lines) - 1
-    line = max(_LEAST_LINE, room // max(len(directory.parts), 1) - 1)
+    room = OVERVIEW_LENGTH - len(terms_line) - sum(map(len, lines)) - len(lines) - 1
+    line = max(_SHORTEST_LINE, room // max(len(directory.parts), 1) - 1)
     for part in directory.parts:
-        if room < _LEAST_LINE:
+        if room < _SHORTEST_LINE:
             break
         lines.append(clip(f"{part.name}: {part.abstract}" if part.abstract else part.name, min(line, room)))
         room -= len(lines[-1]) + 1
-    return "\n".join([*lines, said] if said else lines)
+    return "\n".join([*lines, terms_line] if terms_line else lines)
 
 
 def _headings(text: str) -> list[str]:
-    found = (section.path[-1] for section in outline(text).sections if section.path)
-    return list(dict.fromkeys(islice(found, _HEADINGS)))
+    headings = (section.path[-1] for section in outline(text).sections if section.path)
+    return list(dict.fromkeys(islice(headings, _HEADINGS)))
 
 
 # -- by a model ---------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ _INSTRUCTIONS = (
 )
 
 
-class _ByModel:
+class _ModelSummariser:
     """Summaries by a chat model."""
 
     kind = "model"
@@ -208,23 +208,27 @@ class _ByModel:
             "parts": [{"name": part.name, "abstract": part.abstract} for part in directory.parts[:200]],
         }
         config = {"run_name": "build_layers", **SILENT}
-        said = parse_answer(self._model.invoke(prompt_messages(_INSTRUCTIONS, material), config))
-        if not isinstance(said, Mapping) or not isinstance(said.get("abstract"), str) or not said["abstract"].strip():
-            raise ValueError(f"there is no abstract in the model's answer: {shorten(str(said), 200)}")
-        abstract = " ".join(said["abstract"].split())
-        return Summary(abstract, str(said.get("overview") or "").strip())
+        answer = parse_answer(self._model.invoke(prompt_messages(_INSTRUCTIONS, material), config))
+        if (
+            not isinstance(answer, Mapping)
+            or not isinstance(answer.get("abstract"), str)
+            or not answer["abstract"].strip()
+        ):
+            raise ValueError(f"there is no abstract in the model's answer: {shorten(str(answer), 200)}")
+        abstract = " ".join(answer["abstract"].split())
+        return Summary(abstract, str(answer.get("overview") or "").strip())
 
 
 def _summariser(summarise: Any) -> Summarise | None:
     if summarise is None:
         return None
     if hasattr(summarise, "with_structured_output"):
-        return _ByModel(summarise)
+        return _ModelSummariser(summarise)
     if callable(summarise):
-        made: Summarise = summarise
-        return made
+        function: Summarise = summarise
+        return function
     raise ConfigurationError(
-        f"summarise={summarise!r}: wanted None, a chat model, or a function from a Directory to a Summary"
+        f"summarise={summarise!r}: pass None, a chat model, or a function from a Directory to a Summary"
     )
 
 
@@ -233,31 +237,31 @@ def _summariser(summarise: Any) -> Summarise | None:
 
 @dataclass
 class _Run:
-    """One :func:`build_layers` on its way."""
+    """State of one :func:`build_layers` run."""
 
     store: Any
     summarise: Summarise | None
     _tree: Tree = field(init=False)
     _layers: Any = field(init=False)
     _warnings: dict[str, None] = field(default_factory=dict)
-    _began: float = field(default_factory=time.perf_counter)
+    _started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
         self._tree = self.store.scoped_tree(Scope(None, self.store.tenant, time.time()))
         self._depths = self._by_depth()
-        wanted = [self._tree.uri(node) for nodes in self._depths for node in nodes]
-        self._layers = self.store.summaries.index_for_writing() if wanted else self.store.summaries.index()
-        there = [] if self._layers is None else self._layers.all()
-        self._known: dict[str, Chunk] = {chunk.id: chunk for chunk in there}
-        self._gone = sorted(self._known.keys() - set(wanted))
-        self._total = len(wanted)
+        uris = [self._tree.uri(node) for nodes in self._depths for node in nodes]
+        self._layers = self.store.summaries.index_for_writing() if uris else self.store.summaries.index()
+        layers = [] if self._layers is None else self._layers.all()
+        self._summaries: dict[str, Chunk] = {chunk.id: chunk for chunk in layers}
+        self._removed = sorted(self._summaries.keys() - set(uris))
+        self._total = len(uris)
         self._summarised = self._done = 0
         self._common: Mapping[str, float] | None = None
 
     def levels(self) -> Iterator[tuple[int, int]]:
-        """Summarise level by level; gives how many of how many directories are done after each batch."""
-        if self._gone:
-            self._layers.writer.remove(self._gone)
+        """Summarise level by level; yield the number of finished directories and their total after each batch."""
+        if self._removed:
+            self._layers.writer.remove(self._removed)
         for nodes in self._depths:
             for start in range(0, len(nodes), _BATCH):
                 yield from self._batch(nodes[start : start + _BATCH])
@@ -270,30 +274,30 @@ class _Run:
             self._total,
             self._summarised,
             self._total - self._summarised,
-            len(self._gone),
-            time.perf_counter() - self._began,
+            len(self._removed),
+            time.perf_counter() - self._started,
             tuple(self._warnings),
         )
 
     def _batch(self, nodes: Sequence[int]) -> Iterator[tuple[int, int]]:
-        written = []
+        layers = []
         for node in nodes:
             chunk = self._layer(node)
             if chunk is not None:
-                self._known[chunk.id] = chunk
-                written.append(chunk)
+                self._summaries[chunk.id] = chunk
+                layers.append(chunk)
             self._done += 1
-            # An answer of a model is worth a commit of its own.
-            if written and (self.summarise is not None or len(written) == _BATCH):
-                self._layers.writer.upsert(written)
-                written = []
+            # Write each answer of a model at once, because it is expensive.
+            if layers and (self.summarise is not None or len(layers) == _BATCH):
+                self._layers.writer.upsert(layers)
+                layers = []
                 yield self._done, self._total
-        if written:
-            self._layers.writer.upsert(written)
+        if layers:
+            self._layers.writer.upsert(layers)
         yield self._done, self._total
 
     def _by_depth(self) -> list[list[int]]:
-        """The directories by how deep they are, the deepest first."""
+        """Return the directories of each depth, the deepest first."""
         level, levels = self._tree.top(), []
         while level:
             directories = [node for node in level if self._tree.is_directory(node)]
@@ -302,99 +306,101 @@ class _Run:
         return [directories for directories in reversed(levels) if directories]
 
     def _layer(self, node: int) -> Chunk | None:
-        """The summary of a directory as it is to be written; None where it need not be."""
+        """Return the summary of a directory to write; None if the stored one is current."""
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)
-        old = self._known.get(uri)
-        below = [(child, self._known.get(tree.uri(child))) for child in children if tree.is_directory(child)]
-        seen = {
+        old = self._summaries.get(uri)
+        subdirectories = [
+            (child, self._summaries.get(tree.uri(child))) for child in children if tree.is_directory(child)
+        ]
+        state = {
             STATE: tree.state(node),
             "below": _digest(
-                [(tree.uri(c), None if layer is None else layer.metadata["abstract"]) for c, layer in below]
+                [(tree.uri(c), None if layer is None else layer.metadata["abstract"]) for c, layer in subdirectories]
             ),
         }
-        if old is not None and self._is_kept(old, seen):
+        if old is not None and self._is_current(old, state):
             return None
         directory, texts = self._read(node, children)
-        made_of = {"made_of": _digest(directory.title, directory.text, directory.parts)}
-        if old is not None and self._is_kept(old, made_of):
-            return Chunk(uri, old.text, {**old.metadata, **seen})
-        summary, by = self._summary(directory, texts)
+        content = {"made_of": _digest(directory.title, directory.text, directory.parts)}
+        if old is not None and self._is_current(old, content):
+            return Chunk(uri, old.text, {**old.metadata, **state})
+        summary, author = self._summary(directory, texts)
         self._summarised += 1
-        marks = {**seen, **made_of, "by": by}
+        marks = {**state, **content, "by": author}
         return Chunk(uri, summary.overview, {"uri": uri, "level": 1, "abstract": summary.abstract, **marks})
 
-    def _is_kept(self, old: Chunk, marks: Mapping[str, str]) -> bool:
-        """Whether a summary bears these marks, and is by whom it should be; what a model made is good for None, too."""
-        is_by = self.summarise is None or old.metadata.get("by") == self._kind
-        return is_by and all(old.metadata.get(name) == mark for name, mark in marks.items())
+    def _is_current(self, old: Chunk, marks: Mapping[str, str]) -> bool:
+        """Return whether a summary has these marks and the right author; without ``summarise``, any author is right."""
+        is_by_same_author = self.summarise is None or old.metadata.get("by") == self._kind
+        return is_by_same_author and all(old.metadata.get(name) == mark for name, mark in marks.items())
 
     @property
     def _kind(self) -> str:
         return "" if self.summarise is None else str(getattr(self.summarise, "kind", "function"))
 
     def _summary(self, directory: Directory, texts: Sequence[str]) -> tuple[Summary, str]:
-        """The summary, and who made it: "" for the one without a model."""
+        """Return the summary and its author, "" if it was extracted without a model."""
         terms = list(self._terms(texts, directory))
-        plain = extracted(directory, terms)
+        without_model = extracted(directory, terms)
         if self.summarise is None:
-            return plain, ""
+            return without_model, ""
         try:
-            made = self.summarise(directory)
-            abstract = clip(" ".join(made.abstract.split()), ABSTRACT_LENGTH)
-        except Exception as error:  # noqa: BLE001 - a model fails with anything; the summary without it is always there
-            self._warnings[f"{directory.uri}: not summarised as asked ({type(error).__name__}: {error})"] = None
-            return plain, ""
-        said = clip(" ".join(terms), _TERMS)
-        overview = clip(made.overview, OVERVIEW_LENGTH - len(said) - len(abstract) - 2)
-        return Summary(abstract, "\n".join(part for part in (abstract, overview, said) if part)), self._kind
+            summary = self.summarise(directory)
+            abstract = clip(" ".join(summary.abstract.split()), ABSTRACT_LENGTH)
+        except Exception as error:  # noqa: BLE001 - a model may raise anything; there is always the extracted summary
+            self._warnings[f"{directory.uri}: not summarised as requested ({type(error).__name__}: {error})"] = None
+            return without_model, ""
+        terms_line = clip(" ".join(terms), _TERMS_LENGTH)
+        overview = clip(summary.overview, OVERVIEW_LENGTH - len(terms_line) - len(abstract) - 2)
+        return Summary(abstract, "\n".join(part for part in (abstract, overview, terms_line) if part)), self._kind
 
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
         """Return the input of a directory's summary, and the texts of the documents in it."""
         tree = self._tree
         own = self._texts([node]).get(node, [])
         documents = [child for child in children if tree.chunks(child)]
-        read = self._texts(documents)
+        chunks_by_document = self._texts(documents)
         parts = []
         for child in children:
-            uri, chunks = tree.uri(child), read.get(child, [])
-            layer = self._known.get(uri) if tree.is_directory(child) else None
-            # Of a document that is a directory, too, its own lead says more than a list of what is in it.
+            uri, chunks = tree.uri(child), chunks_by_document.get(child, [])
+            layer = self._summaries.get(uri) if tree.is_directory(child) else None
+            # If a document is a directory, too, its lead sentences say more than a list of its contents.
             first = chunks[0].text if chunks else ""
-            said = abstract_of(first, _title(chunks)) if first else _without_name(layer)
-            parts.append(Part(name_of(uri), clip(said, ABSTRACT_LENGTH), layer is not None))
+            abstract = abstract_of(first, _title(chunks)) if first else _without_name(layer)
+            parts.append(Part(name_of(uri), clip(abstract, ABSTRACT_LENGTH), layer is not None))
         text = "\n\n".join(chunk.text for chunk in own)[: 4 * OVERVIEW_LENGTH]
         title = _title(own) or name_of(tree.uri(node))
-        every = [chunk.text for chunks in (own, *read.values()) for chunk in chunks]
-        return Directory(tree.uri(node), title, text, tuple(parts)), every
+        texts = [chunk.text for chunks in (own, *chunks_by_document.values()) for chunk in chunks]
+        return Directory(tree.uri(node), title, text, tuple(parts)), texts
 
     def _texts(self, nodes: Sequence[int]) -> dict[int, list[Chunk]]:
-        """The chunks of documents, in their order; of the documents of a large directory the first chunk."""
-        wanted = {node: self._tree.chunks(node) for node in nodes}
-        if len(nodes) > _READ:
-            wanted = {node: ids[:1] for node, ids in wanted.items()}
-        of = {id: node for node, ids in wanted.items() for id in ids}
-        found: dict[int, list[Chunk]] = {}
-        for chunk in self.store.get(list(of)):
-            found.setdefault(of[chunk.id], []).append(chunk)
-        return {node: sorted(found[node], key=_place) for node in nodes if node in found}
+        """Return the chunks of each document, in order; in a large directory only the first chunk of each."""
+        chunk_ids = {node: self._tree.chunks(node) for node in nodes}
+        if len(nodes) > _MOST_DOCUMENTS:
+            chunk_ids = {node: ids[:1] for node, ids in chunk_ids.items()}
+        documents = {id: node for node, ids in chunk_ids.items() for id in ids}
+        chunks: dict[int, list[Chunk]] = {}
+        for chunk in self.store.get(list(documents)):
+            chunks.setdefault(documents[chunk.id], []).append(chunk)
+        return {node: sorted(chunks[node], key=_place) for node in nodes if node in chunks}
 
     def _terms(self, texts: Sequence[str], directory: Directory) -> Iterator[str]:
-        """The words that tell these texts from others, the most telling first."""
-        step = -(-len(texts) // _READ) or 1
+        """Return the words that distinguish these texts from others, the most distinctive first."""
+        step = -(-len(texts) // _MOST_DOCUMENTS) or 1
         counts = Counter(word for text in texts[::step] for word in _words(text))
-        named = _words(" ".join((directory.title, *(f"{part.name} {part.abstract}" for part in directory.parts))))
+        own_words = _words(" ".join((directory.title, *(f"{part.name} {part.abstract}" for part in directory.parts))))
         if self._common is None:
             self._common = self._rarity()
-        unknown = math.log(_SAMPLE)
-        rarity = {word: self._common.get(word, unknown) for word in counts if word not in named}
-        least = min(_RARE, max(self._common.values(), default=0.0) / 2)
-        telling = (word for word in rarity if rarity[word] > least)
-        order = sorted(telling, key=lambda word: (-(1 + math.log(counts[word])) * rarity[word], word))
-        return islice(order, _TERMS // 4)
+        rarest = math.log(_SAMPLE)
+        rarity = {word: self._common.get(word, rarest) for word in counts if word not in own_words}
+        threshold = min(_RARITY, max(self._common.values(), default=0.0) / 2)
+        distinctive = (word for word in rarity if rarity[word] > threshold)
+        order = sorted(distinctive, key=lambda word: (-(1 + math.log(counts[word])) * rarity[word], word))
+        return islice(order, _TERMS_LENGTH // 4)
 
     def _rarity(self) -> dict[str, float]:
-        """How rare each word is in a sample of all texts."""
+        """Return the inverse document frequency of each word in a sample of all texts."""
         ids = self.store.find(Scope(None, self.store.tenant, None))
         sample = self.store.get(ids[:: -(-len(ids) // _SAMPLE) or 1])
         counts = Counter(word for chunk in sample for word in _words(chunk.text))

@@ -1,4 +1,4 @@
-"""Finds the files in folders."""
+"""Search for files in folders."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from pathlib import Path
 
 
 class Walk:
-    """Finds the files that are to be read. Links come last, so that a file with a path without a link is read by it.
+    """Search for files to read. Symbolic links come last, so that a file is read by its real path if that is possible.
 
-    ``suffixes`` are read; ``passed_over`` counts the other files by suffix. Hidden files are neither read nor counted.
+    Files with one of the ``suffixes`` are read; ``passed_over`` counts the others by suffix. Hidden files are neither
+    read nor counted.
     """
 
     def __init__(
-        self, given: Sequence[Path], suffixes: Container[str], skip: Callable[[str], None], *, follow_links: bool
+        self, paths: Sequence[Path], suffixes: Container[str], skip: Callable[[str], None], *, follow_links: bool
     ) -> None:
         self.passed_over: Counter[str] = Counter()
-        self._roots = [os.path.realpath(path) for path in given]
+        self._roots = [os.path.realpath(path) for path in paths]
         self._suffixes = suffixes
         self._skip = skip
         self._follow_links = follow_links
         self._visited: set[tuple[int, int]] = set()
 
     def files(self, folder: Path) -> Iterator[Path]:
-        """The files below a folder that are to be read, each folder that was not visited before."""
+        """Yield the files to read in a folder and its subfolders; each folder is visited only once."""
         links = deque[Path]()
         yield from self._below(folder, links)
         while links:
@@ -39,28 +40,28 @@ class Walk:
                 yield link
 
     def _below(self, folder: Path, links: deque[Path]) -> Iterator[Path]:
-        waiting = [iter([(folder, True)])]  # not recursive: folders may be nested deeper than Python's calls
-        while waiting:
-            path, is_folder = next(waiting[-1], (None, False))
+        stack = [iter([(folder, True)])]  # not recursive: folders may be nested deeper than Python's calls
+        while stack:
+            path, is_folder = next(stack[-1], (None, False))
             if path is None:
-                waiting.pop()
+                stack.pop()
             elif is_folder:
-                waiting.append(iter(self._entries(path, links)))
+                stack.append(iter(self._entries(path, links)))
             elif self._is_read(path):
                 yield path
 
     def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
-        """Yield the contents of a folder that was not visited before, each with whether it is a folder."""
+        """Return the contents of a folder, each with whether it is a folder; nothing if it was visited before."""
         try:
             status = folder.stat()
-            here = status.st_dev, status.st_ino
-            if here in self._visited:
+            identity = status.st_dev, status.st_ino
+            if identity in self._visited:
                 return []
-            self._visited.add(here)
+            self._visited.add(identity)
             with os.scandir(folder) as entries:
-                shown = sorted((entry for entry in entries if entry.name[0] != "."), key=lambda entry: entry.name)
-            links.extend(folder / entry.name for entry in shown if entry.is_symlink())
-            return [(folder / entry.name, entry.is_dir()) for entry in shown if not entry.is_symlink()]
+                visible = sorted((entry for entry in entries if entry.name[0] != "."), key=lambda entry: entry.name)
+            links.extend(folder / entry.name for entry in visible if entry.is_symlink())
+            return [(folder / entry.name, entry.is_dir()) for entry in visible if not entry.is_symlink()]
         except OSError as error:
             self._skip(f"{folder}: it cannot be read: {error.strerror or error}")
             return []
@@ -74,7 +75,7 @@ class Walk:
 
     def _may_follow(self, link: Path) -> bool:
         real = os.path.realpath(link)
-        if self._follow_links or not os.path.exists(real):  # reading it reports a link that leads nowhere
+        if self._follow_links or not os.path.exists(real):  # reading reports a broken link
             return True
         inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
         if not inside:
@@ -82,16 +83,16 @@ class Walk:
         return inside
 
 
-def source_of(given: Path, file: Path) -> str:
-    """The name of a file: the path as it was given, an absolute one from the last folder of what was given."""
-    if given.is_absolute() or ".." in given.parts:
-        base = given.resolve()
-        inside = file.relative_to(given)
-        return (Path(base.name) / inside).as_posix() if file != given else base.name
+def source_of(root: Path, file: Path) -> str:
+    """Return the name of a file: its path as passed in; an absolute path begins with the last folder of ``root``."""
+    if root.is_absolute() or ".." in root.parts:
+        base = root.resolve()
+        inside = file.relative_to(root)
+        return (Path(base.name) / inside).as_posix() if file != root else base.name
     return posixpath.normpath(file.as_posix())
 
 
 def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
-    """Whether reading a file comes to an end: it is not a device, and a pipe only if it was named."""
+    """Return whether a file is a regular file, or a pipe if that is allowed: reading a device may never end."""
     mode = file.stat().st_mode
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))

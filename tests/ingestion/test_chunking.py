@@ -22,7 +22,7 @@ def ids(text, **metadata):
 
 
 def test_the_order_of_names():
-    """A document is called by document_id, else its id, else its source, else a hash of its content."""
+    """A document is identified by document_id, else its id, else its source, else a hash of its content."""
     assert document_id(document("t", "b", document_id="a", source="c")) == "a"
     assert document_id(document("t", "b", source="c")) == "b"
     assert document_id(document("t", source="c")) == "c"
@@ -39,8 +39,8 @@ def test_anchors_are_known_whichever_splitter_cuts():
     """A piece of a LangChain splitter has the anchors in it; of two pieces that overlap the later one has them."""
     splitters = pytest.importorskip("langchain_text_splitters")
     theirs = splitters.RecursiveCharacterTextSplitter(chunk_size=34, chunk_overlap=10)
-    found = cut("## First\n\none two three\n\n## Next\n\nfour", as_splitter(theirs), source="a.md")
-    assert [(chunk.text, chunk.metadata.get("anchors")) for chunk in found.chunks] == [
+    document_cut = cut("## First\n\none two three\n\n## Next\n\nfour", as_splitter(theirs), source="a.md")
+    assert [(chunk.text, chunk.metadata.get("anchors")) for chunk in document_cut.chunks] == [
         ("## First\n\none two three\n\n## Next", ["first"]),
         ("## Next\n\nfour", ["next"]),
     ]
@@ -49,12 +49,12 @@ def test_anchors_are_known_whichever_splitter_cuts():
 def test_links_are_those_of_the_full_text():
     """A chunk has the links that begin in it, also where the text that makes one a link is in another chunk."""
     text = "[one][ref] and\n\n```\n[no](no.md)\n\n[no](no.md)\n```\n\n[two](two.md)\n\n[ref]: one.md"
-    found = cut(text, RecursiveSplitter(4, 0), source="a.md")
-    assert len(found.chunks) == 3
-    assert [link.target for links in found.links.values() for link in links] == ["one.md", "two.md"]
+    document_cut = cut(text, RecursiveSplitter(4, 0), source="a.md")
+    assert len(document_cut.chunks) == 3
+    assert [link.target for links in document_cut.links.values() for link in links] == ["one.md", "two.md"]
 
 
-def test_other_ids_hang_on_the_text():
+def test_other_ids_are_hashes_of_the_text():
     """A chunk without an anchor has an id made from its text, also where headings repeat."""
     first = ids("x\n\n## Returns\n\na\n\n## Returns\n\nb", source="a.md")
     later = ids("x, changed\n\n## Returns\n\na\n\n## New\n\nn\n\n## Returns\n\nb", source="a.md")
@@ -65,16 +65,16 @@ def test_other_ids_hang_on_the_text():
 def test_equal_texts_have_different_ids():
     """Repeats of a text are numbered in their order."""
     body = "\n\n".join(["one two three"] * 4)
-    found = Cutter(RecursiveSplitter(5, 0), print).cut(document(body, source="a"))
-    assert len({chunk.id for chunk in found.chunks}) == len(found.chunks) == 4
-    assert found.chunks[2].id == f"{found.chunks[1].id}-2"
+    document_cut = Cutter(RecursiveSplitter(5, 0), print).cut(document(body, source="a"))
+    assert len({chunk.id for chunk in document_cut.chunks}) == len(document_cut.chunks) == 4
+    assert document_cut.chunks[2].id == f"{document_cut.chunks[1].id}-2"
 
 
 def test_a_heading_named_zero_is_not_the_first_chunk():
     """The anchor of a heading never takes the id of the first chunk."""
-    found = ids("a\n\n## 0\n\nb", source="a.md")
-    assert found[0] == "a.md#0"
-    assert found[1] != "a.md#0"
+    chunk_ids = ids("a\n\n## 0\n\nb", source="a.md")
+    assert chunk_ids[0] == "a.md#0"
+    assert chunk_ids[1] != "a.md#0"
 
 
 def test_chunks_inherit_metadata():
@@ -93,27 +93,27 @@ def test_chunks_inherit_metadata():
     }
 
 
-def test_the_title_given_wins():
+def test_a_title_in_the_metadata_takes_precedence():
     """A title in the document's metadata is not replaced by its first heading; an empty one is."""
     assert cut("# T\n\ntext", source="a.md", title="Mine").chunks[0].metadata["title"] == "Mine"
     assert cut("# T\n\ntext", source="a.md", title="").chunks[0].metadata["title"] == "T"
 
 
 def test_metadata_is_not_shared():
-    """The document's metadata stays as it was."""
-    given_ = document("# T\n\ntext", source="a.md")
-    Cutter(RecursiveSplitter(), print).cut(given_)
-    assert given_.metadata == {"source": "a.md"}
+    """Chunks do not share the document's metadata: changing one does not change the other."""
+    original = document("# T\n\ntext", source="a.md")
+    Cutter(RecursiveSplitter(), print).cut(original)
+    assert original.metadata == {"source": "a.md"}
 
 
 def test_children_point_to_parents():
     """parent_id is in the record and in the metadata, and names a parent of the same document."""
-    found = cut("word " * 1_200, ParentChildSplitter(), source="a.md")
-    parents = {parent.id for parent in found.parents}
+    document_cut = cut("word " * 1_200, ParentChildSplitter(), source="a.md")
+    parents = {parent.id for parent in document_cut.parents}
     assert len(parents) == 2
-    assert {chunk.parent_id for chunk in found.chunks} == parents
-    assert all(chunk.metadata["parent_id"] == chunk.parent_id for chunk in found.chunks)
-    assert {parent.document for parent in found.parents} == {"a.md"}
+    assert {chunk.parent_id for chunk in document_cut.chunks} == parents
+    assert all(chunk.metadata["parent_id"] == chunk.parent_id for chunk in document_cut.chunks)
+    assert {parent.document for parent in document_cut.parents} == {"a.md"}
 
 
 def test_parts_of_one_document_are_numbered_through():
@@ -139,9 +139,9 @@ def test_the_last_of_an_id_counts():
 def test_without_a_splitter_documents_stay_as_they_are():
     """split=None keeps id, text and metadata; without an id there is a hash of text and source."""
     cutter = Cutter(None, print)
-    (kept,) = cutter.cut(document("text", "my/id", source="a", page=3)).chunks
-    assert (kept.id, kept.text, kept.metadata) == ("my/id", "text", {"source": "a", "page": 3})
-    assert kept.document == "my/id"
+    (only,) = cutter.cut(document("text", "my/id", source="a", page=3)).chunks
+    assert (only.id, only.text, only.metadata) == ("my/id", "text", {"source": "a", "page": 3})
+    assert only.document == "my/id"
     (one,) = cutter.cut(document("text", source="a")).chunks
     (two,) = cutter.cut(document("text", source="b")).chunks
     assert one.id != two.id
@@ -151,18 +151,18 @@ def test_without_a_splitter_documents_stay_as_they_are():
 def test_chunks_are_taken_as_they_are():
     """A Chunk is not split, whatever the splitter."""
     chunk = Chunk("c", "## not\n\n## split", {"document_id": "d"}, parent_id="p")
-    found = Cutter(RecursiveSplitter(), print).cut(chunk)
-    assert (found.chunks, found.id) == ((chunk,), "d")
+    document_cut = Cutter(RecursiveSplitter(), print).cut(chunk)
+    assert (document_cut.chunks, document_cut.id) == ((chunk,), "d")
 
 
 def test_other_objects_are_errors():
-    """Anything else is an error that names what is expected."""
+    """Any other object is an error that names the expected types."""
     with pytest.raises(ConfigurationError, match=r"not dict.*page_content"):
         Cutter(RecursiveSplitter(), print).cut({"text": "x"})
 
 
 def test_half_a_surrogate_pair_in_an_id():
-    """Ids are valid Unicode, texts may be anything."""
+    """Lone surrogates are replaced in ids, and kept in texts."""
     (chunk,) = cut("a\ud800", source="b\udfff").chunks
     assert chunk.id == "b\ufffd#0"
 
@@ -175,6 +175,6 @@ def test_ids_are_unique_and_repeatable(texts, size):
         cutter = Cutter(RecursiveSplitter(size, 1), print)
         return [chunk.id for text in texts for chunk in cutter.cut(document(text, source="s")).chunks]
 
-    found = run()
-    assert len(set(found)) == len(found)
-    assert found == run()
+    documents = run()
+    assert len(set(documents)) == len(documents)
+    assert documents == run()

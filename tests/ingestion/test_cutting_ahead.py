@@ -1,4 +1,4 @@
-"""Files that worker processes read and cut become what they would have become in this process."""
+"""Files that worker processes read and split have the same results as in this process."""
 
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 
 def ingested(folder, **options):
-    """The report of an ingest, and all chunks and edges that it made."""
+    """Return the report of an ingest, and all its chunks and edges."""
     with HybridGraphStore(None, DeterministicFakeEmbedding(size=8)) as store:
         report = ingest(read_files(folder, skipped=lambda _: None), store, **options)
         ids = [id for ids in store.document_chunks(store.document_ids()).values() for id in ids]

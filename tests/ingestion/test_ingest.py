@@ -43,7 +43,7 @@ def test_the_report_counts():
 
 
 @pytest.mark.parametrize(
-    ("counts", "said"),
+    ("counts", "text"),
     [
         (
             (1, 1, 1, 1, 0, 0, 0, 1, 1),
@@ -56,12 +56,12 @@ def test_the_report_counts():
         ),
     ],
 )
-def test_one_is_singular(counts, said):
-    """The report as a person reads it."""
-    assert str(IngestReport(*counts, seconds=0.24)) == said
+def test_one_is_singular(counts, text):
+    """The text of a report uses the singular for one."""
+    assert str(IngestReport(*counts, seconds=0.24)) == text
 
 
-def test_again_is_free():
+def test_an_unchanged_ingest_writes_nothing():
     """Ingesting unchanged documents again adds, changes, removes and embeds nothing."""
     store = MemoryStore()
     ingest([page(GUIDE, "a.md", uri="x/a.md")], store)
@@ -90,7 +90,7 @@ def test_an_insertion_at_the_top_moves_without_embedding():
 
 
 def test_vanished_chunks_are_removed_after_the_new_are_written():
-    """A section that is gone goes from the store with its edges, but only when the new text is safe."""
+    """A deleted section is removed with its edges, but only after the new text is written."""
     store = MemoryStore()
     ingest([page(GUIDE, "a.md")], store)
     store.calls.clear()
@@ -102,8 +102,8 @@ def test_vanished_chunks_are_removed_after_the_new_are_written():
     assert names.index("upsert") < names.index("remove") < names.index("flush")
 
 
-def test_a_document_that_lost_its_text():
-    """An empty document has no chunks: its old ones go, and the report names it."""
+def test_a_document_without_text_loses_its_chunks():
+    """The chunks of a document that is now empty are deleted, and the report names the document."""
     store = MemoryStore()
     ingest([page(GUIDE, "a.md")], store)
     report = ingest([page(" \n", "a.md")], store)
@@ -112,7 +112,7 @@ def test_a_document_that_lost_its_text():
 
 
 def test_other_documents_stay():
-    """Documents that are not handed in are left alone, unless they are to be pruned."""
+    """Documents that are not passed in stay unchanged, unless they are pruned."""
     store = MemoryStore()
     ingest([page("a", "a.md"), page("b", "b.md"), page("c", "notes/c.md")], store)
     assert ingest([page("a", "a.md")], store).removed == 0
@@ -156,15 +156,15 @@ def test_batches_are_transactions():
 def test_a_generator_is_read_batch_by_batch():
     """No document is read before the batches before it are written."""
     store = MemoryStore()
-    seen = []
+    read = []
 
     def documents():
         for number in range(6):
-            seen.append(len(store.chunks))
+            read.append(len(store.chunks))
             yield page(f"text {number}", f"{number}.md")
 
     ingest(documents(), store, batch_size=2)
-    assert seen == [0, 0, 2, 2, 4, 4]
+    assert read == [0, 0, 2, 2, 4, 4]
 
 
 def test_the_store_is_flushed_once_before_the_last_edges():
@@ -189,26 +189,26 @@ def test_the_store_is_flushed_once_before_the_last_edges():
     assert order == ["start", "flush"]
 
 
-def test_progress_is_told():
-    """A function hears how many documents are done, of how many if that is known, and every phase by its name."""
-    heard = []
+def test_progress_is_reported():
+    """A progress function receives the number of finished documents, their total if known, and each phase."""
+    steps = []
     documents = [page(str(n), f"{n}.md") for n in range(5)]
-    ingest(documents, MemoryStore(), batch_size=2, progress=heard.append)
-    read = [step.done for step in heard if step.phase == "reading"]
+    ingest(documents, MemoryStore(), batch_size=2, progress=steps.append)
+    read = [step.done for step in steps if step.phase == "reading"]
     assert read == sorted(read)
     assert read[-1] == 5
-    assert {step.total for step in heard if step.unit == "documents"} == {5}
-    assert {step.phase for step in heard} == {"reading", "cutting", "embedding", "edges", "index"}
-    ingest(iter(documents), MemoryStore(), progress=heard.append)
-    assert [step for step in heard if step.phase == "reading"][-1] == Step("reading", 5, None, "documents")
+    assert {step.total for step in steps if step.unit == "documents"} == {5}
+    assert {step.phase for step in steps} == {"reading", "cutting", "embedding", "edges", "index"}
+    ingest(iter(documents), MemoryStore(), progress=steps.append)
+    assert [step for step in steps if step.phase == "reading"][-1] == Step("reading", 5, None, "documents")
 
 
-def test_documents_without_text_do_not_pile_up():
+def test_documents_without_text_are_written_in_batches():
     """A batch is written when it has as many documents as it may have chunks."""
-    heard = []
+    steps = []
     documents = (page("", f"{n}.md") for n in range(4))
-    ingest(documents, MemoryStore(), batch_size=2, progress=heard.append)
-    assert [step.done for step in heard if step.phase == "embedding"] == [1, 3]
+    ingest(documents, MemoryStore(), batch_size=2, progress=steps.append)
+    assert [step.done for step in steps if step.phase == "embedding"] == [1, 3]
 
 
 def test_chunks_can_be_handed_in():
@@ -236,7 +236,7 @@ def test_chunks_can_be_handed_in():
     ],
 )
 def test_wrong_arguments(call, message):
-    """A wrong argument is an error that says what to give."""
+    """An invalid argument is an error that says what to pass."""
     with pytest.raises(ConfigurationError, match=message):
         call()
 
@@ -249,8 +249,8 @@ def test_pruning_needs_a_store_that_lists():
     assert store.calls == []
 
 
-def test_nothing_is_an_ingest_too():
-    """No documents give a report of zeros."""
+def test_an_ingest_of_nothing():
+    """Ingesting no documents returns a report of zeros."""
     assert counts(ingest([], MemoryStore())) == (0, 0, 0, 0, 0)
 
 
@@ -280,7 +280,7 @@ def settings_of(size):
 @given(corpus, corpus, st.integers(3, 9))
 @settings(max_examples=60)
 def test_the_last_ingest_of_a_document_counts(before, after, size):
-    """Whatever was ingested before, after pruning the store holds what a fresh ingest would."""
+    """After pruning, the store equals that of a first ingest, whatever was ingested before."""
     grown, fresh = MemoryStore(), MemoryStore()
     ingest(documents_of(before), grown, **settings_of(size))
     ingest(documents_of(after), grown, prune_documents=True, **settings_of(size))
@@ -293,7 +293,7 @@ def test_the_last_ingest_of_a_document_counts(before, after, size):
 @given(corpus, corpus, st.integers(3, 9), st.integers(0, 6))
 @settings(max_examples=60)
 def test_a_crash_can_be_repeated(before, after, size, writes):
-    """After a failure at any write, running again gives what an undisturbed run gives, and embeds nothing twice."""
+    """After a failure at any write, a second run ends as an uninterrupted one, and embeds nothing twice."""
     broken, whole = MemoryStore(), MemoryStore()
     for store in (broken, whole):
         ingest(documents_of(before), store, **settings_of(size))

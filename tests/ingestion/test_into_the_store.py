@@ -1,4 +1,4 @@
-"""The promises of ``ingest`` with the embedded store, where they meet SQLite, Chroma and Tantivy."""
+"""``ingest`` with the embedded store: SQLite, Chroma and Tantivy agree."""
 
 from functools import partial
 
@@ -49,11 +49,11 @@ def edges(store, *ids):
     return {(edge.source, edge.relation, edge.target) for edge in store.edges(ids)}
 
 
-def found(store, text):
+def hit_ids(store, text):
     return [entry.id for entry in store.keyword_search(Query(text, 5, Scope()), 5).entries]
 
 
-def test_again_is_free(store):
+def test_an_unchanged_ingest_writes_nothing(store):
     """A second run embeds nothing and writes no row."""
     first = ingest([page(GUIDE, "a.md")], store, split="parent_child")
     version = store.admin.stats()["version"]
@@ -69,13 +69,13 @@ def test_an_edit_is_found_and_the_old_text_is_not(store):
     ingest([page(GUIDE, "a.md")], store)
     report = ingest([page(GUIDE.replace("## Use\n\nask anything", "## Ask\n\nquestions"), "a.md")], store)
     assert (report.added, report.removed, report.embedded) == (1, 1, 1)
-    assert found(store, "questions") == ["a.md#ask"]
-    assert found(store, "anything") == []
+    assert hit_ids(store, "questions") == ["a.md#ask"]
+    assert hit_ids(store, "anything") == []
     assert store.admin.check().ok
 
 
-def test_a_waiting_link_becomes_real(store):
-    """The edge to a document that is not there yet leads to its first chunk when that comes."""
+def test_a_pending_link_becomes_an_edge(store):
+    """A pending edge leads to the first chunk of its document once that is ingested."""
     ingest([page(GUIDE, "a.md")], store)
     assert ("a.md#install", "references", "setup.md#0") in edges(store, "a.md#install")
     ingest([page("# Setup\n\nsteps", "setup.md")], store)
@@ -85,7 +85,7 @@ def test_a_waiting_link_becomes_real(store):
 
 
 def test_parents_come_and_go_with_their_children(store):
-    """A document that shrinks leaves no parent behind."""
+    """Parents of deleted children are deleted."""
     ingest([page(GUIDE + " word" * 1_000, "a.md")], store, split="parent_child")
     assert len(store.document_chunks(["a.md"])["a.md"]) > 6
     ingest([page("short", "a.md")], store, split="parent_child")
@@ -98,12 +98,12 @@ def test_pruning_removes_whole_documents(store):
     ingest([page(GUIDE, "a.md"), page("# Setup\n\nsteps", "setup.md")], store)
     report = ingest([page("# Setup\n\nsteps", "setup.md")], store, prune_documents=True)
     assert (report.removed, report.unchanged) == (3, 1)
-    assert found(store, "anything") == []
+    assert hit_ids(store, "anything") == []
     assert edges(store, "a.md#0", "a.md#install") == set()
     assert store.admin.check().ok
 
 
-def test_no_phase_is_silent():
+def test_every_phase_reports_progress():
     """The index and a model that is made from the texts report how many chunks are done, of how many."""
     steps = []
     documents = [page(f"# Page {n}\n\nText {n} about cats and dogs.", f"{n}.md") for n in range(5)]

@@ -14,7 +14,7 @@ def test_headings_nest_below_the_title():
     assert outline(text).title == "Guide"
 
 
-def test_a_fence_holds_no_headings():
+def test_a_fence_has_no_headings():
     """A line that starts with # inside ``` or ~~~ is code; a longer fence is closed by a longer one only."""
     assert paths("# T\na\n```sh\n# no\n```\n## Yes\nb\n~~~\n## no\n~~~") == [(), ("Yes",)]
     assert paths("````\n```\n# no\n````\n# Yes\na")[-1] == ()

@@ -5,7 +5,7 @@ import time
 import pytest
 
 import langchain_hybridgraph.ingestion.progress as progress_module
-from langchain_hybridgraph.ingestion.progress import _left, showing
+from langchain_hybridgraph.ingestion.progress import _remaining, showing
 from langchain_hybridgraph.steps import Step, report
 
 
@@ -21,7 +21,7 @@ def a_terminal(monkeypatch):
 
 
 def test_a_function_is_called():
-    """A given function hears each step."""
+    """A progress function receives each step."""
     steps = []
     with showing(steps.append):
         report("reading", 1, 2, "files")
@@ -31,7 +31,7 @@ def test_a_function_is_called():
 
 @pytest.mark.parametrize("progress", [None, False])
 def test_nothing_is_shown_that_is_not_requested(progress, capsys, monkeypatch):
-    """Without progress nothing is written, on a terminal neither."""
+    """Without ``progress`` nothing is printed, not even on a terminal."""
     terminal = a_terminal(monkeypatch)
     with showing(progress):
         report("reading", 1, 2, "files")
@@ -51,7 +51,7 @@ def test_the_bar_goes_to_stderr(monkeypatch, capsys):
 
 
 def lines_of(monkeypatch, stream, seconds=0.05):
-    """Lines about a single long step are written at intervals."""
+    """Return the lines that are printed during a single long step."""
     monkeypatch.setattr(progress_module, "INTERVAL", seconds)
     monkeypatch.setattr(sys, "stderr", stream)
     with showing(True):
@@ -62,8 +62,8 @@ def lines_of(monkeypatch, stream, seconds=0.05):
     return stream.getvalue()
 
 
-def test_lines_where_no_terminal_is(monkeypatch):
-    """Into a log goes a whole line now and then, without control characters, also while one step takes long."""
+def test_lines_without_a_terminal(monkeypatch):
+    """Without a terminal, complete lines without control characters are printed, also during a long step."""
     lines = lines_of(monkeypatch, io.StringIO()).splitlines()
     assert len(lines) >= 2
     for line in lines:
@@ -72,10 +72,10 @@ def test_lines_where_no_terminal_is(monkeypatch):
 
 
 def test_the_remaining_time_is_estimated():
-    """Three of seven in six seconds leave eight; a total that is not known leaves nothing to say."""
-    assert _left(Step("reading", 3, 7, "files"), 6.0) == ", about 8 s left"
-    assert _left(Step("reading", 3, None, "files"), 6.0) == ""
-    assert _left(Step("reading", 0, 7, "files"), 6.0) == ""
+    """After three of seven in six seconds, eight seconds remain; without a total there is no estimate."""
+    assert _remaining(Step("reading", 3, 7, "files"), 6.0) == ", about 8 s left"
+    assert _remaining(Step("reading", 3, None, "files"), 6.0) == ""
+    assert _remaining(Step("reading", 0, 7, "files"), 6.0) == ""
 
 
 def test_a_short_task_prints_no_line(capsys):

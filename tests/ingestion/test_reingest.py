@@ -1,4 +1,4 @@
-"""Files that are ingested again and again: only what has changed is read, and the result is that of a first ingest."""
+"""Repeated ingests of files read only changed files, and the result equals that of a first ingest."""
 
 import os
 import tempfile
@@ -41,7 +41,7 @@ def write(root, name, title, sentences):
 
 
 def content(one):
-    """All chunks with their texts, and all edges."""
+    """Return all chunks with their texts, and all edges."""
     documents = one.document_chunks(one.document_ids())
     chunks = {
         chunk.id: (chunk.text, dict(chunk.metadata)) for ids in documents.values() for chunk in one.get(list(ids))
@@ -63,7 +63,7 @@ changes = st.dictionaries(st.sampled_from(NAMES), st.none() | contents, max_size
 @given(changes=st.lists(changes, min_size=1, max_size=4))
 @settings(max_examples=30, deadline=None)
 def test_any_changes_give_what_a_first_ingest_gives(changes):
-    """Whatever is written, renamed and deleted between ingests, chunks and edges are those of one ingest of the end."""
+    """After any changes between ingests, chunks and edges equal those of one ingest of the final files."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "docs")
         root.mkdir()
@@ -82,7 +82,7 @@ def test_any_changes_give_what_a_first_ingest_gives(changes):
 
 @pytest.fixture
 def docs(tmp_path, monkeypatch):
-    """Three files with an old modification time, so that their status is trusted."""
+    """Folder of three files with an old modification time, so that their status is trusted."""
     monkeypatch.setattr("langchain_hybridgraph.ingestion.known_files._TICK", 0)
     for place, name in enumerate(("cats.md", "dogs.md", "lines.jsonl")):
         write(tmp_path / "docs", name, place, [place])
@@ -91,7 +91,7 @@ def docs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """The names of the files that are opened."""
+    """Names of the files that are opened."""
     names = []
     real = Path.open
     monkeypatch.setattr(Path, "open", lambda path, *more, **rest: names.append(path.name) or real(path, *more, **rest))
@@ -125,7 +125,7 @@ def test_only_a_changed_file_is_opened(docs, opened):
 
 
 def test_a_touched_file_is_compared_and_not_cut(docs, opened, monkeypatch):
-    """Another time with the same bytes is not a change; afterwards the new time is recorded."""
+    """A file with a new time and the same bytes is not split again, and its new time is recorded."""
     one = store()
     ingest(read_files(docs), one)
     os.utime(docs / "cats.md", ns=(1, 1))
@@ -137,7 +137,7 @@ def test_a_touched_file_is_compared_and_not_cut(docs, opened, monkeypatch):
 
 
 def test_a_file_of_just_now_is_read_again(docs, opened, monkeypatch):
-    """A file written at about the time it was read may have been written again since, with the same time."""
+    """A file written just before it was read is compared by its bytes: it may have changed within the same tick."""
     monkeypatch.setattr("langchain_hybridgraph.ingestion.known_files._TICK", 10**15)
     one = store()
     ingest(read_files(docs), one)
@@ -160,7 +160,7 @@ def test_other_options_read_everything(docs, opened, options):
 
 
 def test_another_version_reads_everything(docs, opened, monkeypatch):
-    """Another version of the code has the same effect."""
+    """After a change of the package's version, all files are read again."""
     one = store()
     ingest(read_files(docs), one)
     opened.clear()
@@ -206,7 +206,7 @@ def test_an_interrupted_ingest_continues(docs):
 
 
 def test_the_last_of_two_files_with_one_document_counts(docs):
-    """A document that two files have is that of the last one, however often only the first one changes."""
+    """Of two files with the same document the last one counts, even if only the first one changes."""
     one = store()
     for text in ("one", "two", "three"):
         (docs / "a.jsonl").write_text(f'{{"id": "line", "text": "{text}"}}\n', encoding="utf-8")
@@ -215,9 +215,9 @@ def test_the_last_of_two_files_with_one_document_counts(docs):
 
 
 def test_a_skipped_file_is_named_each_time(docs):
-    """A file that cannot be read is not forgotten for being unchanged."""
+    """Every ingest reports an unreadable file, even if it has not changed."""
     (docs / "bad.txt").write_bytes(b"\x00\x01")
     one = store()
-    warned = [ingest(read_files(docs, skipped=lambda said: None), one).warnings for _ in range(2)]
+    warned = [ingest(read_files(docs, skipped=lambda message: None), one).warnings for _ in range(2)]
     assert warned[0] == warned[1]
     assert "bad.txt: this is not text" in warned[0][0]

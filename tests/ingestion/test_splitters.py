@@ -77,24 +77,24 @@ def test_a_long_paragraph_is_cut_at_sentences():
 
 
 def test_the_overlap_is_whole_sentences_where_they_fit():
-    """Each piece begins with the last sentences of the one before, as many as the overlap holds."""
+    """Each piece begins with as many of the previous piece's last sentences as fit into the overlap."""
     text = " ".join(sentence(n) for n in range(6))
-    found = texts(RecursiveSplitter(36, 12), text)
-    assert found[0].startswith("S0")
-    assert found[1].startswith("S2")
-    assert found[0].endswith(sentence(2))
+    pieces = texts(RecursiveSplitter(36, 12), text)
+    assert pieces[0].startswith("S0")
+    assert pieces[1].startswith("S2")
+    assert pieces[0].endswith(sentence(2))
 
 
 def test_the_overlap_is_words_where_no_sentence_fits():
-    """When the last sentence is too long to repeat, its last words are."""
+    """If the last sentence is longer than the overlap, its last words are repeated."""
     text = f"{sentence(0, 30)} {sentence(1, 30)}"
     assert texts(RecursiveSplitter(50, 5), text)[1] == f"word word word. {sentence(1, 30)}"
 
 
 def test_no_piece_crosses_a_heading():
     """Sections are pieces of their own, and nothing of one is repeated in the next."""
-    found = texts(RecursiveSplitter(100, 50, join_sections=False), "# A\n\none two\n\n## B\n\nthree four")
-    assert found == ["# A\n\none two", "## B\n\nthree four"]
+    pieces = texts(RecursiveSplitter(100, 50, join_sections=False), "# A\n\none two\n\n## B\n\nthree four")
+    assert pieces == ["# A\n\none two", "## B\n\nthree four"]
 
 
 def test_small_sections_share_a_piece():
@@ -107,18 +107,18 @@ def test_small_sections_share_a_piece():
 
 
 def test_a_shared_piece_is_under_the_headings_that_its_sections_share():
-    """The heading of two siblings is the one above both."""
+    """A piece with two sibling sections has the heading above both."""
     (piece,) = split(RecursiveSplitter(), "# T\n\n## A\n\n### B\n\nb\n\n### C\n\nc")
     assert piece.metadata == {"title": "T", "section_heading": "A"}
 
 
 def test_headings_come_along_as_metadata():
-    """Every piece of a section has the section's path, not the first alone."""
+    """Every piece of a section has the section's path, not only the first."""
     body = " ".join(sentence(n) for n in range(8))
-    found = split(RecursiveSplitter(40, 0), f"# Guide\n\n## Use\n\n### Fast\n\n{body}")
-    assert len(found) > 2
-    assert {piece.metadata["section_heading"] for piece in found} == {"Use > Fast"}
-    assert {piece.metadata["title"] for piece in found} == {"Guide"}
+    pieces = split(RecursiveSplitter(40, 0), f"# Guide\n\n## Use\n\n### Fast\n\n{body}")
+    assert len(pieces) > 2
+    assert {piece.metadata["section_heading"] for piece in pieces} == {"Use > Fast"}
+    assert {piece.metadata["title"] for piece in pieces} == {"Guide"}
 
 
 def test_comments_of_code_are_no_headings():
@@ -131,7 +131,7 @@ def test_the_indent_of_the_first_line_stays():
     assert texts(RecursiveSplitter(), "\n \n    x = 1\n    y = 2\n\n") == ["    x = 1\n    y = 2"]
 
 
-def test_nothing_gives_nothing():
+def test_a_text_without_words_has_no_pieces():
     """A text without words has no pieces."""
     assert texts(RecursiveSplitter(), " \n\t\n") == []
 
@@ -163,21 +163,21 @@ def test_impossible_sizes(size, overlap):
 @given(prose, st.integers(4, 40), st.integers(0, 3))
 def test_pieces_are_slices_that_cover_every_word(text, size, overlap):
     """Each piece is the text at its offset, in order; no word is lost or cut; no piece is too large."""
-    found = split(RecursiveSplitter(size, overlap), text)
+    pieces = split(RecursiveSplitter(size, overlap), text)
     covered = set()
-    for piece in found:
+    for piece in pieces:
         assert text[piece.start : piece.start + len(piece.text)] == piece.text
         assert token_weight(piece.text) <= size
         covered.update(range(piece.start, piece.start + len(piece.text)))
-    assert [p.start for p in found] == sorted(p.start for p in found)
+    assert [p.start for p in pieces] == sorted(p.start for p in pieces)
     for word in re.finditer(r"\S+", text):
         assert covered.issuperset(range(*word.span()))
-    edges = {edge for p in found for edge in (p.start, p.start + len(p.text))}
+    edges = {edge for p in pieces for edge in (p.start, p.start + len(p.text))}
     assert not any(0 < e < len(text) and not text[e - 1].isspace() and not text[e].isspace() for e in edges)
 
 
 @given(prose, prose, st.integers(4, 40))
-def test_a_section_does_not_feel_what_stands_before_it(before, text, size):
+def test_a_section_does_not_depend_on_the_text_before_it(before, text, size):
     """Text above a heading does not affect how the section below is split."""
     section = f"## Here\n\n{text}".replace("```", "")
     splitter = RecursiveSplitter(size, 2, join_sections=False)
@@ -214,7 +214,7 @@ def test_a_parent_of_several_sections_has_what_they_share():
 
 
 def test_every_parent_is_under_its_own_headings():
-    """A parent that starts some sections later is not said to be under the first one's heading."""
+    """Each parent has the headings of its own sections."""
     text = "".join(f"## {top}\n\n" + "".join(f"### {top}{n}\n\n{sentence(n)}\n\n" for n in range(3)) for top in "AB")
     parents = split(ParentChildSplitter(RecursiveSplitter(48, 0), RecursiveSplitter(20, 0)), text)
     assert [parent.metadata["section_heading"] for parent in parents] == ["A", "B"]
@@ -222,7 +222,7 @@ def test_every_parent_is_under_its_own_headings():
 
 
 def test_an_edit_above_leaves_the_children_alone():
-    """Children do not depend on where the parents' borders are."""
+    """An edit that moves the borders of parents does not change the children."""
     text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(5)) for p in range(40))
     before = set(texts_of_children(text))
     after = set(texts_of_children(f"{sentence(999)}\n\n{text}"))
@@ -234,17 +234,17 @@ def texts_of_children(text):
 
 
 def test_parents_and_children_by_any_splitters():
-    """Foreign splitters cut children out of parents; offsets are those of the whole text."""
+    """With other splitters, children are cut from parents; their offsets refer to the full text."""
     text = "aa bb|cc dd|ee"
-    found = split(ParentChildSplitter(lambda text: text.split("|"), str.split), text)
-    assert [(p.text, p.start, [(c.text, c.start) for c in p.children]) for p in found] == [
+    pieces = split(ParentChildSplitter(lambda text: text.split("|"), str.split), text)
+    assert [(p.text, p.start, [(c.text, c.start) for c in p.children]) for p in pieces] == [
         ("aa bb", 0, [("aa", 0), ("bb", 3)]),
         ("cc dd", 6, [("cc", 6), ("dd", 9)]),
         ("ee", 12, [("ee", 12)]),
     ]
 
 
-def test_children_know_what_their_parents_know():
+def test_children_inherit_metadata_of_their_parents():
     """Metadata that a foreign splitter gives to a parent apply to its children, unless they have their own."""
 
     class Chapters:
@@ -300,8 +300,8 @@ def test_a_failing_embedding_falls_back_and_says_so():
     """Without an embedding the text is cut recursively, and the note names the document and the error."""
     notes = []
     text = "A cat sat. A dog barked."
-    found = split(SemanticSplitter(Broken()), text, notes.append, source="a.md")
-    assert [piece.text for piece in found] == [text]
+    pieces = split(SemanticSplitter(Broken()), text, notes.append, source="a.md")
+    assert [piece.text for piece in pieces] == [text]
     assert notes == ["semantic splitting fell back to recursive splitting for 'a.md': RuntimeError: no model"]
 
 
@@ -310,8 +310,8 @@ def test_semantic_with_one_sentence():
     assert texts(SemanticSplitter(Broken()), "Only one.") == ["Only one."]
 
 
-def test_a_percentile_is_one():
-    """A percentile outside 0 to 100 is refused."""
+def test_an_invalid_percentile():
+    """A percentile outside 0 to 100 is an error."""
     with pytest.raises(ConfigurationError, match="percentile=250"):
         SemanticSplitter(Topics(), percentile=250)
 
@@ -325,17 +325,17 @@ def test_langchain_splitters_cut_as_they_do_alone():
     text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(4)) for p in range(5))
     for options in ({}, {"add_start_index": True}):
         theirs = splitters.RecursiveCharacterTextSplitter(chunk_size=90, chunk_overlap=20, **options)
-        found = split(as_splitter(theirs), text)
-        assert [piece.text for piece in found] == theirs.split_text(text)
-        assert all(text[piece.start : piece.start + len(piece.text)] == piece.text for piece in found)
+        pieces = split(as_splitter(theirs), text)
+        assert [piece.text for piece in pieces] == theirs.split_text(text)
+        assert all(text[piece.start : piece.start + len(piece.text)] == piece.text for piece in pieces)
 
 
 def test_langchain_header_splitters_keep_their_metadata():
     """Metadata of a piece from its splitter are kept."""
     splitters = pytest.importorskip("langchain_text_splitters")
     theirs = splitters.MarkdownHeaderTextSplitter([("#", "chapter")])
-    found = split(as_splitter(theirs), "# One\na\n# Two\nb")
-    assert [(piece.text, piece.metadata) for piece in found] == [("a", {"chapter": "One"}), ("b", {"chapter": "Two"})]
+    pieces = split(as_splitter(theirs), "# One\na\n# Two\nb")
+    assert [(piece.text, piece.metadata) for piece in pieces] == [("a", {"chapter": "One"}), ("b", {"chapter": "Two"})]
 
 
 def test_a_function_is_a_splitter():
@@ -345,7 +345,7 @@ def test_a_function_is_a_splitter():
 
 
 def test_rewritten_pieces_have_no_offset():
-    """A piece that does not occur in the text is taken without an offset."""
+    """A piece that does not occur in the text has no offset."""
     (piece,) = split(LangChainSplitter(lambda text: [text.upper()]), "abc")
     assert (piece.text, piece.start) == ("ABC", None)
 
@@ -368,7 +368,7 @@ def test_other_objects_are_not_splitters(wrong):
 
 
 def test_a_small_section_is_not_joined_with_a_higher_one():
-    """A section that begins another topic, one level up, starts a piece; one on the same level or below does not."""
+    """A section on a higher level starts a new piece; one on the same or a lower level may not."""
     text = "# Guide\n\n## Install\n\na\n\n### Later\n\nb\n\n## Use\n\nc"
     starts = [piece.text.partition("\n")[0] for piece in RecursiveSplitter().split(Document(page_content=text), print)]
     assert starts == ["# Guide", "## Use"]

@@ -1,4 +1,4 @@
-"""Summaries of directories: what they say, how long they are, and when they are made again."""
+"""Summaries of directories: their content, their length, and when they are written again."""
 
 import pytest
 from hypothesis import given
@@ -29,29 +29,30 @@ PAGES = {
 
 
 def pages(**changed):
-    known = PAGES | changed
-    return [Document(text, metadata={"uri": uri, "title": name_of(uri)}, id=uri) for uri, text in known.items() if text]
+    contents = PAGES | changed
+    texts = {uri: text for uri, text in contents.items() if text}
+    return [Document(text, metadata={"uri": uri, "title": name_of(uri)}, id=uri) for uri, text in texts.items()]
 
 
-def filled(path=None):
+def store_with_pages(path=None):
     store = HybridGraphStore(path, DeterministicFakeEmbedding(size=8))
     ingest(pages(), store)
     return store
 
 
 def layer(store, uri):
-    (found,) = store.summaries.index().reader.get([uri])
-    return found
+    (chunk,) = store.summaries.index().reader.get([uri])
+    return chunk
 
 
 class Noted:
-    """A summariser that remembers what it was asked."""
+    """Summariser that records the directories that it receives."""
 
     def __init__(self, failing=()):
-        self.asked, self.failing = [], set(failing)
+        self.directories, self.failing = [], set(failing)
 
     def __call__(self, directory):
-        self.asked.append(directory.uri)
+        self.directories.append(directory.uri)
         if directory.uri in self.failing:
             raise RuntimeError("no tokens left")
         return Summary(f"About {directory.uri}", "- " + "\n- ".join(part.name for part in directory.parts))
@@ -61,16 +62,16 @@ class Noted:
 
 
 def test_every_directory_has_a_summary():
-    """Documents have none: their own text begins with one."""
-    store = filled()
+    """Every directory has a summary; documents have none."""
+    store = store_with_pages()
     report = build_layers(store)
     assert sorted(store.summaries.index().reader.document_ids()) == ["docs", "docs/api", "notes"]
     assert (report.directories, report.summarised, report.unchanged, report.removed) == (3, 3, 0, 0)
 
 
-def test_it_is_made_of_what_is_below():
-    """Lead sentences of documents, abstracts of directories."""
-    store = filled()
+def test_a_summary_consists_of_its_contents():
+    """A summary consists of lead sentences of documents and abstracts of directories."""
+    store = store_with_pages()
     build_layers(store)
     assert layer(store, "docs/api").metadata["abstract"] == (
         "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)"
@@ -82,8 +83,8 @@ def test_it_is_made_of_what_is_below():
     ]
 
 
-def test_it_holds_telling_words():
-    """A word that stands deep in a text is in the overview, one that stands everywhere is not."""
+def test_overviews_have_distinctive_words():
+    """A distinctive word from deep in a text is in the overview, a word of all texts is not."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     texts = [f"A first sentence.\n\nThen the common word. {'quokka' * (n == 3)}" for n in range(60)]
     ingest([Document(text, metadata={"uri": f"d{n % 2}/{n}"}, id=str(n)) for n, text in enumerate(texts)], store)
@@ -93,10 +94,10 @@ def test_it_holds_telling_words():
 
 
 def test_a_directory_that_is_a_document_says_its_own():
-    """Its lead and its headings."""
-    found = extracted(Directory("d", "Manual", PAGES["docs/guide.md"], (Part("x", "Of x."),)))
-    assert found.abstract == "Manual: Run the installer. It takes a minute."
-    assert found.overview.splitlines()[1:] == ["Sections: Install; Use", "x: Of x."]
+    """The summary of a directory that is a document has its lead sentences and headings."""
+    summary = extracted(Directory("d", "Manual", PAGES["docs/guide.md"], (Part("x", "Of x."),)))
+    assert summary.abstract == "Manual: Run the installer. It takes a minute."
+    assert summary.overview.splitlines()[1:] == ["Sections: Install; Use", "x: Of x."]
 
 
 @given(
@@ -106,9 +107,9 @@ def test_a_directory_that_is_a_document_says_its_own():
 )
 def test_layers_are_short(text, title, parts):
     """L0 has up to 256 characters, L1 up to 4,000, whatever there is."""
-    found = extracted(Directory("d", title, text, tuple(Part(*part) for part in parts)), ["term"] * 500)
-    assert len(found.abstract) <= ABSTRACT_LENGTH
-    assert len(found.overview) <= OVERVIEW_LENGTH
+    summary = extracted(Directory("d", title, text, tuple(Part(*part) for part in parts)), ["term"] * 500)
+    assert len(summary.abstract) <= ABSTRACT_LENGTH
+    assert len(summary.overview) <= OVERVIEW_LENGTH
 
 
 # -- again ------------------------------------------------------------------------------------------------------
@@ -116,20 +117,20 @@ def test_layers_are_short(text, title, parts):
 
 def test_only_what_changed_is_made_again(tmp_path):
     """A changed text: its directory; those above only where the summary below is another now."""
-    store = filled(tmp_path)
+    store = store_with_pages(tmp_path)
     build_layers(store, first := Noted())
-    assert first.asked == ["docs/api", "docs", "notes"]
+    assert first.directories == ["docs/api", "docs", "notes"]
     build_layers(store, again := Noted())
-    assert again.asked == []
+    assert again.directories == []
     ingest(pages(**{"docs/api/get.md": "Gets things by their ids."}), store)
     build_layers(store, changed := Noted())
-    assert changed.asked == ["docs/api"]
+    assert changed.directories == ["docs/api"]
     store.close()
 
 
 def test_a_change_goes_up_as_far_as_it_shows():
     """The abstract of a directory has changed, so the one above is made again, and no other."""
-    store = filled()
+    store = store_with_pages()
     build_layers(store)
     ingest(pages(**{"docs/api/get.md": "Fetches."}), store)
     before = {uri: layer(store, uri).text for uri in ("docs", "notes")}
@@ -140,11 +141,11 @@ def test_a_change_goes_up_as_far_as_it_shows():
 
 def test_an_interrupted_run_continues(tmp_path):
     """An answer that was given is kept, even when the process dies with the next one."""
-    store = filled(tmp_path)
+    store = store_with_pages(tmp_path)
 
     class Dies(Noted):
         def __call__(self, directory):
-            if self.asked:
+            if self.directories:
                 raise KeyboardInterrupt
             return super().__call__(directory)
 
@@ -153,13 +154,13 @@ def test_an_interrupted_run_continues(tmp_path):
     store.close()
     store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(store, rest := Noted())
-    assert rest.asked == ["docs", "notes"]
+    assert rest.directories == ["docs", "notes"]
     store.close()
 
 
 def test_summaries_of_deleted_directories_are_removed():
     """A directory without documents has no summary, and the one above does not name it."""
-    store = filled()
+    store = store_with_pages()
     build_layers(store)
     store.delete(document=["docs/api/get.md", "docs/api/put.md"])
     report = build_layers(store)
@@ -169,13 +170,13 @@ def test_summaries_of_deleted_directories_are_removed():
 
 def test_metadata_alone_asks_nobody():
     """The texts are the same, so what a model would be shown is the same."""
-    store = filled()
+    store = store_with_pages()
     build_layers(store, Noted())
     for page in (changed := pages()):
         page.metadata["year"] = 2024
     ingest(changed, store)
     build_layers(store, again := Noted())
-    assert again.asked == []
+    assert again.directories == []
 
 
 # -- with a model -----------------------------------------------------------------------------------------------
@@ -185,30 +186,30 @@ class Model:
     """In place of a chat model."""
 
     def __init__(self, answer):
-        self.answer, self.shown = answer, []
+        self.answer, self.requests = answer, []
 
     def with_structured_output(self, schema, **options):
-        def said(messages):
-            self.shown.append(messages)
+        def respond(messages):
+            self.requests.append(messages)
             return {"raw": None, "parsed": self.answer, "parsing_error": None}
 
-        return RunnableLambda(said)
+        return RunnableLambda(respond)
 
 
 def test_a_model_writes_them():
     """It is shown the parts; the overview ends with the telling words all the same."""
-    store = filled()
+    store = store_with_pages()
     model = Model({"abstract": "All about things.", "overview": "Things are got and put."})
     build_layers(store, model)
-    assert len(model.shown) == 3
-    assert "Gets a thing by its id." in str(model.shown[0])
+    assert len(model.requests) == 3
+    assert "Gets a thing by its id." in str(model.requests[0])
     assert layer(store, "docs/api").metadata["abstract"] == "All about things."
     assert layer(store, "docs/api").text.splitlines()[:2] == ["All about things.", "Things are got and put."]
 
 
 def test_summaries_of_a_model_are_kept():
     """Without a model only what has changed is summarised; with one again, only what was made without."""
-    store = filled()
+    store = store_with_pages()
     build_layers(store, Noted())
     assert build_layers(store).summarised == 0
     ingest(pages(**{"notes/today.md": "Okapis were fed."}), store)
@@ -216,23 +217,23 @@ def test_summaries_of_a_model_are_kept():
     assert layer(store, "docs").metadata["abstract"] == "About docs"
     assert layer(store, "notes").metadata["abstract"] == "notes: today.md (Okapis were fed.)"
     build_layers(store, again := Noted())
-    assert again.asked == ["notes"]
+    assert again.directories == ["notes"]
 
 
 @pytest.mark.parametrize("answer", ["prose", {"overview": "x"}, {"abstract": "  "}, None, 7])
 def test_an_unusable_answer(answer):
     """The summary without a model stands, it is said, and the model is asked again the next time."""
-    store = filled()
+    store = store_with_pages()
     report = build_layers(store, Model(answer) if answer is not None else Noted(failing=["docs", "docs/api", "notes"]))
     assert len(report.warnings) == 3
     assert layer(store, "notes").metadata["abstract"] == "notes: today.md (Zebrafish were fed.)"
     build_layers(store, again := Noted())
-    assert len(again.asked) == 3
+    assert len(again.directories) == 3
 
 
 def test_long_answers_are_cut():
     """A model that does not stop cannot break the layers' sizes."""
-    store = filled()
+    store = store_with_pages()
     build_layers(store, lambda directory: Summary("a " * 5_000, "b " * 50_000))
     assert len(layer(store, "docs").metadata["abstract"]) <= ABSTRACT_LENGTH
     assert len(layer(store, "docs").text) <= OVERVIEW_LENGTH
@@ -257,7 +258,7 @@ def test_a_store_without_a_tree():
 def test_other_objects_cannot_summarise():
     """A text is not a model."""
     with pytest.raises(ConfigurationError, match="summarise='gpt'"):
-        build_layers(filled(), "gpt")
+        build_layers(store_with_pages(), "gpt")
 
 
 def test_a_thousand_children():
@@ -270,7 +271,7 @@ def test_a_thousand_children():
 
 def test_expired_texts_are_not_summarised():
     """Chunks that are not valid now are not summarised."""
-    store = filled()
+    store = store_with_pages()
     old = {"uri": "notes/old.md", "valid_until": 100.0}
     ingest([Document("An old secret.", metadata=old, id="old")], store)
     build_layers(store)
@@ -278,6 +279,6 @@ def test_expired_texts_are_not_summarised():
 
 
 def test_one_directory_is_singular():
-    """The report as a person reads it."""
+    """The text of a report uses the singular for one."""
     assert str(LayersReport(1, 1, 0, 0, 0.04)) == "1 directory in 0.0 s: 1 summarised, 0 unchanged, 0 removed"
     assert str(LayersReport(2, 0, 2, 0, 0.04)).startswith("2 directories in 0.0 s")

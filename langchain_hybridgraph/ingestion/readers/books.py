@@ -18,7 +18,7 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """The chapters in reading order, each with its number from 1 as ``chapter``."""
+    """Yield the chapters in reading order, each with its number from 1 as ``chapter``."""
     with zipfile.ZipFile(path) as book:
         container = ElementTree.fromstring(book.read("META-INF/container.xml"))
         root = container.find(f".//{_CONTAINER}rootfile")
@@ -28,12 +28,12 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
         package = ElementTree.fromstring(book.read(name))
         title = (package.findtext(f".//{_TITLE}") or "").strip()
         files = {item.get("id"): item.get("href", "") for item in package.iter(f"{_PACKAGE}item")}
-        places = [files.get(item.get("idref"), "") for item in package.iter(f"{_PACKAGE}itemref")]
+        paths = [files.get(item.get("idref"), "") for item in package.iter(f"{_PACKAGE}itemref")]
         if "META-INF/rights.xml" in book.namelist():
             raise UnreadableError("it is encrypted")
         chapter = 0
-        for place in filter(None, places):
-            inside = posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(place)))
+        for chapter_path in filter(None, paths):
+            inside = posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(chapter_path)))
             page = from_html(book.read(inside).decode("utf-8", "replace"))
             if page.text.strip():
                 chapter += 1

@@ -1,4 +1,4 @@
-"""Reading in another process, with limits."""
+"""Reading of files in another process, with limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BYTES, CHARACTERS = 512 << 20, 64 << 20
 
 
 class BoundedReader:
-    """Reads one file after the other in one process, which is begun again after it had to be ended."""
+    """Reader of one file after the other in a worker process, which is restarted after it had to be killed."""
 
     def __init__(self) -> None:
         self._worker: _Worker | None = None
@@ -54,7 +54,7 @@ class BoundedReader:
 
 
 class _Worker:
-    """A process that reads, and a thread that takes its answers."""
+    """Worker process that reads files, with a thread that collects its answers."""
 
     def __init__(self) -> None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
@@ -75,11 +75,11 @@ class _Worker:
 
     @property
     def is_over(self) -> bool:
-        """Whether the process has ended."""
+        """Return whether the process has ended."""
         return not self._finalizer.alive or self._process.poll() is not None
 
     def ask(self, path: Path) -> None:
-        """Have a file read."""
+        """Request the parts of a file."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(str(path.absolute())) + "\n")
         self._process.stdin.flush()
@@ -95,7 +95,7 @@ class _Worker:
             ) from None
         if not line:
             self.end()
-            raise UnreadableError("reading it broke off: it is damaged, or needs too much memory")
+            raise UnreadableError("reading it failed: it is damaged, or needs too much memory")
         return json.loads(line)
 
     def end(self) -> None:

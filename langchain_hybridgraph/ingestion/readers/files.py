@@ -39,7 +39,7 @@ _TEXT_KEYS = ("text", "page_content", "content")
 
 
 class FileError(HybridGraphError, ValueError):
-    """A file cannot be read as a document; the message names it (and the line) and says what to do."""
+    """Error for a file that cannot be read as a document; the message has the file, the line and a solution."""
 
 
 class _Read(NamedTuple):
@@ -52,7 +52,7 @@ class _Read(NamedTuple):
 
 
 class File(NamedTuple):
-    """File to read. One that was named must be readable, others may be skipped."""
+    """File to read. A file passed by its path (``is_named``) must be readable; a file in a folder may be skipped."""
 
     path: Path
     source: str
@@ -60,10 +60,10 @@ class File(NamedTuple):
 
 
 class FileDocuments(Iterator["Document"]):
-    """The documents in files, read one after the other.
+    """Documents in files, read one after the other.
 
-    ``skipped`` names what was left out so far and why; ``passed_over`` counts by suffix the files in folders that are
-    not read because of their suffix.
+    ``skipped`` lists the files that were left out so far, with the reasons; ``passed_over`` counts by suffix the files
+    in folders that are not read because of their suffix.
     """
 
     def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
@@ -87,18 +87,18 @@ class FileDocuments(Iterator["Document"]):
 
     @cached_property
     def files(self) -> list[File]:
-        """The files, each once. Raises FileError for a path that does not exist, and two files of one ``source``."""
-        found = list(self._find())
-        lacking = {suffix: count for suffix, count in self.passed_over.items() if suffix in KINDS}
+        """Files to read, each once. Raises FileError for a missing path, and for two files with one ``source``."""
+        files = list(self._find())
+        missing = {suffix: count for suffix, count in self.passed_over.items() if suffix in KINDS}
         others = {suffix: count for suffix, count in self.passed_over.items() if suffix not in KINDS}
-        if lacking:
-            self._skip(f"{listed_suffixes(lacking)}: install the extra: {INSTALL}")
+        if missing:
+            self._skip(f"{listed_suffixes(missing)}: install the extra: {INSTALL}")
         if others:
             self._skip(f"{listed_suffixes(others)}: files of this kind are not read")
-        return found
+        return files
 
     def read(self, file: File) -> Iterator[Document]:
-        """The documents of one file; none (and a line in ``skipped``) for one in a folder that cannot be read."""
+        """Yield the documents of one file; none (and a line in ``skipped``) for an unreadable file in a folder."""
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
                 raise _NotText(f"{file.path}: this is not a regular file; write its content to one")
@@ -115,11 +115,11 @@ class FileDocuments(Iterator["Document"]):
             self._skip(str(_as_file_error(file.path, error)))
 
     def _parts(self, file: File) -> Iterator[Document]:
-        """The parts of a file that another process reads, as Documents of one source."""
+        """Yield the parts of a file that another process reads, as Documents of one source."""
         from langchain_core.documents import Document
 
         try:
-            parts = self._reader.read(file.path, lambda said: self._skip(f"{file.path}: {said}"))
+            parts = self._reader.read(file.path, lambda message: self._skip(f"{file.path}: {message}"))
         except UnreadableError as error:
             raise _NotText(f"{file.path}: {error}") from error
         for part in parts:
@@ -134,8 +134,8 @@ class FileDocuments(Iterator["Document"]):
         self._note(message)
 
     def _find(self) -> Iterator[File]:
-        places: dict[str, str] = {}
-        seen: set[str] = set()
+        paths_by_source: dict[str, str] = {}
+        real_paths: set[str] = set()
         folders: dict[Path, str] = {}
         for path in self._paths:
             if not path.exists():
@@ -143,19 +143,19 @@ class FileDocuments(Iterator["Document"]):
             is_named = not path.is_dir()
             for file in [path] if is_named else self._walk.files(path):
                 source = source_of(path, file)
-                real = _real(file, folders)
-                if places.setdefault(source, real) != real:
+                real_path = _real_path(file, folders)
+                if paths_by_source.setdefault(source, real_path) != real_path:
                     raise FileError(
-                        f"{file} and {places[source]} would both be {source!r}: read their common folder, "
+                        f"{file} and {paths_by_source[source]} would both be {source!r}: read their common folder, "
                         "or call from there with relative paths"
                     )
-                if real not in seen:  # else reached twice, through a link or through overlapping arguments
-                    seen.add(real)
+                if real_path not in real_paths:  # otherwise a link or an overlapping argument leads to it again
+                    real_paths.add(real_path)
                     yield File(file, source, is_named)
 
 
 def read_text_file(file: File) -> Document | None:
-    """Return the document in a text file; None for files of other kinds, and for those with anything to report."""
+    """Return the document in a text file; None for files of other kinds, and for files with problems to report."""
     suffix = file.path.suffix.lower()
     if suffix in LINES or suffix in KINDS:
         return None
@@ -173,24 +173,24 @@ def read_files(
 ) -> FileDocuments:
     """Return the documents in files and folders, folders in the order of their names.
 
-    Text, Markdown, HTML and reStructuredText files are one document each, of a JSON Lines file every line is
-    one: ``text`` (or ``page_content``, ``content``), ``id`` and ``metadata`` where it has them, all other
-    keys become metadata. Each has ``source``, the path as it was given (an absolute one from its last folder
-    on), and files have ``uri``, the same, and ``title``.
+    Each text, Markdown, HTML or reStructuredText file is one document. Each line of a JSON Lines file is one document,
+    with ``text`` (or ``page_content``, ``content``) and optional ``id`` and ``metadata``; other keys become metadata.
+    The metadata ``source`` is the path as passed in (an absolute path begins with its last folder). Documents that are
+    files also have ``uri``, which is the same, and ``title``.
 
     With the extra ``documents`` PDF, Word, PowerPoint and Excel files are read, too; EPUB books, notebooks and e-mail
-    need nothing else. Such a file may be several Documents of one ``source``, whose metadata say where they are:
-    ``page`` (or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, ``chapter``. They are read by
-    another process with bounds of time and memory.
+    need no extra. Such a file may become several Documents with one ``source``, with their location in the metadata:
+    ``page`` (or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, ``chapter``. These files are
+    read by another process with limits of time and memory.
 
-    In folders, hidden files and files with another suffix than SUPPORTED_SUFFIXES are passed over. Each real folder is
-    visited once, and a symbolic link that leads out of the given folders is followed with ``follow_links=True`` only.
-    Files that are left out for this or another reason (unreadable, not text, a pipe or a device) are listed in
-    ``skipped`` of the result and in the report of ``ingest``; the argument ``skipped`` is called with each (default: a
-    Python warning). A file that is named is read as text whatever its suffix.
+    In folders, hidden files and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each real folder is
+    visited once. Symbolic links that lead out of the given folders are followed only with ``follow_links=True``.
+    Files that are left out for another reason (unreadable, not text, a pipe or a device) are listed in ``skipped`` of
+    the result and in the report of ``ingest``; the argument ``skipped`` is called with each message (default: issue a
+    Python warning). A file passed by its path is read as text, whatever its suffix.
 
-    Raises FileError for a path that does not exist, a named file that is not text (or a device), a bad line of
-    JSON (named as file:line), and two different files with the same ``source``.
+    Raises FileError for a path that does not exist, for a file passed by its path that is not text (or is a device),
+    for an invalid line of JSON (with file:line), and for two different files with the same ``source``.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -198,16 +198,16 @@ def read_files(
     ...     [(document.metadata["title"], document.page_content) for document in read_files(folder)]
     [('Cats', '# Cats\\n\\nThey purr.')]
     """
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return FileDocuments([Path(path) for path in given], skipped or _warn, follow_links=follow_links)
+    paths_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return FileDocuments([Path(path) for path in paths_list], skipped or _warn, follow_links=follow_links)
 
 
 class _NotText(FileError):
-    """A file in a folder that is passed over."""
+    """Error for a file that is skipped if it is in a folder."""
 
 
-def _real(file: Path, folders: dict[Path, str]) -> str:
-    """The path without links; that of a folder, which takes long to find out, is found out once."""
+def _real_path(file: Path, folders: dict[Path, str]) -> str:
+    """Return the path without symbolic links; folders are resolved only once, because that takes long."""
     if file.is_symlink():
         return os.path.realpath(file)
     if file.parent not in folders:
@@ -222,14 +222,14 @@ def _documents(file: Path, source: str) -> Iterator[Document]:
     if suffix in LINES:
         yield from _rows(file, source)
         return
-    found = _READERS.get(suffix, _read_text)(_decoded(file, file.read_bytes()))
-    metadata = {**found.metadata, "title": found.title or _stem(source), "source": source, "uri": source}
-    if found.anchors:
+    content = _READERS.get(suffix, _read_text)(_decoded(file, file.read_bytes()))
+    metadata = {**content.metadata, "title": content.title or _stem(source), "source": source, "uri": source}
+    if content.anchors:
         from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
 
-        yield ConvertedDocument(found.text, found.anchors, metadata)
+        yield ConvertedDocument(content.text, content.anchors, metadata)
     else:
-        yield Document(page_content=found.text, metadata=metadata)
+        yield Document(page_content=content.text, metadata=metadata)
 
 
 def _stem(source: str) -> str:
@@ -237,7 +237,7 @@ def _stem(source: str) -> str:
 
 
 def _decoded(file: Path, raw: bytes) -> str:
-    """The text of a file: UTF-8, or what its first bytes say, or Western European if it is surely text."""
+    """Decode a file by its byte order mark, else as UTF-8, else by its charset (HTML), else as cp1252 if it is text."""
     for mark, encoding in _BOMS:
         if raw.startswith(mark):
             return _decode_as(file, raw, encoding)
@@ -276,8 +276,8 @@ def _read_html(text: str) -> _Read:
 
 
 def _read_rst(text: str) -> _Read:
-    found = from_rst(text)
-    return _Read(found.text, found.title, {}, found.anchors)
+    document = from_rst(text)
+    return _Read(document.text, document.title, {}, document.anchors)
 
 
 def _rows(file: Path, source: str) -> Iterator[Document]:
@@ -306,7 +306,7 @@ def _row(line: str, place: str, source: str, number: int) -> Document:
     text, id = row.pop(key), row.pop("id", None)
     merged = {"source": source, **row, **(metadata or {})}
     if id is None:
-        # Without an id a line is known by its place.
+        # Without an id, a line is identified by its number.
         merged.setdefault("document_id", f"{source}:{number}")
     return Document(page_content=text, metadata=merged, id=None if id is None else str(id))
 
@@ -319,7 +319,7 @@ def _as_file_error(path: Path, error: Exception) -> FileError:
 
 
 def listed_suffixes(counts: Mapping[str, int]) -> str:
-    """The numbers of files before their suffixes, the most frequent first.
+    """List the suffixes with their numbers of files, the most frequent first.
 
     >>> listed_suffixes({".docx": 3, ".pdf": 12, "": 1})
     '12 .pdf, 3 .docx, 1 without a suffix'
@@ -334,9 +334,9 @@ def _warn(message: str) -> None:
 
 _HTML = frozenset([".html", ".htm", ".xhtml"])
 LINES = frozenset([".jsonl", ".ndjson"])
-"""The suffixes of files of which every line is a document."""
+"""Suffixes of files in which every line is a document."""
 SEVERAL = LINES | {".mbox"}
-"""The suffixes of files that hold several documents."""
+"""Suffixes of files with several documents."""
 _READERS: dict[str, Callable[[str], _Read]] = {
     ".txt": _read_text,
     ".text": _read_text,
@@ -348,10 +348,10 @@ _READERS: dict[str, Callable[[str], _Read]] = {
     **dict.fromkeys(_HTML, _read_html),
 }
 SUPPORTED_SUFFIXES = tuple(sorted([*_READERS, *LINES, *KINDS]))
-"""The suffixes of the files that are read in folders; some need the extra ``documents``."""
+"""Suffixes of the files that are read in folders; some need the extra ``documents``."""
 
 
 def _readable() -> frozenset[str]:
-    """The suffixes of the files that can be read as things are."""
-    lacking = {suffix for suffix, kind in KINDS.items() if not kind.is_installed}
-    return frozenset(SUPPORTED_SUFFIXES) - lacking
+    """Return the suffixes of the files that the installed libraries can read."""
+    missing = {suffix for suffix, kind in KINDS.items() if not kind.is_installed}
+    return frozenset(SUPPORTED_SUFFIXES) - missing

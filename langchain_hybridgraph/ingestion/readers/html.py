@@ -24,7 +24,7 @@ _BLOCKS = _tags(
 _ROWS = frozenset(["li", "tr", "dt", "dd"])
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPACES = re.compile(r"\s+")
-# html.parser takes quadratic time over what is never closed, and raises on some of it.
+# html.parser needs quadratic time for unclosed comments and declarations, and raises on some of them.
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
 _OPEN = re.compile(r"<(?=[^<>]*(?:<|\Z)|[!?])")
@@ -32,17 +32,16 @@ _BLANK_LINES = re.compile(r" ?\n\s*\n")
 
 
 class Page(NamedTuple):
-    """A page's text and its title, empty when it has none."""
+    """Text and title of a page; the title may be empty."""
 
     text: str
     title: str
 
 
 def from_html(html: str) -> Page:
-    """The text of a page as Markdown: headings, lists, preformatted text and relative links stay, the rest is plain.
+    """Return the text of a page as Markdown with headings, lists, preformatted text and relative links only.
 
-    Scripts, styles and navigation are left out. The title is that of the head, else the first heading of
-    level 1.
+    Scripts, styles and navigation are left out. The title is that of the head, else the first heading of level 1.
 
     >>> from_html("<title>T</title><h2>A</h2><p>See <a href='b.html'>B</a> &amp; C.<script>x</script>")
     Page(text='## A\\n\\nSee [B](b.html) & C.', title='T')
@@ -51,8 +50,8 @@ def from_html(html: str) -> Page:
     parser = _Reader(_DROPPED, navigation=False)
     parser.feed(html)
     parser.close()
-    if parser.lost:
-        # An element that is to be left out was never closed, so it may have swallowed the page.
+    if parser.is_incomplete:
+        # An element to leave out was never closed, so the rest of the page may be missing.
         parser = _Reader(frozenset(["script", "style", "head"]), navigation=True)
         parser.feed(html)
         parser.close()
@@ -75,8 +74,8 @@ class _Reader(HTMLParser):
         self._heading: int | None = None  # where the heading's text starts
 
     @property
-    def lost(self) -> bool:
-        """Whether an element that is left out is still open."""
+    def is_incomplete(self) -> bool:
+        """Return whether an element to leave out is still open."""
         return bool(self._dropping) and self._dropping[0] != "head"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -122,7 +121,7 @@ class _Reader(HTMLParser):
             self.parts.append(data)
         else:
             text = _SPACES.sub(" ", data)
-            # Space at the start of a line is the source's layout, not the text's.
+            # Space at the start of a line belongs to the layout of the source.
             text = text.lstrip() if not self.parts or self.parts[-1].endswith("\n") else text
             self.parts.extend([text] if text else [])
 

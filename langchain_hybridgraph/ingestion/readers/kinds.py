@@ -1,4 +1,4 @@
-"""Kinds of files that have a reader."""
+"""Kinds of files with a reader."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ INSTALL = 'pip install "langchain-hybridgraph[documents]"'
 
 
 class Part(NamedTuple):
-    """A part of a file: a page, a slide, some rows of a sheet, or all of it.
+    """Part of a file: a page, a slide, some rows of a sheet, or the complete file.
 
-    ``text`` is Markdown. ``metadata`` say where it is: ``page``, ``sheet``, ``table``, ``section_heading``. A part with
-    a ``number`` is a document of its own, as a message in a mailbox is.
+    ``text`` is Markdown. ``metadata`` locates it: ``page``, ``sheet``, ``table``, ``section_heading``. A part with a
+    ``number`` is a separate document, such as a message in a mailbox.
     """
 
     text: str
@@ -48,7 +48,7 @@ KINDS: Mapping[str, Kind] = {
     ".eml": Kind("mail"),
     ".mbox": Kind("mail"),
 }
-"""Return the kinds by suffix."""
+"""Kinds by suffix."""
 
 
 def table(rows: list[list[str]]) -> str:

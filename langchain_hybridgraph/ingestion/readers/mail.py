@@ -17,7 +17,7 @@ from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError,
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """The message, or each message of a mailbox as a document of its own, with who wrote it to whom and when."""
+    """Yield the message, or each message of a mailbox as a separate document, with sender, recipients and date."""
     if path.suffix.lower() != ".mbox":
         yield _part(email.message_from_bytes(path.read_bytes(), policy=email.policy.default), note, None)
         return
@@ -29,24 +29,24 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
         raise UnreadableError("it has no message")
 
 
-def _note(note: Callable[[str], None], number: int, said: str) -> None:
-    note(f"message {number}: {said}")
+def _note(note: Callable[[str], None], number: int, message: str) -> None:
+    note(f"message {number}: {message}")
 
 
 def _part(message: EmailMessage, note: Callable[[str], None], number: int | None) -> Part:
     names = {name: flat(str(message.get(name, ""))) for name in ("from", "to", "cc", "date", "subject")}
     if not names["from"] and not names["subject"]:
         raise UnreadableError("it has neither sender nor subject")
-    attached = [flat(part.get_filename() or part.get_content_type()) for part in message.iter_attachments()]
-    if attached:
-        note(f"attachments are not read: {', '.join(attached)}")
+    attachments = [flat(part.get_filename() or part.get_content_type()) for part in message.iter_attachments()]
+    if attachments:
+        note(f"attachments are not read: {', '.join(attachments)}")
     head = "\n".join(f"{name.title()}: {value}" for name, value in names.items() if value and name != "subject")
     metadata: dict[str, Any] = {name: names[name] for name in ("from", "to") if names[name]}
     created = _time(names["date"])
     if created:
         metadata["created_at"] = created
-    if attached:
-        metadata["attachments"] = attached
+    if attachments:
+        metadata["attachments"] = attachments
     return Part(f"# {names['subject']}\n\n{head}\n\n{_body(message)}", metadata, names["subject"], number)
 
 

@@ -1,4 +1,4 @@
-"""Reads Jupyter notebooks."""
+"""Reader of Jupyter notebooks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, joined
 
-_MOST_OUTPUT = 2_000
-"""Characters of a cell's output: more of it is data."""
+_MAX_OUTPUT = 2_000
+"""Maximum number of characters of a cell's output; longer outputs are mostly data."""
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """The text and code of all cells, and what they printed."""
+    """Yield the text, code and printed output of all cells, as one part."""
     book = json.loads(path.read_bytes())
     cells = book.get("cells") if isinstance(book, dict) else None
     if not isinstance(cells, list):
         raise UnreadableError("it is not a notebook of format 4; open it in Jupyter and save it")
-    described = book.get("metadata", {})
-    language = described.get("language_info", {}).get("name") or described.get("kernelspec", {}).get("language", "")
+    metadata = book.get("metadata", {})
+    language = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language", "")
     text = joined(block for cell in cells for block in _blocks(cell, language))
     if not text:
         raise UnreadableError("no cell has a text")
@@ -35,9 +35,9 @@ def _blocks(cell: Mapping[str, Any], language: str) -> Iterator[str]:
     if source.strip():
         yield f"```{language}\n{source}\n```"
     for output in cell.get("outputs", ()):
-        printed = _text(output.get("text") or output.get("data", {}).get("text/plain"))
-        if printed.strip():
-            yield f"```text\n{printed[:_MOST_OUTPUT].rstrip()}\n```"
+        output_text = _text(output.get("text") or output.get("data", {}).get("text/plain"))
+        if output_text.strip():
+            yield f"```text\n{output_text[:_MAX_OUTPUT].rstrip()}\n```"
 
 
 def _text(lines: Any) -> str:

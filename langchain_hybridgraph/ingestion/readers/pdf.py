@@ -1,4 +1,4 @@
-"""Reads PDF files page by page."""
+"""Reader of PDF files, page by page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError,
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """The pages that have a text, each with its number from 1 and the last bookmark on or before it."""
+    """Yield the pages with text, each with its number from 1 and the last bookmark on or before it."""
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, PyPdfError
 
@@ -22,34 +22,34 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
             raise UnreadableError("it is encrypted; save a copy without a password")
         headings = _headings(reader)
         title = flat(str((reader.metadata and reader.metadata.title) or ""))
-        bare = []
+        without_text = []
         for number, page in enumerate(reader.pages, start=1):
             text = page.extract_text()
             if text.strip():
                 heading = headings.get(number)
                 yield Part(text, {"page": number} | ({"section_heading": heading} if heading else {}), title)
             else:
-                bare.append(number)
+                without_text.append(number)
     except DependencyError as error:
         raise UnreadableError('it is encrypted with AES; pip install "pypdf[crypto]" to read it') from error
     except PyPdfError as error:
         raise UnreadableError(f"it is damaged ({error})") from error
-    if len(bare) == len(reader.pages):
+    if len(without_text) == len(reader.pages):
         raise UnreadableError("no page has a text; if it was scanned, make a copy with text, for example with ocrmypdf")
-    if bare:
-        note(f"{'page' if len(bare) == 1 else 'pages'} {_ranges(bare)} without text")
+    if without_text:
+        note(f"{'page' if len(without_text) == 1 else 'pages'} {_ranges(without_text)} without text")
 
 
 def _headings(reader: Any) -> Mapping[int, str]:
-    """The path of bookmarks above each page."""
+    """Return the path of the last bookmark on or before each page."""
     starts: dict[int, str] = {}
     _collect(reader, reader.outline, (), starts)
-    found: dict[int, str] = {}
+    headings: dict[int, str] = {}
     heading = ""
     for number in range(1, len(reader.pages) + 1):
         heading = starts.get(number, heading)
-        found[number] = heading
-    return found
+        headings[number] = heading
+    return headings
 
 
 def _collect(reader: Any, bookmarks: list[Any], above: tuple[str, ...], starts: dict[int, str]) -> None:
@@ -65,7 +65,7 @@ def _collect(reader: Any, bookmarks: list[Any], above: tuple[str, ...], starts: 
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Ascending numbers in short.
+    """Return ascending numbers as ranges.
 
     >>> _ranges([1, 2, 3, 7])
     '1–3, 7'

@@ -1,7 +1,7 @@
-"""Reads the documentation of Python's standard library.
+"""Reader of the documentation of Python's standard library.
 
-It is in the running interpreter's own sources: docstrings are read with ``ast``, nothing is imported but modules
-that are compiled into the interpreter. Nothing is downloaded, and the same interpreter always gives the same documents.
+It reads the docstrings in the sources of the running interpreter with ``ast``. Only modules that are compiled into the
+interpreter are imported. Nothing is downloaded, and the same interpreter always yields the same documents.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _NOT_LIBRARY = frozenset(
     ["test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "encodings", "pydoc_data", "msilib"]
 )
-# Modules that are there for another one to publish what they hold.
-_BEHIND = frozenset(["posix", "nt", "genericpath", "xxsubtype"])
+# Modules whose names are published by another module.
+_IMPLEMENTATION_MODULES = frozenset(["posix", "nt", "genericpath", "xxsubtype"])
 _PUBLISHED_AS = {os.path.__name__: "os.path", "builtins": ""}
 _MOST_LINKS = 30
 _WORD = re.compile(r"(?P<quote>`?)(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<call>\(\))?")
@@ -35,7 +35,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A documented module, class, function or method; ``name`` says where it is defined, from the module on."""
+    """Documented module, class, function or method; ``name`` is its path inside the module that defines it."""
 
     module: str
     name: str
@@ -56,24 +56,24 @@ class _Module:
     name: str
     source: str
     items: dict[str, _Item] = field(default_factory=dict)
-    scope: dict[str, str] = field(default_factory=dict)  # what each name means here: a dotted path
+    scope: dict[str, str] = field(default_factory=dict)  # dotted path of each name in the module
     stars: list[str] = field(default_factory=list)  # modules whose public names are imported
     public: frozenset[str] | None = None  # ``__all__`` where it is a plain list
 
     def exports(self, name: str) -> bool:
-        """Whether a name of the module's top level is public."""
+        """Return whether a name at the top level of the module is public."""
         return not name.startswith("_") and (self.public is None or name in self.public)
 
 
 def read_python_docs() -> Iterator[Document]:
-    """The documented modules, classes, functions and methods of the standard library, one document each.
+    """Yield one document for each documented module, class, function and method of the standard library.
 
     ``page_content`` is the signature and the docstring. Metadata: ``title`` (the qualified name under which it is
     used), ``uri`` (``python://asyncio/queues/Queue/put``, also the id), ``source`` (the file, relative to the
-    library), ``labels`` (module, class, function, method or topic), and ``links``, the uris of what it refers to:
-    base classes, modules that it imports, names in its docstring. What is private, undocumented or a test is left
-    out. The topics of the language reference that ``help()`` shows are there too, below ``python://language``.
-    Ordered by module, then as in the source.
+    library), ``labels`` (module, class, function, method or topic), and ``links``, the uris of its references: base
+    classes, imported modules, names in the docstring. Private, undocumented and test code is left out. The topics of
+    the language reference that ``help()`` shows are included, below ``python://language``. The order is that of module
+    names, and that of the source within a module.
     """
     from langchain_core.documents import Document
 
@@ -93,7 +93,7 @@ def read_python_docs() -> Iterator[Document]:
 
 
 class _Library:
-    """All modules together: who publishes what, and what a name means where it is written."""
+    """All modules, with the names under which each item is published and can be referred to."""
 
     def __init__(self, modules: Mapping[str, _Module]) -> None:
         self._modules = dict(modules)
@@ -104,7 +104,7 @@ class _Library:
         self._words: dict[str, dict[str, str]] = {}
 
     def items(self) -> Iterator[tuple[_Item, str]]:
-        """Every public item with the file it is from."""
+        """Yield every public item with its source file."""
         for name in sorted(self._modules):
             module = self._modules[name]
             if _is_public(name):
@@ -113,7 +113,7 @@ class _Library:
                         yield item, module.source
 
     def title(self, item: _Item) -> str:
-        """The name under which an item is used: the shortest under which a package publishes it."""
+        """Return the name under which an item is used: the shortest one that a package publishes."""
         top, dot, rest = item.name.partition(".")
         published = self._aliases.get(f"{item.module}.{top}") if top else None
         if published is None:
@@ -124,36 +124,36 @@ class _Library:
     def references(self, item: _Item) -> list[_Item]:
         """Return the references of an item, in the order of mention, without itself."""
         module = self._modules[item.module]
-        found: dict[str, None] = {}
+        paths: dict[str, None] = {}
         if item.kind == "module":
             for path in module.scope.values():
-                self._add(found, path if path in self._modules else path.rpartition(".")[0])
+                self._add(paths, path if path in self._modules else path.rpartition(".")[0])
         for base in item.bases:
-            self._add(found, self._resolve(base, item, module))
+            self._add(paths, self._resolve(base, item, module))
         for word in _WORD.finditer(item.doc):
             name = word["name"]
-            if "." in name or word["quote"] or word["call"] or self._is_a_name(name, module):
-                self._add(found, self._resolve(name, item, module))
-        others = [path for path in found if not _contains(path, item.path) and not _contains(item.path, path)]
+            if "." in name or word["quote"] or word["call"] or self._is_name(name, module):
+                self._add(paths, self._resolve(name, item, module))
+        others = [path for path in paths if not _contains(path, item.path) and not _contains(item.path, path)]
         return [self._items[path] for path in others[:_MOST_LINKS]]
 
-    def _add(self, found: dict[str, None], path: str | None) -> None:
+    def _add(self, paths: dict[str, None], path: str | None) -> None:
         if path in self._items and path != "builtins.object":
-            found[path] = None
+            paths[path] = None
 
     def _resolve(self, name: str, item: _Item, module: _Module) -> str | None:
-        """The path of what a name means in an item's docstring, None when that is nothing documented."""
+        """Return the path of the item to which a name in a docstring refers, None if there is no such item."""
         head, _, rest = name.partition(".")
         inside = item.name if item.kind == "class" else item.name.rpartition(".")[0]
-        tried = [f"{module.name}.{inside}.{name}"] if inside else []
+        candidates = [f"{module.name}.{inside}.{name}"] if inside else []
         if head in module.scope:
-            tried.append(f"{module.scope[head]}.{rest}".rstrip("."))
-        tried += [f"{module.name}.{name}", name, f"builtins.{name}"]
-        paths = (self._home(path) for path in tried)
+            candidates.append(f"{module.scope[head]}.{rest}".rstrip("."))
+        candidates += [f"{module.name}.{name}", name, f"builtins.{name}"]
+        paths = (self._home(path) for path in candidates)
         return next((path for path in paths if path in self._items), None)
 
     def _home(self, path: str) -> str:
-        """Return where an item is defined that is published under this path."""
+        """Return the path where the item published under this path is defined."""
         if path in self._items:
             return path
         above, _, name = path.rpartition(".")
@@ -167,18 +167,18 @@ class _Library:
         home = self._home(above) if above else above
         return f"{home}.{name}" if home != above else path
 
-    def _is_a_name(self, word: str, module: _Module) -> bool:
-        """Whether a bare word is meant as a name: a class of the same module, or one with an underscore inside."""
+    def _is_name(self, word: str, module: _Module) -> bool:
+        """Return whether a plain word is a name: a class of the same module, or a word with an underscore inside."""
         item = module.items.get(word)
         return ("_" in word.strip("_")) or (item is not None and item.kind == "class" and word[0].isupper())
 
     def _adopt(self, module: _Module) -> None:
-        """Take what a public module publishes from a private one: nobody reads ``_collections_abc``."""
+        """Add the items that a public module publishes from private ones such as ``_collections_abc``."""
         if not _is_public(module.name):
             return
-        wanted: list[tuple[str, str | None]] = [(star, None) for star in module.stars]
-        wanted += [(path.rpartition(".")[0], name) for name, path in module.scope.items()]
-        for origin, name in wanted:
+        sources: list[tuple[str, str | None]] = [(star, None) for star in module.stars]
+        sources += [(path.rpartition(".")[0], name) for name, path in module.scope.items()]
+        for origin, name in sources:
             private = None if _is_public(origin) else self._modules.get(origin) or _built_in(origin)
             if private is None:
                 continue
@@ -189,7 +189,7 @@ class _Library:
                     module.items[path] = replace(item, module=module.name)
 
     def _re_exports(self) -> Iterator[tuple[str, str]]:
-        """(path of an item, shorter path under which a package publishes it), the shortest last."""
+        """Yield (path of an item, shorter path under which a package publishes it), the shortest last."""
         for package in sorted(self._modules, key=lambda name: -name.count(".")):
             module = self._modules[package]
             if not _is_public(package):
@@ -209,7 +209,7 @@ def _contains(above: str, path: str) -> bool:
 
 
 def _is_public(module: str) -> bool:
-    return module not in _BEHIND and not any(
+    return module not in _IMPLEMENTATION_MODULES and not any(
         part.startswith("_") and part != "__future__" for part in module.split(".")
     )
 
@@ -249,7 +249,7 @@ def _source_files(folder: Path, library: Path) -> Iterator[Path]:
         if path.is_dir():
             if name.isidentifier() and not name.startswith("_") and name not in _NOT_LIBRARY:
                 yield from _source_files(path, library)
-        # Private files at the top hold what public modules publish.
+        # Public modules publish items that are defined in private files at the top level.
         elif path.suffix == ".py" and (folder == library or name == "__init__.py" or not name.startswith("_")):
             yield path
 
@@ -313,7 +313,7 @@ def _names(value: ast.expr) -> frozenset[str] | None:
 
 
 def _read_definition(node: ast.ClassDef | _Function, module: _Module, above: str) -> None:
-    """Note a definition with a docstring, and what is inside a class; the first one of a name counts."""
+    """Add a definition with a docstring, and those inside a class; of several with one name the first counts."""
     if node.name.startswith("_") and above:
         return
     path = f"{above}{node.name}"
@@ -353,7 +353,7 @@ def _signature(node: _Function, *, bound: bool = True) -> str:
 
 
 def _built_in(name: str) -> _Module | None:
-    """A module that is compiled into the interpreter, None for any other: importing it runs nothing foreign."""
+    """Return a module that is compiled into the interpreter, None for any other; importing it runs no foreign code."""
     if name not in sys.builtin_module_names:
         return None
     content = importlib.import_module(name)
@@ -380,7 +380,7 @@ def _add_built_in(module: _Module, path: str, kind: str, value: Any) -> None:
 
 
 def _topics(library: Path) -> Iterator[tuple[str, str]]:
-    """The topics of the language reference, as (name, text), by name."""
+    """Yield the topics of the language reference as (name, text), by name."""
     try:
         tree = ast.parse((library / "pydoc_data" / "topics.py").read_bytes())
         tables = [node.value for node in tree.body if isinstance(node, ast.Assign)]

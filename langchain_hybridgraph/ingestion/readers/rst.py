@@ -1,4 +1,4 @@
-"""Turns reStructuredText into the Markdown that is indexed."""
+"""Conversion of reStructuredText to the Markdown that is indexed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DROPPED = _directives(
 
 
 class Text(NamedTuple):
-    """A document's text, its title (empty when it has none), and its anchors, which are not in the text."""
+    """Text of a document, its title (may be empty), and its anchors, which are not part of the text."""
 
     text: str
     title: str
@@ -50,7 +50,7 @@ class Text(NamedTuple):
 
 
 class _Anchors(tuple[str, ...]):
-    """Names of what follows."""
+    """Names of anchors at the next line."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class _Block(NamedTuple):
 
 @dataclass
 class _Context:
-    """Adornments of headings by level, and the module and program that descriptions belong to."""
+    """Levels of headings by adornment, and the module and program to which descriptions belong."""
 
     levels: dict[str, int] = field(default_factory=dict)
     module: str = ""
@@ -73,14 +73,15 @@ class _Context:
 
 
 def from_rst(source: str) -> Text:
-    """The text as Markdown: titles become headings by the order of their adornments, code becomes fences.
+    """Return the text as Markdown: titles become headings by the order of their adornments, code becomes fences.
 
-    Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links, roles that refer to
-    labels and objects those of MyST, other roles their text. What describes an object (``.. confval::``,
-    ``.. py:function::``) and the terms of a glossary become headings, included files snippets; of other directives
-    argument and content stay. Comments, images and options are left out. The title is the first heading.
+    Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links. Roles that refer to
+    labels and objects become roles of MyST, other roles become their text. Descriptions of objects (``.. confval::``,
+    ``.. py:function::``) and the terms of a glossary become headings, included files become snippets. Argument and
+    content of other directives are kept. Comments, images and options are left out. The title is the first heading.
 
-    The anchors are targets and what roles call objects and terms. They are not in the text, which is indexed and shown.
+    The anchors are targets, and the names by which roles refer to objects and terms. They are not part of the text,
+    which is indexed and shown.
 
     >>> from_rst(".. _guide:\\n\\nGuide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   make\\n")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -105,7 +106,7 @@ def from_rst(source: str) -> Text:
 
 
 def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
-    """The lines as Markdown; ``inside`` are the names of the objects that they are described below."""
+    """Yield the lines as Markdown; ``inside`` are the names of the objects in whose descriptions they are."""
     levels = context.levels
     at, level = 0, max(levels.values(), default=0)
     while at < len(lines):
@@ -139,22 +140,29 @@ def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...])
 
 
 def _heading(lines: Sequence[str], at: int) -> tuple[str, str, int] | None:
-    """The title that starts at this line, its style and how many lines it takes."""
+    """Return the title that starts at this line, its style and its number of lines; None if there is none."""
     line = lines[at].rstrip()
     after = lines[at + 1].rstrip() if at + 1 < len(lines) else ""
-    over = _adornment(line)
+    overline = _adornment(line)
     if (
-        over
+        overline
         and at + 2 < len(lines)
         and after.strip()
         and lines[at + 2].rstrip() == line
         and len(line) >= len(after.strip())
     ):
-        return after.strip(), over * 2, 3
-    under = _adornment(after)
+        return after.strip(), overline * 2, 3
+    underline = _adornment(after)
     blank_above = at == 0 or not lines[at - 1].strip()
-    if under and line and not line[0].isspace() and not over and blank_above and len(after) >= len(line.strip()):
-        return line, under, 2
+    if (
+        underline
+        and line
+        and not line[0].isspace()
+        and not overline
+        and blank_above
+        and len(after) >= len(line.strip())
+    ):
+        return line, underline, 2
     return None
 
 
@@ -163,7 +171,7 @@ def _adornment(line: str) -> str:
 
 
 def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], int]:
-    """The block that is indented deeper than ``indent``, without its indent, and where it ends."""
+    """Return the block that is indented deeper than ``indent``, without its indent, and the line where it ends."""
     start = at
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):
         at += 1
@@ -196,30 +204,30 @@ def _directive(block: _Block, context: _Context, level: int, inside: tuple[str, 
     elif name in ("include", "literalinclude"):
         yield f'--8<-- "{block.argument}"'
     elif block.argument and is_object(block.name):
-        around = inside[-1] if inside else ""
-        given = (
-            object_anchors(block.name, signature, inside=around, module=context.module, program=context.program)
+        parent = inside[-1] if inside else ""
+        anchor_lists = (
+            object_anchors(block.name, signature, inside=parent, module=context.module, program=context.program)
             for signature in (signatures if indexed else ())
         )
-        yield _Anchors(dict.fromkeys(anchor for found in given for anchor in found))
+        yield _Anchors(dict.fromkeys(anchor for anchors in anchor_lists for anchor in anchors))
         text = ", ".join(f"`{signature.replace('`', '')}`" for signature in signatures)
-        yield from (_described(text, level + len(inside)), "")
-        yield from _converted(body, context, (*inside, object_name(block.name, block.argument, around)))
+        yield from (_object_heading(text, level + len(inside)), "")
+        yield from _converted(body, context, (*inside, object_name(block.name, block.argument, parent)))
     elif name != "currentmodule" and (domain or name not in _DROPPED):
         if block.argument:
-            said = _VERSIONS.get(name)
-            yield _inline(f"{said} {block.argument}" if said else block.argument)
+            label = _VERSIONS.get(name)
+            yield _inline(f"{label} {block.argument}" if label else block.argument)
         yield ""
         yield from _converted(body, context, inside)
     yield ""
 
 
-def _described(text: str, above: int) -> str:
+def _object_heading(text: str, above: int) -> str:
     return f"{'#' * min(above + 1, 6)} {text}"
 
 
 def _glossary(lines: Sequence[str], context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
-    """Each term, or several with one definition, as a heading."""
+    """Yield each term, or several terms with one definition, as a heading with its definition."""
     terms: list[str] = []
     at = 0
     while at < len(lines):
@@ -230,17 +238,17 @@ def _glossary(lines: Sequence[str], context: _Context, level: int, inside: tuple
         body, at = _indented(lines, at + 1 if _EXPLICIT.match(lines[at]) else at, 0)
         if terms:
             yield _Anchors(map(term_anchor, terms))
-            yield from ("", _described(_inline(", ".join(terms)), level + len(inside)), "")
+            yield from ("", _object_heading(_inline(", ".join(terms)), level + len(inside)), "")
             terms = []
         yield from _converted(body, context, inside)
 
 
 def _entry(entry: str) -> str:
-    found = _ENTRY.match(entry)
-    if not found:
+    match = _ENTRY.match(entry)
+    if not match:
         return entry
-    target = found["titled"] or found["plain"]
-    return f"[{found['label'] or target}]({_document(target)})" if "://" not in target else found["label"] or target
+    target = match["titled"] or match["plain"]
+    return f"[{match['label'] or target}]({_document(target)})" if "://" not in target else match["label"] or target
 
 
 def _fenced(body: Sequence[str]) -> Iterator[str]:
@@ -259,15 +267,15 @@ def _inline(text: str) -> str:
 
 
 def _references(text: str) -> str:
-    text = _TITLED_ROLE.sub(lambda found: f"[{found[1]}]({_document(found[2])})", text)
-    text = _PLAIN_DOC.sub(lambda found: f"[{found[1]}]({_document(found[1])})", text)
+    text = _TITLED_ROLE.sub(lambda match: f"[{match[1]}]({_document(match[2])})", text)
+    text = _PLAIN_DOC.sub(lambda match: f"[{match[1]}]({_document(match[1])})", text)
     text = _ROLE.sub(_reference, text)
-    return _LINK.sub(lambda found: f"[{found[1] or found[2]}]({found[2]})", text)
+    return _LINK.sub(lambda match: f"[{match[1] or match[2]}]({match[2]})", text)
 
 
-def _reference(found: re.Match[str]) -> str:
-    refers = is_reference(found["role"]) and not found["inside"].startswith("!")
-    return f"{{{found['role']}}}`{found['inside']}`" if refers else found["label"]
+def _reference(match: re.Match[str]) -> str:
+    refers = is_reference(match["role"]) and not match["inside"].startswith("!")
+    return f"{{{match['role']}}}`{match['inside']}`" if refers else match["label"]
 
 
 def _document(target: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads Excel workbooks."""
+"""Reader of Excel workbooks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any
 
 from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, table
 
-_SIZE = 1_500
-"""Characters of a part: with its head it should fit into one chunk."""
+_PART_LENGTH = 1_500
+"""Maximum number of characters of a part, so that it fits into one chunk with its head."""
 _COLUMNS = 200
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """Some rows of a sheet each, below its first one, with ``sheet`` and ``rows``; values as last computed."""
+    """Yield parts of some rows each, below the first row of the sheet, with ``sheet`` and ``rows``.
+
+    Cells with formulas have the values that were computed last.
+    """
     import openpyxl
 
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -44,14 +47,14 @@ def _parts(sheet: Any, title: str) -> Iterator[Part]:
             first = first if len(rows) > 1 else number
         last = number
         size += sum(map(len, row)) + 3 * len(row)
-        if size > _SIZE and rows:
+        if size > _PART_LENGTH and rows:
             yield _part(sheet, title, [head, *rows], (first, last))
             rows, size = [], sum(map(len, head))
     if rows or (head and last == first):
         yield _part(sheet, title, [head, *rows], (first, last))
 
 
-def _part(sheet: Any, title: str, rows: list[list[str]], places: tuple[int, int]) -> Part:
-    first, last = places
-    where = {"sheet": sheet.title, "rows": f"{first}–{last}" if last > first else str(first)}
-    return Part(f"## {sheet.title}\n\n{table(rows)}", where, title)
+def _part(sheet: Any, title: str, rows: list[list[str]], row_range: tuple[int, int]) -> Part:
+    first, last = row_range
+    metadata = {"sheet": sheet.title, "rows": f"{first}–{last}" if last > first else str(first)}
+    return Part(f"## {sheet.title}\n\n{table(rows)}", metadata, title)

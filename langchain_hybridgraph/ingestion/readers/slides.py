@@ -1,4 +1,4 @@
-"""Reads PowerPoint presentations."""
+"""Reader of PowerPoint presentations."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError,
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """The slides that have a text, with their tables and notes, each with its number from 1 as ``page``."""
+    """Yield the slides with text, including their tables and notes, each with its number from 1 as ``page``."""
     import pptx
 
     presentation = pptx.Presentation(str(path))
     title = flat(presentation.core_properties.title or "")
     is_empty = True
     for number, slide in enumerate(presentation.slides, start=1):
-        named = slide.shapes.title
-        heading = flat(named.text_frame.text) if named is not None and named.has_text_frame else ""
+        title_shape = slide.shapes.title
+        heading = flat(title_shape.text_frame.text) if title_shape is not None and title_shape.has_text_frame else ""
         blocks = [f"## {heading}"] if heading else []
-        blocks += _blocks(shape for shape in slide.shapes if named is None or shape.shape_id != named.shape_id)
+        blocks += _blocks(
+            shape for shape in slide.shapes if title_shape is None or shape.shape_id != title_shape.shape_id
+        )
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             blocks.append(slide.notes_slide.notes_text_frame.text)
         text = joined(iter(blocks))

@@ -1,4 +1,4 @@
-"""Reads Word documents."""
+"""Reader of Word documents."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """The text with its headings; each table is a part of its own, with its number and the heading that it is under."""
+    """Yield the text with its headings; each table is a separate part, with its number and the heading above it."""
     import docx
 
     document = docx.Document(str(path))
     title = flat(document.core_properties.title or "")
     blocks: list[str] = []
     heading, tables = "", 0
-    under = ""  # the heading that the present part began under
+    part_heading = ""  # the heading above the beginning of the current part
     for item in document.iter_inner_content():
         if hasattr(item, "rows"):
             text = table([_cells(row) for row in item.rows])
             if not text:
                 continue
-            yield from _text(blocks, title, under)
+            yield from _text(blocks, title, part_heading)
             tables += 1
-            yield Part(text, {"table": tables} | _under(heading), title)
-            blocks, under = [], heading
+            yield Part(text, {"table": tables} | _heading_metadata(heading), title)
+            blocks, part_heading = [], heading
             continue
         block, level = _paragraph(item)
         if level:
             heading = flat(item.text)
         blocks.append(block)
-    yield from _text(blocks, title, under)
+    yield from _text(blocks, title, part_heading)
     if not tables and not any(block.strip() for block in blocks):
         raise UnreadableError("it has no text")
 
@@ -43,26 +43,26 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
 def _text(blocks: list[str], title: str, heading: str) -> Iterator[Part]:
     text = joined(iter(blocks))
     if text:
-        yield Part(text, _under(heading), title)
+        yield Part(text, _heading_metadata(heading), title)
 
 
-def _under(heading: str) -> dict[str, Any]:
+def _heading_metadata(heading: str) -> dict[str, Any]:
     return {"section_heading": heading} if heading else {}
 
 
 def _paragraph(paragraph: Any) -> tuple[str, int]:
-    """A paragraph as Markdown, and the level of the heading that it is, 0 for none."""
+    """Return a paragraph as Markdown, and its heading level, 0 if it is not a heading."""
     style = (paragraph.style.name or "") if paragraph.style is not None else ""
     text = paragraph.text.strip()
-    found = _HEADING.fullmatch(style)
-    level = int(found[1]) if found else 1 if style == "Title" else 0
+    match = _HEADING.fullmatch(style)
+    level = int(match[1]) if match else 1 if style == "Title" else 0
     if level and text:
         return f"{'#' * level} {flat(text)}", level
     return (f"- {text}" if text and style.startswith("List") else text), 0
 
 
 def _cells(row: Any) -> list[str]:
-    """The texts of a row; a cell over several columns counts once."""
+    """Return the texts of a row; a cell over several columns counts once."""
     cells: list[Any] = []
     for cell in row.cells:
         if not cells or cell._tc is not cells[-1]._tc:

@@ -1,4 +1,4 @@
-"""The process that reads files."""
+"""Worker process that reads files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 from langchain_hybridgraph.ingestion.readers.kinds import KINDS, UnreadableError
 
 MEMORY = 2 << 30
-"""Bytes that the process may have."""
+"""Maximum number of bytes of memory of the process."""
 UNPACKED, ENTRIES = 512 << 20, 20_000
-"""The most bytes that the files inside a file may have, and how many of them there may be."""
+"""Maximum number of bytes of the files inside an archive, and maximum number of these files."""
 
 
 _COMPOUND = b"\xd0\xcf\x11\xe0"
@@ -29,7 +29,7 @@ def main() -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     out = sys.stdout
-    sys.stdout = sys.stderr  # a library that prints must not be taken for an answer
+    sys.stdout = sys.stderr  # the output of a library must not be read as an answer
     for line in sys.stdin:
         _answer(Path(json.loads(line)), lambda answer: print(json.dumps(answer), file=out, flush=True))
 
@@ -38,7 +38,7 @@ def _answer(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
     try:
         _check_size(path)
         reader = import_module(f"{__package__}.{KINDS[path.suffix.lower()].module}")
-        for part in reader.read(path, lambda said: send({"note": said})):
+        for part in reader.read(path, lambda message: send({"note": message})):
             send({"part": part})
         send({"end": None})
     except UnreadableError as error:
@@ -52,7 +52,7 @@ def _answer(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _check_size(path: Path) -> None:
-    """Refuse files whose content is much larger than they are."""
+    """Raise UnreadableError for files that are empty, encrypted, or too large when unpacked."""
     if path.stat().st_size == 0:
         raise UnreadableError("it is empty")
     if not zipfile.is_zipfile(path):

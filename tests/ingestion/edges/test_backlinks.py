@@ -23,20 +23,20 @@ def targets(store, *sources):
 
 @pytest.fixture
 def linked():
-    """A store with a.md, which links to the section Two of b.md, and b.md."""
+    """Store with two pages: a.md, which links to section Two of b.md, and b.md."""
     store = HybridGraphStore(None)
     again(store, page("see [the b](b.md#two)", "a.md"), page(B, "b.md"))
     return store
 
 
 def again(store, *pages, **options):
-    """Ingest these pages alone; returns where the links of a.md lead then."""
+    """Ingest only these pages, and return the targets of the links of a.md."""
     ingest(pages, store, edges=[LinkEdges()], **options)
     return targets(store, "a.md#0")
 
 
-def test_a_link_to_a_section_that_goes_leads_to_the_document(linked):
-    """The document is ingested alone without the heading, and with it again: the edge follows."""
+def test_a_link_to_a_removed_section_leads_to_the_document(linked):
+    """An edge leads to the document while the linked heading is missing, and to the section when it is back."""
     assert targets(linked, "a.md#0") == ["b.md#two"]
     assert again(linked, page("first\n\n## Three\n\nthird", "b.md")) == ["b.md#0"]
     (edge,) = linked.edges(["a.md#0"])
@@ -44,8 +44,8 @@ def test_a_link_to_a_section_that_goes_leads_to_the_document(linked):
     assert again(linked, page(B, "b.md")) == ["b.md#two"]
 
 
-def test_a_link_comes_back_with_the_document(linked):
-    """After a deletion nothing is left of the document, and the link is there again when it comes alone."""
+def test_a_link_is_restored_with_the_document(linked):
+    """Deleting a document deletes the edge to it; ingesting only that document again restores the edge."""
     linked.delete(document="b.md")
     assert targets(linked, "a.md#0") == []
     assert rows_about(linked, "b.md#two") == rows_about(linked, "b.md#0") == 0
@@ -53,7 +53,7 @@ def test_a_link_comes_back_with_the_document(linked):
     assert again(linked, page(B, "b.md")) == ["b.md#two"]
 
 
-def test_a_wiki_link_comes_back_with_the_document():
+def test_a_wiki_link_is_restored_with_the_document():
     """Links by title and by file name are updated, too, in any case."""
     store = HybridGraphStore(None)
     again(store, page("[[cee]] [[My notes]]", "a.md"), page("# Cee\n\nx", "p/c.md"), page("x", "p/My_Notes.md"))
@@ -62,8 +62,8 @@ def test_a_wiki_link_comes_back_with_the_document():
         assert again(store, page(text, name)) == ["p/My_Notes.md#0", "p/c.md#0"]
 
 
-def test_a_link_that_waits_goes_to_its_section_or_its_title():
-    """A missing target is found when it is added, by its id, by its section and by its title."""
+def test_a_pending_link_finds_its_section_or_title():
+    """A link to a missing document becomes an edge when the document is added, by id, section and title."""
     store = HybridGraphStore(None)
     assert again(store, page("[b](b.md#two) [[Cee]]", "a.md")) == ["Cee#0", "b.md#0"]
     assert again(store, page(B, "b.md")) == ["Cee#0", "b.md#two"]
@@ -71,14 +71,14 @@ def test_a_link_that_waits_goes_to_its_section_or_its_title():
     assert store.admin.check().ok
 
 
-def test_a_new_heading_is_what_older_links_meant(linked):
-    """A link to a heading that comes later leads to the document until then."""
+def test_older_links_lead_to_a_new_heading(linked):
+    """A link to a missing heading leads to the document, until the heading is added."""
     assert again(linked, page("see [the b](b.md#three)", "a.md")) == ["b.md#0"]
     assert again(linked, page(B + "\n\n## Three\n\nthird", "b.md")) == ["b.md#three"]
 
 
 def test_a_link_follows_its_heading_from_chunk_to_chunk():
-    """The heading is inside one chunk, then begins another, then is inside one again that is named by its text."""
+    """An edge follows its heading from inside a chunk to the beginning of another, and back into a chunk."""
     store, split = HybridGraphStore(None), RecursiveSplitter(40, 0)
     filler = " ".join(["word"] * 20) + "."  # 26 tokens
     inside = f"{filler}\n\n{filler}\n\n## One\n\nx\n\n## Two\n\ny"
@@ -90,11 +90,11 @@ def test_a_link_follows_its_heading_from_chunk_to_chunk():
         (inside.replace("## One", "One").replace("x", "x and more"), "Two"),
         (inside, "b.md#one"),
     ):
-        (found,) = again(store, page(text, "b.md"), split=split)
-        assert found == expected or expected in store.get([found])[0].text
+        (edge,) = again(store, page(text, "b.md"), split=split)
+        assert edge == expected or expected in store.get([edge])[0].text
 
 
-def test_edges_that_are_no_links_stay_when_a_document_is_read_again(linked):
+def test_other_edges_stay_when_links_are_read_again(linked):
     """Edges of the same relation from elsewhere, and links to other documents, are left as they are."""
     again(linked, page("[the b](b.md#two) [d](d.md)", "a.md"), page(B + "\n\n## Three\n\nthird", "b.md"))
     own = Edge("a.md#0", "b.md#three", "references", 0.3, "Said by hand.")
@@ -104,7 +104,7 @@ def test_edges_that_are_no_links_stay_when_a_document_is_read_again(linked):
 
 
 def test_links_to_other_documents_are_not_changed(linked):
-    """A text that has the name of a new document and links elsewhere gets no edge, nor does an ambiguous title."""
+    """A text that names a new document but links elsewhere gets no edge, nor does a link by an ambiguous title."""
     again(linked, page("c.md and [[Same]], [b](b.md)", "a.md"), page("# Same\n\nx", "p/1.md"))
     assert again(linked, page("x", "c.md")) == ["b.md#0", "p/1.md#0"]
     assert again(linked, page("# Same\n\nx", "p/2.md")) == ["b.md#0", "p/1.md#0"]

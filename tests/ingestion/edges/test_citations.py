@@ -19,15 +19,15 @@ def cited(store, *papers, **options):
 
 
 def test_by_id_title_doi_source_and_uri():
-    """Each of these names a document, in any order of arrival."""
+    """A document can be cited by each of these names, in any order of ingestion."""
     new = paper("new", "one", "the second  paper", f"doi:{DOI.upper()}", "four.pdf", "https://x.org/5")
     old = [paper("one"), paper("two", title="The Second Paper"), paper("three", doi=f"https://doi.org/{DOI}")]
     more = [paper("four", source="four.pdf"), paper("five", uri="https://x.org/5")]
     assert cited(memory(), new, *old, *more) == {("new", id) for id in ("one", "two", "three", "four", "five")}
 
 
-def test_the_same_from_earlier_ingests():
-    """The documents may have come with an earlier ingest."""
+def test_cited_documents_of_earlier_ingests():
+    """Cited documents may be from an earlier ingest."""
     store = memory()
     cited(store, paper("one"), paper("two", title="The Second Paper"), paper("three", doi=DOI))
     assert cited(store, paper("new", "one", "The Second Paper", f"https://dx.doi.org/{DOI}")) == {
@@ -37,15 +37,15 @@ def test_the_same_from_earlier_ingests():
 
 @pytest.mark.parametrize("name", ["two", "The Second Paper", f"https://doi.org/{DOI.upper()}", "two.pdf"])
 def test_citations_of_later_documents(name):
-    """A citation of what is not there yet leads to the document when it comes, and the old end is gone."""
+    """A citation of a missing document leads to the document once it is ingested, and the pending edge is gone."""
     store = memory()
     cited(store, paper("one", name))
     assert cited(store, paper("two", title="The Second Paper", doi=DOI, source="two.pdf")) == {("one", "two")}
     assert all_edges(store)["one", "two", "cites"].weight == 1
 
 
-def test_to_come_in_split_documents():
-    """The first chunk of a split document gets the edge that waited."""
+def test_pending_citations_of_split_documents():
+    """A pending edge is redirected to the first chunk of a split document."""
     store = memory()
     for document in (
         Document("1 0 | a", metadata={"source": "a", "citations": ["b", DOI]}),
@@ -68,8 +68,8 @@ def test_without_pending():
     assert cited(memory(), paper("one", "two"), pending=False) == set()
 
 
-def test_an_ambiguous_title_is_no_name():
-    """A title of two documents means neither, and nobody cites itself."""
+def test_an_ambiguous_title_cites_nothing():
+    """A title of two documents refers to neither, and no document cites itself."""
     papers = [paper("a", title="Same"), paper("b", title="Same"), paper("c", "Same", "c", title="C")]
     assert cited(memory(), *papers, pending=False) == set()
 
@@ -89,8 +89,8 @@ def test_odd_values_do_no_harm(value):
     assert len(cited(memory(), Chunk("a", "1 0 | a", {"citations": value}, "a"))) <= 1
 
 
-def test_a_dropped_citation_goes():
-    """A document that no longer cites has no edge."""
+def test_a_removed_citation_has_no_edge():
+    """Removing a citation deletes its edge."""
     store = memory()
     cited(store, paper("a", "b"), paper("b"))
     assert cited(store, paper("a")) == set()
@@ -106,7 +106,7 @@ def test_again_writes_nothing():
 
 
 def test_deletion_leaves_nothing():
-    """A deleted document is no more cited."""
+    """Edges to a deleted document are deleted."""
     store = memory()
     cited(store, paper("a", "b"), paper("b", "a"))
     store.delete(["b"])
@@ -114,7 +114,7 @@ def test_deletion_leaves_nothing():
     assert rows_about(store, "b") == 0
 
 
-def test_a_store_that_cannot_be_asked():
+def test_a_store_that_cannot_be_read():
     """Over a store with AcceptsChunks only, ids are found, also those of earlier ingests."""
     store = MemoryStore()
     ingest([paper("b")], store, split=None, edges=None)

@@ -48,10 +48,10 @@ def targets(store, *sources):
 
 
 def sequence(document):
-    """The edges of a single document in order."""
+    """Return the edges of a single document, in order."""
     builder = SequenceEdges()
-    (found,) = [*builder.see(document), *builder.finish()]
-    return found
+    (edge_set,) = [*builder.see(document), *builder.finish()]
+    return edge_set
 
 
 def test_pin_neighbours_of_the_same_parent():
@@ -60,25 +60,25 @@ def test_pin_neighbours_of_the_same_parent():
         Chunk(str(n), "text", {"document_id": "d", "chunk_index": n}, parent_id=p)
         for n, p in enumerate(["p1", "p1", "p2", "p2"])
     ]
-    found = sequence(CutDocument("d", {}, tuple(chunks)))
-    assert [(e.source, e.target, e.relation, e.weight) for e in found.edges] == [
+    edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
+    assert [(e.source, e.target, e.relation, e.weight) for e in edge_set.edges] == [
         ("0", "1", "sequence", 1.0),
         ("2", "3", "sequence", 1.0),
     ]
     assert stored(chunks, [SequenceEdges()]).links("sequence") == {("0", "1"), ("2", "3")}
 
 
-def test_without_parents_the_document_is_the_frame():
-    """The chunks of one document follow each other, those of two do not."""
+def test_without_parents_the_document_is_the_sequence():
+    """Chunks of one document are connected, chunks of different documents are not."""
     store = stored([page("a\n\n## B\n\nb", "x"), page("c\n\n## D\n\nd", "y")], [SequenceEdges()])
     assert store.links("sequence") == {("x#0", "x#b"), ("y#0", "y#d")}
 
 
 def test_the_order_is_that_of_the_index():
-    """Within a document chunk_index decides, not the order of arrival."""
+    """Within a document, chunk_index determines the order, not the order of ingestion."""
     chunks = [Chunk(id, "t", {"document_id": "d", "chunk_index": n}) for id, n in (("b", 1), ("a", 0), ("c", 2))]
-    found = sequence(CutDocument("d", {}, tuple(chunks)))
-    assert {(e.source, e.target) for e in found.edges} == {("a", "b"), ("b", "c")}
+    edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
+    assert {(e.source, e.target) for e in edge_set.edges} == {("a", "b"), ("b", "c")}
 
 
 def test_pages_follow_each_other():
@@ -89,7 +89,7 @@ def test_pages_follow_each_other():
     assert store.links("sequence") == {(order[0].id, order[1].id), (order[1].id, order[2].id)}
 
 
-def test_pages_of_two_documents_may_arrive_in_turn():
+def test_pages_of_two_documents_may_alternate():
     """Each document has its own sequence, in one batch and in several."""
     pages = [Document(page_content=f"page {n}", id=f"{s}{n}", metadata={"source": s}) for n, s in enumerate("abab")]
     pages = [Chunk(page.id, page.page_content, {}, page.metadata["source"]) for page in pages]
@@ -98,8 +98,8 @@ def test_pages_of_two_documents_may_arrive_in_turn():
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_the_order_of_arrival_counts_only_without_an_index(batch_size):
-    """Five chunks arrive as d, b, e, a, c; by their index they are a to e, without one they are as they arrived."""
+def test_the_order_of_ingestion_counts_only_without_an_index(batch_size):
+    """Chunks ingested as d, b, e, a, c are a to e by their index; without one they keep the order of ingestion."""
     indexed = [Chunk(id, id, {"chunk_index": "abcde".index(id)}, "doc") for id in "dbeac"]
     store = stored(indexed, [SequenceEdges()], batch_size=batch_size)
     assert store.links("sequence") == {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}
@@ -109,7 +109,7 @@ def test_the_order_of_arrival_counts_only_without_an_index(batch_size):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_parents_that_arrive_in_turn_keep_their_own_order(batch_size):
+def test_alternating_parents_keep_their_own_order(batch_size):
     """The chunks of two parents, mixed and backwards, follow each other within each parent."""
     chunks = [Chunk(str(n), "t", {"chunk_index": n}, "doc", "odd" if n % 2 else "even") for n in (5, 4, 3, 2, 1, 0)]
     store = stored(chunks, [SequenceEdges()], batch_size=batch_size)
@@ -117,19 +117,19 @@ def test_parents_that_arrive_in_turn_keep_their_own_order(batch_size):
 
 
 @pytest.mark.parametrize(
-    ("metadata", "indexes", "said"),
+    ("metadata", "indexes", "description"),
     [
         ({"title": "The guide"}, (3, 2), "In “The guide”, part 4 follows part 3."),
         ({}, (0, 7), "In “guide.md”, part 8 follows part 1."),
         ({}, (None, None), "In “guide.md”, part 2 follows part 1."),
     ],
 )
-def test_an_edge_names_the_document_and_the_positions(metadata, indexes, said):
+def test_an_edge_names_the_document_and_the_positions(metadata, indexes, description):
     """One sentence with the title, else the id, and both positions, counted from 1."""
     own = [{} if index is None else {"chunk_index": index} for index in indexes]
     chunks = tuple(Chunk(str(n), "text", each, "guide.md") for n, each in enumerate(own))
-    found = sequence(CutDocument("guide.md", metadata, chunks))
-    assert [edge.description for edge in found.edges] == [said]
+    edge_set = sequence(CutDocument("guide.md", metadata, chunks))
+    assert [edge.description for edge in edge_set.edges] == [description]
 
 
 def test_a_new_version_does_not_follow_the_old_one():
@@ -139,7 +139,7 @@ def test_a_new_version_does_not_follow_the_old_one():
 
 
 def test_an_inserted_chunk_breaks_the_old_edge():
-    """After an insertion a→b is gone, a→new→b is there."""
+    """Inserting a chunk between a and b replaces the edge a→b by a→new→b."""
     store = stored([page("a\n\n## B\n\nb", "x")], [SequenceEdges()])
     stored([page("a\n\n## N\n\nn\n\n## B\n\nb", "x")], [SequenceEdges()], store)
     assert store.links("sequence") == {("x#0", "x#n"), ("x#n", "x#b")}
@@ -161,21 +161,21 @@ def test_sequence_stays_within_parents_of_the_pipeline():
 
 
 def test_links_forward_and_backward():
-    """A link is an edge whether its target came before it or comes after it."""
+    """A link becomes an edge whether its target is ingested before or after it."""
     assert references(page("[b](b.md)", "a.md"), page("[a](a.md)", "b.md"), batch_size=1) == {
         ("a.md#0", "b.md#0"),
         ("b.md#0", "a.md#0"),
     }
 
 
-def test_a_link_leaves_from_its_chunk_and_arrives_at_the_heading():
+def test_a_link_leads_from_its_chunk_to_the_heading():
     """The source is the chunk that holds the link; an anchor leads to the chunk below its heading."""
     one = page("hello\n\n## See\n\n[x](../c/b.md#how-to)", "docs/a/one.md")
     two = page("hello\n\n## How to\n\ndo", "docs/c/b.md")
     assert references(one, two) == {("docs/a/one.md#see", "docs/c/b.md#how-to")}
 
 
-def test_links_of_a_mkdocs_site_arrive_at_their_heading():
+def test_links_of_a_mkdocs_site_lead_to_their_headings():
     """Ids in attributes, in HTML and those that MkDocs makes of a heading are found, whichever splitter cuts."""
     links = (
         "[a](tutorial/body.md#import-field) [b](tutorial/body.md#html) [c](tutorial/body.md#use-it-now) "
@@ -185,9 +185,9 @@ def test_links_of_a_mkdocs_site_arrive_at_their_heading():
         "# Body { #body }\n\nintro\n\n## Import `Field` { #import-field }\n\na\n\n## Two { #second }\n\nb\n\n"
         '## Use it & now\n\nc\n\n## Four\n\n<a id="html"></a>d\n\n## Five { #last }\n\ne'
     )
-    found = references(page(links, "index.md"), page(body, "tutorial/body.md"))
+    edges = references(page(links, "index.md"), page(body, "tutorial/body.md"))
     ids = ("import-field", "four", "use-it--now", "second", "last")
-    assert found == {("index.md#0", f"tutorial/body.md#{id}") for id in ids}
+    assert edges == {("index.md#0", f"tutorial/body.md#{id}") for id in ids}
     store = HybridGraphStore(None)
     splitter = RecursiveSplitter(512, 0)  # all sections of the page are one chunk
     long = page(f"# First\n\n{'word ' * 390}\n\n{body}", "tutorial/body.md")
@@ -276,7 +276,7 @@ def test_percent_signs_and_published_names():
     assert references(*pages) == {("a.md#0", "my notes.md#0"), ("a.md#0", "sub/README.md#0")}
 
 
-def test_wiki_links_go_by_title_and_file_name():
+def test_wiki_links_are_titles_or_file_names():
     """[[Title]] means the one document of that title or file name in any case; with two it means neither."""
     ada, notes = page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")
     assert references(ada, notes, page("[[ada lovelace]] [[My notes|n]]", "a.md")) == {
@@ -306,8 +306,8 @@ def test_a_wiki_link_to_a_heading_of_an_earlier_document():
     assert (edge.target, edge.description) == ("notes/c.md#two", "a.md links to Cee.")
 
 
-def test_a_title_that_two_earlier_documents_have_means_neither():
-    """As in one ingest: what could be either stays a name."""
+def test_an_ambiguous_title_of_earlier_documents_leads_nowhere():
+    """A title that two earlier documents have leads to neither, as in one ingest."""
     store = HybridGraphStore(None)
     ingest([page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")], store, edges=[LinkEdges()])
     ingest([page("[[Same]]", "a.md")], store, edges=[LinkEdges()])
@@ -315,13 +315,13 @@ def test_a_title_that_two_earlier_documents_have_means_neither():
 
 
 def test_links_metadata_names_ids_urls_and_titles():
-    """The links metadata of a document leaves from its first chunk."""
+    """Edges of the metadata ``links`` start at the first chunk of the document."""
     pages = [page("x", "s1", id="one"), page("x", "https://x.org/two"), page("# Three\n\nx", "s3")]
     source = page("a\n\n## B\n\nb", "a.md", links=["one", "https://x.org/two", "Three"])
     assert references(*pages, source) == {("a.md#0", "one#0"), ("a.md#0", "https://x.org/two#0"), ("a.md#0", "s3#0")}
 
 
-def test_a_document_is_known_by_its_file_and_by_its_uri():
+def test_source_and_uri_identify_a_document():
     """Source and uri are names of the document, too, if the id is another one."""
     two = page("x", "s.md", id="one", uri="docs/u.md")
     assert references(two, page("[s](s.md)", "a.md")) == {("a.md#0", "one#0")}
@@ -347,8 +347,8 @@ def test_roles_go_by_title():
     assert references(*pages) == {("docs/a.rst#0", "q.py#0")}
 
 
-def test_a_link_to_what_is_not_there_yet_waits():
-    """A relative link is kept, and is right as soon as its document comes, even alone."""
+def test_a_link_to_a_missing_document_is_pending():
+    """A relative link to a missing document is valid as soon as the document is ingested, even alone."""
     store = stored([page("[b](b.md)", "a.md")], [LinkEdges()])
     assert store.links("references") == {("a.md#0", "b.md#0")}
     stored([page("text", "b.md")], [LinkEdges()], store)
@@ -357,7 +357,7 @@ def test_a_link_to_what_is_not_there_yet_waits():
 
 
 def test_links_without_pending_edges():
-    """The web, images, folders above and, when told so, everything that is not there."""
+    """Links to the web, images and parent folders make no edges; nor do missing documents with ``pending=False``."""
     text = "[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`"
     assert references(page(text, "a.md")) == set()
     assert stored([page("[b](b.md)", "a.md")], [LinkEdges(pending=False)]).links("references") == set()
@@ -365,7 +365,7 @@ def test_links_without_pending_edges():
 
 @pytest.mark.parametrize("link", ["[x](b%00.md)", "[[a\0]]", "[[\ud800]]", "[[ ]]", "[[#x]]", "[x](%ED%A0%80.md)"])
 def test_odd_links_do_no_harm(link):
-    """A link to what can be no id breaks no ingest, the first as little as a later one."""
+    """A link whose target cannot be an id does not break an ingest, the first or a later one."""
     store = HybridGraphStore(None)
     for name in ("a.md", "b.md"):
         ingest([page(f"text {link}", name)], store, edges=[LinkEdges()])
@@ -421,7 +421,7 @@ def contains(*documents, store=None, **options):
 
 
 def test_directories_contain_files_and_directories():
-    """Each document is contained in its directory, each directory in the one above; the top is in none."""
+    """Each document is contained in its directory, each directory in its parent; the top directory has no parent."""
     assert contains(page("x", "docs/guide/a.md"), page("x", "docs/b.md"), page("x", "c.md")) == {
         ("docs", "docs/guide"),
         ("docs/guide", "docs/guide/a.md#0"),
@@ -475,13 +475,13 @@ def test_builders_by_name_and_mapping():
     assert [type(builder) for builder in as_builders("links")] == [LinkEdges]
     assert as_builders([{"type": "links", "relation": "cites"}])[0].relations == ("cites",)
     assert as_builders({"type": "metadata", "keys": ["author"]})[0].relations == ("shares",)
-    named = as_builders(["auto", "similarity", {"type": "citations", "field": "refs"}])
-    assert [builder.relations for builder in named[:-2]] == [builder.relations for builder in as_builders("auto")]
-    assert [builder.relations for builder in named[-2:]] == [("similar_to",), ("cites",)]
+    builders = as_builders(["auto", "similarity", {"type": "citations", "field": "refs"}])
+    assert [builder.relations for builder in builders[:-2]] == [builder.relations for builder in as_builders("auto")]
+    assert [builder.relations for builder in builders[-2:]] == [("similar_to",), ("cites",)]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ([{"type": "similarity", "neighbours": 3}], "neighbours"),
         ([{"type": "similarity", "k": 0}], "k=0"),
@@ -492,18 +492,18 @@ def test_builders_by_name_and_mapping():
         (["auto", "sequence"], "both write 'sequence'"),
         ("autoo", "did you mean 'auto'.*'auto', None, one of"),
         (["entitis"], "did you mean 'entities'"),
-        ([{"type": "similarity", "kk": 3}], "no parameter 'kk'; did you mean 'k'.*wanted k, threshold"),
+        ([{"type": "similarity", "kk": 3}], "no parameter 'kk'; did you mean 'k'.*k, threshold"),
     ],
 )
-def test_a_mapping_that_makes_no_builder(wrong, said):
+def test_a_mapping_that_makes_no_builder(wrong, message):
     """An unknown parameter, a bad value, a missing one, no type, and the same builder twice are errors."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=message):
         as_builders(wrong)
 
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_every_name_leads_to_a_class(name):
-    """The table of names is right."""
+    """Every name in BUILDERS leads to a class."""
     module, kind = BUILDERS[name].split(":")
     assert callable(getattr(import_module(f"langchain_hybridgraph.ingestion.{module}"), kind))
 
@@ -523,7 +523,7 @@ def test_two_builders_of_one_relation():
 
 
 def test_a_builder_can_be_used_again():
-    """A builder's data of one ingest do not reach the next."""
+    """Data of one ingest do not affect the next one with the same builder."""
     links, tree, sequence = LinkEdges(), HierarchyEdges(), SequenceEdges()
     stored([page("# T\n\nx", "d/a.md")], [links, tree, sequence])
     other = stored([page("[[T]] [a](a.md)", "e/b.md")], [links, tree, sequence])
@@ -531,7 +531,7 @@ def test_a_builder_can_be_used_again():
 
 
 def test_builders_stay_within_a_tenant(tmp_path):
-    """Nothing is joined to what another tenant has, though values, titles and vectors are the same."""
+    """Edges never lead to another tenant's chunks, even if values, titles and vectors are equal."""
     builders = [{"type": "metadata", "keys": ["author"]}, "citations", "similarity"]
     for tenant, id in (("one", "a"), ("two", "b")):
         with HybridGraphStore(tmp_path / "index", DeterministicFakeEmbedding(size=4), tenant=tenant) as store:

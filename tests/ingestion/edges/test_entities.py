@@ -28,12 +28,12 @@ def stored(*chunks, store=None, **options):
 
 
 def mentions(store, source):
-    """The entities that a chunk mentions, with their weights."""
+    """Return the entities that a chunk mentions, with their weights."""
     return {e.target: e.weight for e in store.edges.values() if e.source == source and e.target.startswith("entity:")}
 
 
 def entities(*chunks, **options):
-    """The entities that the last chunk mentions."""
+    """Return the entities that the last chunk mentions."""
     return set(mentions(stored(*chunks, **options), chunks[-1].id))
 
 
@@ -42,18 +42,18 @@ def embedded():
 
 
 def all_edges(store):
-    """Every edge of a real store, in a form that can be compared."""
+    """Return every edge of a real store, in a comparable form."""
     return {(e.source, e.target, e.weight, e.description) for e in store.edges(store.find(Scope()))}
 
 
 # -- titles and names --------------------------------------------------------------------------------------------------
 
 
-def test_two_chunks_meet_at_a_name():
+def test_two_chunks_share_an_entity():
     """A name in both texts is one entity, and the edges say so in a sentence."""
     store = stored(chunk("A", "She met Ada Lovelace."), chunk("B", "It was Ada Lovelace’s engine."))
-    found = [e for e in store.edges.values() if e.target == "entity:ada lovelace"]
-    assert [(e.source, e.relation, e.weight, e.description) for e in found] == [
+    edges = [e for e in store.edges.values() if e.target == "entity:ada lovelace"]
+    assert [(e.source, e.relation, e.weight, e.description) for e in edges] == [
         ("A", "mentions", 0.8, "A mentions Ada Lovelace."),
         ("B", "mentions", 0.8, "B mentions Ada Lovelace."),
     ]
@@ -150,7 +150,7 @@ def test_a_last_name_stands_for_the_whole_name_of_the_document():
 
 
 def test_an_ambiguous_last_name_stands_for_itself():
-    """With two names that end so, nobody knows who is meant."""
+    """A last name that two full names share is not completed."""
     store = stored(*pages("We met Ada Lovelace and Anne Lovelace.", "It was Lovelace who said so."))
     assert set(mentions(store, "1")) == {"entity:lovelace"}
 
@@ -179,8 +179,8 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (1, 0, 2, 4, 3)])
-def test_one_by_one_gives_what_all_at_once_gives(order):
-    """Ingested one after the other, in any order, documents get the edges that they get together."""
+def test_one_by_one_equals_all_at_once(order):
+    """Documents ingested one by one, in any order, get the same edges as documents ingested together."""
     whole, parts = embedded(), embedded()
     stored(*TEXTS, store=whole)
     for place in order:
@@ -210,7 +210,7 @@ def test_the_same_again_changes_nothing():
     assert all_edges(store) == before
 
 
-def test_a_changed_text_mentions_what_it_says_now():
+def test_a_changed_text_has_new_mentions():
     """Mentions of the old text are gone."""
     store = stored(chunk("A", "She met Ada Lovelace."))
     stored(chunk("A", "She met Charles Babbage."), store=store)
@@ -228,8 +228,8 @@ def test_deleting_leaves_nothing_behind():
     assert store.edges(["later"]) == []
 
 
-def test_a_store_that_cannot_be_read_back():
-    """Titles of earlier ingests are not known there, names are nodes all the same."""
+def test_a_store_that_cannot_be_read():
+    """In a store that cannot be read, earlier titles are unknown, but names are still nodes."""
     store = stored(chunk("Water cycle", "We met Ada Lovelace."))
     stored(Chunk("later", "the water cycle of Ada Lovelace"), store=store)
     assert set(mentions(store, "later")) == {"entity:ada lovelace"}
@@ -240,12 +240,12 @@ def test_a_store_that_cannot_be_read_back():
 
 def test_names_from_a_model():
     """``extract`` takes the place of the rules; titles are found as before."""
-    found = entities(
+    edges = entities(
         chunk("Water cycle", "…"),
         chunk("B", "the water cycle of Ada Lovelace"),
         extract=lambda text: ["rain", "Rain’s"],
     )
-    assert found == {"entity:rain", "entity:water cycle"}
+    assert edges == {"entity:rain", "entity:water cycle"}
 
 
 @pytest.mark.parametrize("names", ["Ada", None, [1], 7])
@@ -255,8 +255,8 @@ def test_the_extractor_must_return_names(names):
         stored(chunk("B", "text"), extract=lambda text: names)
 
 
-def test_extract_that_is_no_function():
-    """It is refused at once."""
+def test_extract_must_be_a_function():
+    """An ``extract`` that is not callable is an error on construction."""
     with pytest.raises(ConfigurationError, match="extract"):
         EntityEdges(extract=["Ada"])
 
@@ -270,7 +270,7 @@ def test_triples_of_a_chunk():
 
 
 def test_triples_of_a_document():
-    """They belong to the chunks that have the words, else to the first."""
+    """Triples of a document belong to the chunks with their words, else to the first chunk."""
     store = MemoryStore()
     page = Document("# A\n\nthe first\n\n# B\n\nthe pond", id="d")
     ingest([page], store, split=SECTIONS, edges=[EntityEdges(triples={"d": [["pond", "is in", "Delft"]]})])
@@ -280,23 +280,23 @@ def test_triples_of_a_document():
 
 def test_the_subject_of_three_triples_names_the_document():
     """The subject of three triples is what the document is about; two are too few."""
-    told = [("Ada", "wrote to", "Charles"), ("Ada", "was a", "countess"), ("Ada", "lived in", "London")]
-    store = stored(chunk("Letter", "a letter", "B"), triples={"B": [*told, *[("Charles", "built", "engines")] * 2]})
+    triples = [("Ada", "wrote to", "Charles"), ("Ada", "was a", "countess"), ("Ada", "lived in", "London")]
+    store = stored(chunk("Letter", "a letter", "B"), triples={"B": [*triples, *[("Charles", "built", "engines")] * 2]})
     assert [
         (e.source, e.target, e.weight) for e in store.edges.values() if e.target in ("title:ada", "title:charles")
     ] == [("B", "title:ada", 0.8)]
 
 
 @pytest.mark.parametrize("triple", [("a", "b"), "abc", ("a", "b", 3), 7, None, {"a", "b", "c"}])
-def test_triples_that_are_none(triple):
-    """They are refused at once, naming their document."""
+def test_invalid_triples(triple):
+    """Invalid triples are an error on construction that names their document."""
     with pytest.raises(ConfigurationError, match="'d'"):
         EntityEdges(triples={"d": [triple]})
 
 
 @pytest.mark.parametrize("triples", [[("a", "r", "b")], "abc", 7, {"d": None}, {"d": "abc"}], ids=repr)
 def test_triples_without_their_document(triples):
-    """A list of triples does not say whose they are; the error shows what does."""
+    """A list of triples without document ids is an error that shows the expected form."""
     with pytest.raises(ConfigurationError, match=r'expected .*: triples=\{"doc": \[\("Ada Lovelace"'):
         EntityEdges(triples=triples)
 
@@ -322,14 +322,14 @@ def test_possible_names_in_a_question():
 
 
 @pytest.mark.parametrize("id", ["entity:ada", "title:ada"])
-def test_a_chunk_that_is_called_like_an_entity(id):
-    """Its id would make it an entity, so it is refused."""
+def test_a_chunk_with_the_id_of_an_entity(id):
+    """A chunk whose id looks like the id of an entity is an error."""
     with pytest.raises(ConfigurationError, match=id):
         stored(Chunk(id, "text"))
 
 
 def test_a_chunk_of_a_thousand_names():
-    """A hundred of them are kept, the surest."""
+    """Of a thousand names in a chunk, the hundred most certain ones are kept."""
     names = [f"Ada Number{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)]
     store = stored(Chunk("a", "the names " + ", ".join(["Single", *names]) + " are here"))
     assert len(mentions(store, "a")) == 100
@@ -338,9 +338,9 @@ def test_a_chunk_of_a_thousand_names():
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(min_size=1, max_size=100)), min_size=1, max_size=4))
-def test_any_documents(given):
-    """Whatever titles and texts hold, ingesting them twice into one store writes valid edges, the same both times."""
-    chunks = [chunk(title, text, f"c{place}") for place, (title, text) in enumerate(given)]
+def test_any_documents(documents):
+    """For any titles and texts, ingesting them twice writes the same valid edges both times."""
+    chunks = [chunk(title, text, f"c{place}") for place, (title, text) in enumerate(documents)]
     store = embedded()
     stored(*chunks, store=store)
     before = all_edges(store)

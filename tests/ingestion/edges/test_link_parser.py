@@ -57,7 +57,7 @@ def test_references_use_the_definitions_of_the_document():
     """[text][name], [name][] and [name] lead where the name is defined, whatever its case; others are text."""
     text = "[the guide][G], [g][], [g], [unknown]"
     definitions = find_definitions("x\n\n[G]: docs/a.md 'title'\n[g]: docs/later.md\n")
-    assert {name: found["href"] for name, found in definitions.items()} == {"G": "docs/a.md"}
+    assert {name: definition["href"] for name, definition in definitions.items()} == {"G": "docs/a.md"}
     assert targets(text, definitions) == [("path", "docs/a.md")] * 3
 
 

@@ -24,10 +24,10 @@ EMBEDDING = DeterministicFakeEmbedding(size=4)
 
 
 class Reader(BaseChatModel):
-    """A model that calls tools, with LangChain's own with_structured_output; ``answer`` gets the ids it was shown."""
+    """Chat model that calls tools, with LangChain's with_structured_output; ``answer`` receives the prompt's ids."""
 
     answer: object
-    shown: list
+    windows: list
 
     @property
     def _llm_type(self):
@@ -38,13 +38,13 @@ class Reader(BaseChatModel):
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         ids = tuple(re.findall(r"^Passage (\S+):$", messages[-1].content, re.MULTILINE))
-        self.shown.append(ids)
-        said = self.answer(ids)
-        if isinstance(said, BaseException):
-            raise said
-        if isinstance(said, AIMessage):
-            return ChatResult(generations=[ChatGeneration(message=said)])
-        call = {"name": kwargs["tools"][0].__name__, "args": said, "id": "1"}
+        self.windows.append(ids)
+        answer = self.answer(ids)
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, AIMessage):
+            return ChatResult(generations=[ChatGeneration(message=answer)])
+        call = {"name": kwargs["tools"][0].__name__, "args": answer, "id": "1"}
         return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
 
 
@@ -53,20 +53,20 @@ def edge(source, target, relation="supports", weight=0.8, description="One backs
 
 
 def chain(ids):
-    """Each passage supports the next."""
+    """Return an answer in which each passage supports the next one."""
     return {"edges": [edge(one, two) for one, two in pairwise(ids)]}
 
 
 def reader(answer=chain):
-    return Reader(answer=answer, shown=[])
+    return Reader(answer=answer, windows=[])
 
 
 def document(name, n, text="text"):
     return [Chunk(f"{name}{i}", f"{text} {name}{i}", {"chunk_index": i}, name) for i in range(n)]
 
 
-def asked(llm, store, chunks, *, edges=None, **options):
-    """Ingest, with no waiting between attempts; returns the report."""
+def ingest_with(llm, store, chunks, *, edges=None, **options):
+    """Ingest without waiting between attempts, and return the report."""
     builder = LLMEdges(llm, backoff=0, **options) if edges is None else edges
     return ingest(chunks, store, split=None, edges=[builder])
 
@@ -77,7 +77,7 @@ def store(tmp_path):
         yield store
 
 
-def found(store):
+def llm_edges(store):
     return {(source, target) for source, target, _ in all_edges(store)}
 
 
@@ -85,7 +85,7 @@ def found(store):
 
 
 def test_pin_windows():
-    """n 8, size 5, overlap 2 give [0..4] and [3..7]: what starts at 6 is contained in the window before."""
+    """Eight chunks in windows of 5 with overlap 2 make [0..4] and [3..7]; one at 6 would be inside the second."""
     assert [list(window) for window in windows(8, 5, 2)] == [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]]
 
 
@@ -98,11 +98,11 @@ def test_windows_of_one_are_skipped(n, size, overlap, ranges):
     assert windows(n, size, overlap) == [range(*r) for r in ranges]
 
 
-def test_the_model_is_shown_windows_of_each_document(store):
+def test_windows_are_sent_document_by_document(store):
     """The chunks of a document, in the order of their index, in windows; no window spans two documents."""
     llm = reader()
-    asked(llm, store, [*reversed(document("a", 8)), *document("b", 2), *document("c", 1)], overlap=2)
-    assert sorted(llm.shown) == [("a0", "a1", "a2", "a3", "a4"), ("a3", "a4", "a5", "a6", "a7"), ("b0", "b1")]
+    ingest_with(llm, store, [*reversed(document("a", 8)), *document("b", 2), *document("c", 1)], overlap=2)
+    assert sorted(llm.windows) == [("a0", "a1", "a2", "a3", "a4"), ("a3", "a4", "a5", "a6", "a7"), ("b0", "b1")]
 
 
 def test_pages_of_a_document_are_read_together(store):
@@ -111,8 +111,8 @@ def test_pages_of_a_document_are_read_together(store):
     pages = [Document(f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
     versions = [Document(f"# A\n\n{n}\n\n## B\n\n{n}", id="x") for n in range(2)]
     ingest([*pages, *versions], store, split=RecursiveSplitter(join_sections=False), edges=[LLMEdges(llm)])
-    assert sorted(map(len, llm.shown)) == [2, 3]
-    assert {source for source, _ in found(store)} <= set(sum(llm.shown, ()))
+    assert sorted(map(len, llm.windows)) == [2, 3]
+    assert {source for source, _ in llm_edges(store)} <= set(sum(llm.windows, ()))
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_pages_of_a_document_are_read_together(store):
 
 def test_a_right_answer(store):
     """Source, target, relation, weight and sentence of the answer are the edge's."""
-    report = asked(reader(), store, document("a", 2))
+    report = ingest_with(reader(), store, document("a", 2))
     assert list(all_edges(store).values()) == [Edge("a0", "a1", "supports", 0.8, "One backs the other.")]
     assert (report.edges, report.warnings) == (1, ())
 
@@ -128,9 +128,9 @@ def test_a_right_answer(store):
 def test_no_relations_is_an_answer(store):
     """An empty list makes no edge, and the window is not sent again."""
     llm = reader(lambda ids: {"edges": []})
-    assert asked(llm, store, document("a", 2)).warnings == ()
-    asked(llm, store, document("a", 2))
-    assert (found(store), len(llm.shown)) == (set(), 1)
+    assert ingest_with(llm, store, document("a", 2)).warnings == ()
+    ingest_with(llm, store, document("a", 2))
+    assert (llm_edges(store), len(llm.windows)) == (set(), 1)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_no_relations_is_an_answer(store):
 )
 def test_a_wrong_edge_is_dropped_alone(store, wrong):
     """An invalid edge is dropped, the others are kept, and the report mentions it."""
-    report = asked(reader(lambda ids: {"edges": [wrong, edge("a1", "a2")]}), store, document("a", 3))
-    assert found(store) == {("a1", "a2")}
+    report = ingest_with(reader(lambda ids: {"edges": [wrong, edge("a1", "a2")]}), store, document("a", 3))
+    assert llm_edges(store) == {("a1", "a2")}
     (warning,) = report.warnings
     assert warning.startswith("dropped 1 edge in 1 answer of the language model: 1 with ")
 
@@ -163,10 +163,10 @@ def test_a_wrong_edge_is_dropped_alone(store, wrong):
 def test_why_edges_were_dropped(store):
     """The warning has the numbers of edges and answers, and the reasons, the most common first, with an example."""
     wrong = {"a0": [edge("a0", "a1", weight=2), edge("a0", "a1", "adores")], "b0": [edge("b0", "b1", weight=3), None]}
-    report = asked(
+    report = ingest_with(
         reader(lambda ids: {"edges": wrong[ids[0]]}), store, [*document("a", 2), *document("b", 2)], workers=1
     )
-    assert (found(store), report.warnings) == (
+    assert (llm_edges(store), report.warnings) == (
         set(),
         (
             "dropped 4 edges in 2 answers of the language model: 2 with a weight that is not above 0 "
@@ -188,25 +188,25 @@ def test_why_edges_were_dropped(store):
 )
 def test_nearly_correct_answers_count(store, nearly):
     """The case of a relation does not matter, nor do quotation marks and blanks around it or an id."""
-    report = asked(reader(lambda ids: {"edges": [nearly]}), store, document("a", 2))
+    report = ingest_with(reader(lambda ids: {"edges": [nearly]}), store, document("a", 2))
     assert list(all_edges(store).values()) == [Edge("a0", "a1", "supports", 0.8, "One backs the other.")]
     assert report.warnings == ()
 
 
 def test_a_relation_in_words(store):
     """ "Depends on" is depends_on; a name that was given itself comes before one that is like it."""
-    asked(reader(lambda ids: {"edges": [edge("a0", "a1", "Depends on")]}), store, document("a", 2))
+    ingest_with(reader(lambda ids: {"edges": [edge("a0", "a1", "Depends on")]}), store, document("a", 2))
     assert set(all_edges(store)) == {("a0", "a1", "depends_on")}
-    asked(
+    ingest_with(
         reader(lambda ids: {"edges": [edge("b0", "b1", "Near")]}), store, document("b", 2), relations=["Near", "near"]
     )
     assert ("b0", "b1", "Near") in all_edges(store)
 
 
-def test_a_sentence_is_made_where_there_is_none(store):
+def test_a_missing_description_is_composed(store):
     """An edge without a description gets one of its ids and relation; a number as a text is a number."""
     bare = {"source": "a0", "target": "a1", "relation": "supports", "weight": "0.5"}
-    asked(reader(lambda ids: {"edges": [bare]}), store, document("a", 2))
+    ingest_with(reader(lambda ids: {"edges": [bare]}), store, document("a", 2))
     assert all_edges(store)["a0", "a1", "supports"] == Edge("a0", "a1", "supports", 0.5, "a0 supports a1.")
 
 
@@ -216,7 +216,7 @@ def test_the_heavier_of_two_windows_wins(store):
     def answer(ids):
         return {"edges": [edge("a1", "a2", weight=0.9 if ids[0] == "a0" else 0.4, description=f"Seen from {ids[0]}.")]}
 
-    asked(reader(answer), store, document("a", 4), batch_size=3, overlap=2)
+    ingest_with(reader(answer), store, document("a", 4), batch_size=3, overlap=2)
     assert list(all_edges(store).values()) == [Edge("a1", "a2", "supports", 0.9, "Seen from a0.")]
 
 
@@ -232,24 +232,24 @@ def test_the_heavier_of_two_windows_wins(store):
     ],
 )
 def test_a_failed_call_drops_its_window(store, broken, caplog):
-    """Timeouts, errors, no tool call, answers of another form: after three tries the window is dropped and named."""
+    """After three attempts with timeouts, errors or invalid answers, the window is dropped and the warning names it."""
     llm = reader(lambda ids: broken if ids[0] == "a0" else chain(ids))
-    report = asked(llm, store, [*document("a", 3), *document("b", 3)])
-    assert found(store) == {("b0", "b1"), ("b1", "b2")}
+    report = ingest_with(llm, store, [*document("a", 3), *document("b", 3)])
+    assert llm_edges(store) == {("b0", "b1"), ("b1", "b2")}
     assert [warning[:62] for warning in report.warnings] == [
         "the language model gave no usable answer on 1 of 2 windows, th"
     ]
     assert "a0 … a2" in report.warnings[0]
-    assert llm.shown.count(("a0", "a1", "a2")) == 3
+    assert llm.windows.count(("a0", "a1", "a2")) == 3
     assert "no edges among a0 … a2" in caplog.text
 
 
 def test_a_call_that_succeeds_in_the_end(store):
-    """Two failures and a success are a success."""
+    """A call that succeeds at the third attempt is used, without a warning."""
     left = iter([RuntimeError("503"), TimeoutError()])
     llm = reader(lambda ids: next(left, None) or chain(ids))
-    assert asked(llm, store, document("a", 2)).warnings == ()
-    assert (found(store), len(llm.shown)) == ({("a0", "a1")}, 3)
+    assert ingest_with(llm, store, document("a", 2)).warnings == ()
+    assert (llm_edges(store), len(llm.windows)) == ({("a0", "a1")}, 3)
 
 
 def test_attempts_and_workers(store):
@@ -266,14 +266,14 @@ def test_attempts_and_workers(store):
         return RuntimeError("503")
 
     llm = reader(answer)
-    asked(llm, store, [*document("a", 2), *document("b", 2)], workers=2, attempts=1)
-    assert (len(llm.shown), most) == (2, [2, 2])
+    ingest_with(llm, store, [*document("a", 2), *document("b", 2)], workers=2, attempts=1)
+    assert (len(llm.windows), most) == (2, [2, 2])
 
 
 def test_an_interrupt_passes_through(store):
     """KeyboardInterrupt is not a failed window."""
     with pytest.raises(KeyboardInterrupt):
-        asked(reader(lambda ids: KeyboardInterrupt()), store, document("a", 2))
+        ingest_with(reader(lambda ids: KeyboardInterrupt()), store, document("a", 2))
 
 
 def test_a_model_that_answers_in_json(store):
@@ -283,8 +283,8 @@ def test_a_model_that_answers_in_json(store):
         def with_structured_output(self, schema, **kwargs):
             return self | PydanticOutputParser(pydantic_object=schema)
 
-    asked(Json(responses=[json.dumps(chain(("a0", "a1")))]), store, document("a", 2))
-    assert found(store) == {("a0", "a1")}
+    ingest_with(Json(responses=[json.dumps(chain(("a0", "a1")))]), store, document("a", 2))
+    assert llm_edges(store) == {("a0", "a1")}
 
 
 def test_a_model_that_gives_dicts(store):
@@ -294,24 +294,27 @@ def test_a_model_that_gives_dicts(store):
         def with_structured_output(self, schema, **kwargs):
             return self | (lambda message: json.loads(message.content))
 
-    asked(Plain(responses=[json.dumps(chain(("a0", "a1")))]), store, document("a", 2))
-    assert found(store) == {("a0", "a1")}
+    ingest_with(Plain(responses=[json.dumps(chain(("a0", "a1")))]), store, document("a", 2))
+    assert llm_edges(store) == {("a0", "a1")}
 
 
 def test_the_prompt(store):
     """The relations with their meanings, ids and texts; braces in a text are text."""
-    told = []
+    prompts = []
 
     class Listening(Reader):
         def _generate(self, messages, *args, **kwargs):
-            told.append(messages)
+            prompts.append(messages)
             return super()._generate(messages, *args, **kwargs)
 
     chunks = document("a", 2, text="{not a template}")
-    asked(
-        Listening(answer=chain, shown=[]), store, chunks, relations={"praises": "the source speaks well of the target"}
+    ingest_with(
+        Listening(answer=chain, windows=[]),
+        store,
+        chunks,
+        relations={"praises": "the source speaks well of the target"},
     )
-    system, human = told[0]
+    system, human = prompts[0]
     assert "- praises: the source speaks well of the target" in system.content
     assert "supports" not in system.content
     assert human.content == "Passage a0:\n{not a template} a0\n\nPassage a1:\n{not a template} a1"
@@ -326,58 +329,59 @@ def test_answers_are_not_streamed(store):
             tags.append(run_manager.tags)
             return super()._generate(messages, stop, run_manager, **kwargs)
 
-    asked(Tagged(answer=chain, shown=[]), store, document("a", 2))
+    ingest_with(Tagged(answer=chain, windows=[]), store, document("a", 2))
     assert "nostream" in tags[0]
 
 
 # -- asked once --------------------------------------------------------------------------------------------------------
 
 
-def test_a_second_ingest_asks_nothing(store, tmp_path):
+def test_a_second_ingest_sends_nothing(store, tmp_path):
     """Ingesting unchanged documents again calls no model and writes no row, also after opening the index again."""
-    asked(reader(), store, document("a", 8))
+    ingest_with(reader(), store, document("a", 8))
     store.close()
     with HybridGraphStore(tmp_path / "index", EMBEDDING) as again:
         before, edges, llm = changes(again), all_edges(again), reader()
-        asked(llm, again, document("a", 8))
-        assert (llm.shown, changes(again) - before, all_edges(again)) == ([], 0, edges)
+        ingest_with(llm, again, document("a", 8))
+        assert (llm.windows, changes(again) - before, all_edges(again)) == ([], 0, edges)
 
 
-def test_only_changed_windows_are_asked_about(store):
-    """After a change in one chunk its window is read again, and no other."""
-    asked(reader(), store, [*document("a", 10), *document("b", 2)])
+def test_only_changed_windows_are_sent(store):
+    """A change in one chunk sends only its window again."""
+    ingest_with(reader(), store, [*document("a", 10), *document("b", 2)])
     chunks, llm = document("a", 10), reader()
     chunks[7] = Chunk("a7", "another text", {"chunk_index": 7}, "a")
-    asked(llm, store, chunks)
-    assert llm.shown == [("a5", "a6", "a7", "a8", "a9")]
-    assert {pair for pair in found(store) if pair[0][0] == "a"} == {(f"a{n}", f"a{n + 1}") for n in range(9) if n != 4}
+    ingest_with(llm, store, chunks)
+    assert llm.windows == [("a5", "a6", "a7", "a8", "a9")]
+    expected = {(f"a{n}", f"a{n + 1}") for n in range(9) if n != 4}
+    assert {pair for pair in llm_edges(store) if pair[0][0] == "a"} == expected
 
 
-def test_edges_of_vanished_windows_go(store):
+def test_edges_of_changed_texts_are_deleted(store):
     """Edges of changed texts are deleted, also if the model finds none now."""
-    asked(reader(), store, document("a", 3))
-    asked(reader(lambda ids: {"edges": []}), store, document("a", 3, text="other"))
-    assert found(store) == set()
+    ingest_with(reader(), store, document("a", 3))
+    ingest_with(reader(lambda ids: {"edges": []}), store, document("a", 3, text="other"))
+    assert llm_edges(store) == set()
 
 
-def test_a_failed_window_is_asked_about_again(store):
-    """The next ingest tries it again, and no other."""
-    asked(reader(lambda ids: RuntimeError() if ids[0] == "a0" else chain(ids)), store, document("a", 10))
+def test_a_failed_window_is_sent_again(store):
+    """A failed window is sent again by the next ingest, and no other."""
+    ingest_with(reader(lambda ids: RuntimeError() if ids[0] == "a0" else chain(ids)), store, document("a", 10))
     llm = reader()
-    asked(llm, store, document("a", 10))
-    assert llm.shown == [("a0", "a1", "a2", "a3", "a4")]
-    assert len(found(store)) == 8
+    ingest_with(llm, store, document("a", 10))
+    assert llm.windows == [("a0", "a1", "a2", "a3", "a4")]
+    assert len(llm_edges(store)) == 8
 
 
 def failing_at(monkeypatch, nth):
     """Let the n-th writing of edges fail, and all after it."""
-    put, writings = HybridGraphStore.upsert, []
+    upsert, writings = HybridGraphStore.upsert, []
 
     def full(self, chunks, *, edges=(), **kwargs):
         writings.extend([1] * bool(edges))
         if len(writings) >= nth:
             raise OSError("the disk is full")
-        return put(self, chunks, edges=edges, **kwargs)
+        return upsert(self, chunks, edges=edges, **kwargs)
 
     monkeypatch.setattr(HybridGraphStore, "upsert", full)
 
@@ -390,16 +394,16 @@ def test_a_crash_in_the_middle(store, monkeypatch, nth):
     """
     failing_at(monkeypatch, nth)
     with pytest.raises(OSError, match="full"):
-        asked(reader(), store, document("a", 40))
+        ingest_with(reader(), store, document("a", 40))
     monkeypatch.undo()
-    assert len(found(store)) == 4 * (nth - 1)
+    assert len(llm_edges(store)) == 4 * (nth - 1)
     llm = reader()
-    asked(llm, store, document("a", 40))
-    assert len(llm.shown) == 8 - (nth - 1)
-    assert found(store) == {(f"a{n}", f"a{n + 1}") for n in range(39) if n % 5 != 4}
+    ingest_with(llm, store, document("a", 40))
+    assert len(llm.windows) == 8 - (nth - 1)
+    assert llm_edges(store) == {(f"a{n}", f"a{n + 1}") for n in range(39) if n % 5 != 4}
 
 
-def test_an_interrupted_ingest_goes_on(store):
+def test_an_interrupted_ingest_continues(store):
     """After a KeyboardInterrupt from the model exactly what is not in the store is asked about."""
     calls = []
 
@@ -408,55 +412,55 @@ def test_an_interrupted_ingest_goes_on(store):
         return KeyboardInterrupt() if len(calls) == 6 else chain(ids)
 
     with pytest.raises(KeyboardInterrupt):
-        asked(reader(answer), store, document("a", 40), workers=1)
-    there, llm = len(found(store)) // 4, reader()
-    asked(llm, store, document("a", 40))
-    assert len(llm.shown) == 8 - there
-    assert len(found(store)) == 32
+        ingest_with(reader(answer), store, document("a", 40), workers=1)
+    there, llm = len(llm_edges(store)) // 4, reader()
+    ingest_with(llm, store, document("a", 40))
+    assert len(llm.windows) == 8 - there
+    assert len(llm_edges(store)) == 32
 
 
 def test_deleted_and_restored_documents_are_sent_again(store):
     """A document that comes back after its deletion gets its edges back."""
-    asked(reader(), store, document("a", 2))
+    ingest_with(reader(), store, document("a", 2))
     store.delete(document="a")
     llm = reader()
-    asked(llm, store, document("a", 2))
-    assert (len(llm.shown), found(store)) == (1, {("a0", "a1")})
+    ingest_with(llm, store, document("a", 2))
+    assert (len(llm.windows), llm_edges(store)) == (1, {("a0", "a1")})
 
 
 def test_deletion_leaves_nothing(store, tmp_path):
-    """Neither the catalogue nor the ledger says anything of a deleted chunk."""
-    asked(reader(), store, document("secret", 2))
+    """Neither the catalogue nor the ledger contains anything of a deleted chunk."""
+    ingest_with(reader(), store, document("secret", 2))
     store.delete(document="secret")
     assert rows_about(store, "secret0") == 0
-    assert found(store) == set()
+    assert llm_edges(store) == set()
     assert b"secret" not in (tmp_path / "index" / LEDGER).read_bytes()
     assert store.admin.check().ok
 
 
 def test_a_ledger_elsewhere(store, tmp_path):
-    """``progress`` names the file, whose folder is made."""
-    asked(reader(), store, document("a", 2), progress=tmp_path / "kept" / "asked.jsonl")
+    """The ledger is the file ``progress``, whose folder is created."""
+    ingest_with(reader(), store, document("a", 2), progress=tmp_path / "kept" / "asked.jsonl")
     assert (tmp_path / "kept" / "asked.jsonl").exists()
     assert not (tmp_path / "index" / LEDGER).exists()
 
 
-def test_in_memory_the_builder_remembers():
-    """Over a store in memory the same builder asks once."""
+def test_the_ledger_of_a_store_in_memory_is_in_the_builder():
+    """Over a store in memory, a builder sends each window only once."""
     llm = reader()
     builder, store = LLMEdges(llm), HybridGraphStore(None, EMBEDDING)
     for _ in range(2):
-        asked(llm, store, document("a", 2), edges=builder)
-    assert (len(llm.shown), found(store)) == (1, {("a0", "a1")})
+        ingest_with(llm, store, document("a", 2), edges=builder)
+    assert (len(llm.windows), llm_edges(store)) == (1, {("a0", "a1")})
 
 
-def test_a_store_that_cannot_be_asked():
+def test_a_store_that_cannot_be_read():
     """Over a store with AcceptsChunks only, the edges are stored; the model is called each time."""
     llm, store = reader(), MemoryStore()
     builder = LLMEdges(llm)
     for _ in range(2):
-        asked(llm, store, document("a", 2), edges=builder)
-    assert (len(llm.shown), store.links("supports")) == (2, {("a0", "a1")})
+        ingest_with(llm, store, document("a", 2), edges=builder)
+    assert (len(llm.windows), store.links("supports")) == (2, {("a0", "a1")})
 
 
 # -- across documents --------------------------------------------------------------------------------------------------
@@ -478,63 +482,63 @@ def vectors():
 def test_each_pair_reaches_the_model_together(vectors):
     """Every pair of near chunks of different documents is shown in one call; what is far is not shown at all."""
     llm = reader()
-    asked(llm, vectors, lines(*"abcde"), edges=LLMEdges(llm).across_documents())
-    assert sorted(llm.shown) == [tuple(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")]
-    assert found(vectors) == {tuple(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")}
+    ingest_with(llm, vectors, lines(*"abcde"), edges=LLMEdges(llm).across_documents())
+    assert sorted(llm.windows) == [tuple(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")]
+    assert llm_edges(vectors) == {tuple(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")}
 
 
 def test_no_chunk_is_in_more_pairs_than_allowed(vectors):
     """With one pair per chunk the nearest two pair up first, and then the rest."""
     llm = reader()
-    asked(llm, vectors, lines(*"abcde"), edges=LLMEdges(llm).across_documents(max_pairs_per_chunk=1))
-    assert all(sum(name in pair for pair in llm.shown) <= 1 for name in LINES)
-    assert ("a", "b") in llm.shown
+    ingest_with(llm, vectors, lines(*"abcde"), edges=LLMEdges(llm).across_documents(max_pairs_per_chunk=1))
+    assert all(sum(name in pair for pair in llm.windows) <= 1 for name in LINES)
+    assert ("a", "b") in llm.windows
 
 
 def test_the_threshold_of_pairs(vectors):
     """Pairs below the threshold are not shown: a and d have the cosine .958."""
     llm = reader()
-    asked(llm, vectors, lines(*"ad"), edges=LLMEdges(llm).across_documents(similarity_threshold=0.96))
-    assert llm.shown == []
+    ingest_with(llm, vectors, lines(*"ad"), edges=LLMEdges(llm).across_documents(similarity_threshold=0.96))
+    assert llm.windows == []
 
 
 def test_windows_and_pairs_together(vectors):
     """Chunks of one document are shown as windows, those of two as pairs; with batch_size=1 as pairs only."""
     chunks = [Chunk(f"a{n}", f"1 {n / 10} 0 | a", {"chunk_index": n}, "a") for n in range(3)] + lines("b")
     llm = reader()
-    asked(llm, vectors, chunks, edges=LLMEdges(llm).across_documents())
-    assert sorted(llm.shown) == [("a0", "a1", "a2"), ("a0", "b"), ("a1", "b"), ("a2", "b")]
+    ingest_with(llm, vectors, chunks, edges=LLMEdges(llm).across_documents())
+    assert sorted(llm.windows) == [("a0", "a1", "a2"), ("a0", "b"), ("a1", "b"), ("a2", "b")]
     only = reader()
-    asked(only, vectors, chunks, edges=LLMEdges(only, batch_size=1).across_documents())
-    assert sorted(only.shown) == [("a0", "b"), ("a1", "b"), ("a2", "b")]
+    ingest_with(only, vectors, chunks, edges=LLMEdges(only, batch_size=1).across_documents())
+    assert sorted(only.windows) == [("a0", "b"), ("a1", "b"), ("a2", "b")]
 
 
 def test_a_new_document_is_paired_with_older_ones(vectors):
     """Only pairs with a new chunk are asked about, and the edges of the others stay."""
     llm = reader()
     builder = LLMEdges(llm).across_documents()
-    asked(llm, vectors, lines("a", "b"), edges=builder)
-    asked(llm, vectors, lines("c"), edges=builder)
-    assert sorted(llm.shown) == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert found(vectors) == {("a", "b"), ("a", "c"), ("b", "c")}
-    asked(llm, vectors, lines("c"), edges=builder)
-    assert len(llm.shown) == 3
+    ingest_with(llm, vectors, lines("a", "b"), edges=builder)
+    ingest_with(llm, vectors, lines("c"), edges=builder)
+    assert sorted(llm.windows) == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert llm_edges(vectors) == {("a", "b"), ("a", "c"), ("b", "c")}
+    ingest_with(llm, vectors, lines("c"), edges=builder)
+    assert len(llm.windows) == 3
 
 
-def test_a_changed_document_loses_what_others_said_of_it(vectors):
-    """When c moves away, the edges from older documents to it go, and theirs to others stay."""
+def test_a_changed_document_loses_the_edges_to_it(vectors):
+    """When the text of c changes, edges from older documents to it are deleted, and their other edges stay."""
     llm = reader()
     builder = LLMEdges(llm).across_documents()
-    asked(llm, vectors, lines("a", "b", "c"), edges=builder)
-    asked(llm, vectors, [Chunk("c", "0 0 1 | c", {}, "c")], edges=builder)
-    assert found(vectors) == {("a", "b")}
+    ingest_with(llm, vectors, lines("a", "b", "c"), edges=builder)
+    ingest_with(llm, vectors, [Chunk("c", "0 0 1 | c", {}, "c")], edges=builder)
+    assert llm_edges(vectors) == {("a", "b")}
 
 
 def test_pairs_need_vectors():
     """A store without vectors is refused before anything is written."""
     store = MemoryStore()
     with pytest.raises(ConfigurationError, match="vectors"):
-        asked(None, store, lines("a"), edges=LLMEdges(reader()).across_documents())
+        ingest_with(None, store, lines("a"), edges=LLMEdges(reader()).across_documents())
     assert store.chunks == {}
 
 
@@ -555,14 +559,14 @@ def test_relations_of_other_builders_are_left_to_them(store):
 
 
 def test_together_with_sequence_edges(store):
-    """The edges of other builders stay."""
+    """LLMEdges does not change the edges of other builders."""
     llm = reader()
     ingest(document("a", 2), store, split=None, edges=[SequenceEdges(), LLMEdges(llm)])
     assert set(all_edges(store)) == {("a0", "a1", "sequence"), ("a0", "a1", "supports")}
 
 
 def test_unusable_settings():
-    """Numbers out of range and what is not a model are refused at once."""
+    """Numbers out of range and objects that are not models are errors on construction."""
     for wrong in ({"batch_size": 0}, {"overlap": 5}, {"overlap": -1}, {"workers": 0}, {"attempts": 0}, {"backoff": -1}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             LLMEdges(reader(), **wrong)

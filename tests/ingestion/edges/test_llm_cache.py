@@ -5,14 +5,14 @@ EDGE = Edge("a", "b", "supports", 0.5, "A backs B.")
 
 
 def test_an_answer_outlives_the_process(tmp_path):
-    """Recorded answers are known to the next cache over the same file."""
+    """Recorded answers are read by the next cache with the same file."""
     LLMCache(tmp_path / "asked").note("q", [EDGE])
     assert LLMCache(tmp_path / "asked").is_answered("q", {edge_hash(EDGE)})
     assert not LLMCache(tmp_path / "asked").is_answered("other", {edge_hash(EDGE)})
 
 
 def test_an_answer_holds_while_its_edges_are_there():
-    """Without one of its edges an answer counts no more; one without edges always does."""
+    """An answer is valid only while all its edges are stored; an answer without edges is always valid."""
     ledger = LLMCache(None)
     ledger.note("q", [EDGE])
     ledger.note("none", [])
@@ -21,7 +21,7 @@ def test_an_answer_holds_while_its_edges_are_there():
 
 
 def test_the_hash_is_of_the_ends_and_the_relation():
-    """Weight and description may change, source and target may not be exchanged."""
+    """The hash depends on source, target and relation, but not on weight and description."""
     assert edge_hash(EDGE) == edge_hash(Edge("a", "b", "supports", 1, ""))
     assert edge_hash(EDGE) != edge_hash(Edge("b", "a", "supports", 0.5))
 

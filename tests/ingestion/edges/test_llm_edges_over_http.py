@@ -15,7 +15,7 @@ EDGE = {"source": "b", "target": "a", "relation": "supports", "weight": 0.9, "de
 
 
 def ingested(model, **options):
-    """The edges found, and the report's warnings."""
+    """Return the edges and the warnings of the report."""
     chunks = [Chunk(id, text, {"chunk_index": place}, "doc") for place, (id, text) in enumerate(TEXTS.items())]
     with HybridGraphStore(None, DeterministicFakeEmbedding(size=4)) as store:
         report = ingest(chunks, store, split=None, edges=[LLMEdges(model, backoff=0, **options)])
@@ -25,14 +25,14 @@ def ingested(model, **options):
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_edges_over_http(method, streaming):
-    """The model reads both texts, and its edge is stored: by schema, tool call and JSON mode, whole or streamed."""
+    """The model's edge is stored, whether it answers by schema, tool call or JSON mode, complete or streamed."""
     with OpenAIServer({"edges": [EDGE]}) as server:
         edges, warnings = ingested(server.chat_model(streaming=streaming), method=method)
         assert ("tools" in server.requests[0]) == (method == "function_calling")
         assert [edge[:2] for edge in edges] == [("b", "a")]
         assert not warnings
-        shown = server.requests[0]["messages"][-1]["content"]
-        assert re.findall(r"^Passage (\w+):$", shown, re.MULTILINE) == ["a", "b"]
+        prompt = server.requests[0]["messages"][-1]["content"]
+        assert re.findall(r"^Passage (\w+):$", prompt, re.MULTILINE) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_edges_over_http(method, streaming):
 )
 @pytest.mark.parametrize("method", METHODS)
 def test_another_attempt_over_http(method, reply):
-    """After an error, a broken answer or none within the model's timeout the model is asked again."""
+    """After an error, an invalid answer or a timeout the model is called again."""
     with OpenAIServer([reply, {"edges": [EDGE]}]) as server:
         edges, warnings = ingested(server.chat_model(timeout=1 if reply.delay else 10), method=method)
         assert [edge[:2] for edge in edges] == [("b", "a")]
@@ -66,7 +66,7 @@ def test_a_window_is_dropped_over_http():
         assert len(server.requests) == 3
 
 
-def test_a_model_that_is_down_fails_no_ingest():
+def test_an_unavailable_model_does_not_fail_the_ingest():
     """The texts are in the store, and the warning has the model's own error."""
     with OpenAIServer(Reply("overloaded", 503)) as server:
         edges, warnings = ingested(server.chat_model(), attempts=1)

@@ -19,7 +19,7 @@ def joined(store, chunks, keys=("author",), **options):
 
 
 def test_equal_values_join_both_ways():
-    """Two documents of one author are joined, a third is not, and the edge says why."""
+    """Two documents with the same author are connected, a third is not, and the description names the author."""
     store = joined(
         memory(), [chunk("a", author="Ada Lovelace"), chunk("b", author="Ada Lovelace"), chunk("c", author="X")]
     )
@@ -29,7 +29,7 @@ def test_equal_values_join_both_ways():
 
 
 def test_a_value_that_is_contained_joins():
-    """A value equals an element of a list, and lists join by any element."""
+    """A value matches an element of a list, and lists match by any common element."""
     lists = [chunk("a", labels=["x", "y"]), chunk("b", labels="x"), chunk("c", labels=["y", "z"])]
     assert pairs(joined(memory(), lists, ["labels"])) == {("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")}
 
@@ -41,21 +41,21 @@ def test_chunks_of_one_document_are_not_joined():
 
 
 def test_values_are_equal_as_filters_say():
-    """1 is 1.0 and not true; what is missing, null, empty, an object or not a number joins nothing."""
+    """1 equals 1.0 but not true; missing, null and empty values, objects and NaN connect nothing."""
     values = [1, 1.0, True, None, None, "", "", {"x": 1}, {"x": 1}, float("nan"), float("nan")]
     chunks = [chunk(f"c{n:02}", v=value) for n, value in enumerate(values)]
     assert pairs(joined(memory(), [*chunks, chunk("d"), chunk("e")], ["v"])) == {("c00", "c01"), ("c01", "c00")}
 
 
 def test_dots_walk_into_objects():
-    """author.name is the name in the author."""
+    """The key author.name addresses the name in the object author."""
     store = joined(memory(), [chunk(id, author={"name": "Ada"}) for id in "ab"], ["author.name"])
     assert all_edges(store)["a", "b", "shares"].description == "Both have author.name Ada."
 
 
 @pytest.mark.parametrize("key", ["$price", "a b", "Größe"])
 def test_any_name_is_a_key(key):
-    """A key may look like an operator of filters."""
+    """A key may look like a filter operator."""
     store = joined(memory(), [chunk("a", **{key: 1})], [key])
     assert pairs(joined(store, [chunk("b", **{key: 1})], [key])) == {("a", "b"), ("b", "a")}
 
@@ -68,7 +68,7 @@ def test_several_common_values_weigh_more():
 
 
 def test_a_common_value_stays_linear():
-    """A value of 50 documents makes 4 edges for each of them and still joins them all; 5 documents are all joined."""
+    """A value in 50 documents makes 4 edges for each and a connected graph; 5 documents form a complete graph."""
     store = joined(memory(), [chunk(f"{n:02}", author="Ada") for n in range(50)])
     graph = nx.DiGraph(list(pairs(store)))
     assert set(dict(graph.out_degree()).values()) == {4}
@@ -89,8 +89,8 @@ documents = st.dictionaries(
 
 @settings(max_examples=40)
 @given(st.lists(documents, min_size=1, max_size=4), st.integers(1, 4))
-def test_one_by_one_is_at_once(batches, n):
-    """Documents added, and changed, in several ingests have the edges of one ingest of what they are in the end."""
+def test_one_by_one_equals_at_once(batches, n):
+    """Documents added and changed in several ingests have the edges of one ingest of their final state."""
     store, whole, last = memory(), memory(), {}
     for batch in batches:
         joined(store, [chunk(id, v=values) for id, values in batch.items()], ["v"], per_value=n)
@@ -116,14 +116,14 @@ def test_again_writes_nothing():
 
 
 def test_deletion_leaves_nothing():
-    """A deleted document has neither edges nor a node."""
+    """Deleting a document deletes its edges and its node."""
     store = joined(memory(), [chunk(id, author="Ada") for id in "abc"])
     store.delete(["b"])
     assert pairs(store) == {("a", "c"), ("c", "a")}
     assert rows_about(store, "b") == 0
 
 
-def test_a_store_that_cannot_be_asked_joins_within_an_ingest():
+def test_a_store_that_cannot_be_read_connects_within_an_ingest():
     """Over a store with AcceptsChunks only, the documents of one ingest are connected."""
     assert joined(MemoryStore(), [chunk(id, author="Ada") for id in "ab"]).links("shares") == {("a", "b"), ("b", "a")}
 
@@ -139,6 +139,6 @@ def test_a_version_that_was_replaced_is_not_joined():
 
 @pytest.mark.parametrize("wrong", [{"keys": []}, {"keys": ["a"], "per_value": 0}, {"keys": ["a"], "weight": 0}])
 def test_unusable_settings(wrong):
-    """No keys, no neighbours and no weight are errors that say so."""
+    """Missing keys, zero neighbours and zero weight are errors."""
     with pytest.raises(ConfigurationError, match="MetadataEdges"):
         MetadataEdges(**wrong)

@@ -6,7 +6,7 @@ from langchain_hybridgraph.ingestion.edges import nearest
 from langchain_hybridgraph.ingestion.edges.nearest import Neighbours
 
 
-def filled(vectors, document=str):
+def neighbours_of(vectors, document=str):
     store = memory()
     store.upsert([Chunk(f"c{n:03}", vector_text(vector), {}, document(n)) for n, vector in enumerate(vectors)])
     store.flush()
@@ -14,7 +14,7 @@ def filled(vectors, document=str):
 
 
 def test_chunks_without_a_vector_are_left_out():
-    """Parents, and vectors of zeros, are nobody's neighbour."""
+    """Parents and chunks with zero vectors are not neighbours of any chunk."""
     store = memory()
     chunks = [Chunk("a", "1 0 | a", {}, "a", "p"), Chunk("b", "0 0 | b", {}, "b"), Chunk("c", "1 1 | c", {}, "c")]
     store.upsert(chunks, parents=[Chunk("p", "1 0 | p", {}, "a")])
@@ -22,10 +22,10 @@ def test_chunks_without_a_vector_are_left_out():
     assert Neighbours(store).ids == ["a", "c"]
 
 
-def test_blocks_do_not_show(monkeypatch):
-    """The answer is the same whether the product is looked at row by row or in one piece."""
+def test_the_size_of_blocks_does_not_matter(monkeypatch):
+    """The result does not depend on the number of rows per block."""
     vectors = np.random.default_rng(3).normal(size=(40, 5))
-    around = Neighbours(filled(vectors, lambda n: str(n % 20)))
+    around = Neighbours(neighbours_of(vectors, lambda n: str(n % 20)))
     whole = list(around.nearest(range(40), 4, 0.1)), around.reach([1, 5, 9]).tolist()
     monkeypatch.setattr(nearest, "_BLOCK", 1)
     assert list(around.nearest(range(40), 4, 0.1)) == whole[0]
@@ -33,9 +33,9 @@ def test_blocks_do_not_show(monkeypatch):
 
 
 def test_a_cosine_is_the_same_both_ways():
-    """Pairs have one cosine, whichever end is asked about."""
+    """The cosine of a pair is the same from either end."""
     vectors = np.random.default_rng(5).normal(size=(30, 384))
-    around = Neighbours(filled(vectors))
-    found = {(place, other): cosine for place, near in around.nearest(range(30), 29, 0.001) for other, cosine in near}
-    assert all(found[other, place] == cosine for (place, other), cosine in found.items())
-    assert around.cosines(list(found)) == list(found.values())
+    around = Neighbours(neighbours_of(vectors))
+    cosines = {(place, other): cosine for place, near in around.nearest(range(30), 29, 0.001) for other, cosine in near}
+    assert all(cosines[other, place] == cosine for (place, other), cosine in cosines.items())
+    assert around.cosines(list(cosines)) == list(cosines.values())

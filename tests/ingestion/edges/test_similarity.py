@@ -12,7 +12,7 @@ ANGLES = {"a": 0, "b": 10, "c": 25, "d": 90}
 
 
 def at(id, degrees, document=None):
-    """A chunk whose cosine with another is that of the angle between them."""
+    """Return a chunk with a unit vector at this angle."""
     angle = np.radians(degrees)
     return Chunk(id, vector_text([np.cos(angle), np.sin(angle)], id), {}, document or id)
 
@@ -23,15 +23,15 @@ def alike(store, chunks, **options):
 
 
 def brute_force(chunks, k, threshold):
-    """The edges by definition: sort every other document's chunk by cosine, then id."""
+    """Return the edges by definition: sort the chunks of other documents by cosine, then id."""
     vectors = np.array([[float(number) for number in chunk.text.partition("|")[0].split()] for chunk in chunks])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    found = {}
+    expected = {}
     for i, one in enumerate(chunks):
         others = [j for j, other in enumerate(chunks) if other.document != one.document]
         near = [(-round(float(vectors[i] @ vectors[j]), 6), chunks[j].id) for j in others]
-        found.update({(one.id, id): -cosine for cosine, id in sorted(near)[:k] if -cosine >= threshold})
-    return found
+        expected.update({(one.id, id): -cosine for cosine, id in sorted(near)[:k] if -cosine >= threshold})
+    return expected
 
 
 def test_weights_are_cosines():
@@ -47,7 +47,7 @@ def test_weights_are_cosines():
 
 
 def test_the_threshold_and_k():
-    """From the threshold on, the k nearest; being somebody's nearest is not mutual."""
+    """A chunk gets the k nearest from the threshold on; being nearest is not symmetric."""
     assert alike(memory(), [at(id, degrees) for id, degrees in ANGLES.items()], k=1) == {
         ("a", "b"),
         ("b", "a"),
@@ -61,7 +61,7 @@ def test_the_threshold_and_k():
 
 
 def test_other_documents_only():
-    """Chunks of one document are not joined, however near."""
+    """Chunks of one document are not connected, even if they are equal."""
     assert alike(memory(), [at("a1", 0, "a"), at("a2", 0, "a"), at("b", 5)], k=1) == {
         ("a1", "b"),
         ("a2", "b"),
@@ -71,23 +71,23 @@ def test_other_documents_only():
 
 @pytest.mark.parametrize(("k", "threshold"), [(5, 0.3), (1, 0.5), (30, 0.01)])
 def test_against_brute_force(k, threshold):
-    """Three hundred random vectors in a hundred documents: edges and weights of the definition."""
+    """Edges and weights of 300 random vectors in 100 documents equal those of a brute-force computation."""
     vectors = np.random.default_rng(7).normal(size=(300, 12)).astype(np.float32)
     chunks = [Chunk(f"c{n:03}", vector_text(vector), {}, f"d{n % 100}") for n, vector in enumerate(vectors)]
     store = memory()
     alike(store, chunks, k=k, threshold=threshold)
-    found = {(source, target): edge.weight for (source, target, _), edge in all_edges(store).items()}
-    assert found == pytest.approx(brute_force(chunks, k, threshold), abs=2e-6)
-    assert len(found) > 100
+    actual = {(source, target): edge.weight for (source, target, _), edge in all_edges(store).items()}
+    assert actual == pytest.approx(brute_force(chunks, k, threshold), abs=2e-6)
+    assert len(actual) > 100
 
 
-def test_equal_texts_go_by_id():
+def test_ties_are_broken_by_id():
     """The neighbours of each of two hundred equal texts are the first two by id."""
     chunks = [at(f"c{n:03}", 30) for n in reversed(range(200))]
-    found = alike(memory(), chunks, k=2)
-    assert {target for source, target in found if source == "c150"} == {"c000", "c001"}
-    assert {target for source, target in found if source == "c000"} == {"c001", "c002"}
-    assert len(found) == 400
+    edges = alike(memory(), chunks, k=2)
+    assert {target for source, target in edges if source == "c150"} == {"c000", "c001"}
+    assert {target for source, target in edges if source == "c000"} == {"c001", "c002"}
+    assert len(edges) == 400
 
 
 grid = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 17).map(lambda n: 10 * n), min_size=1)
@@ -95,7 +95,7 @@ grid = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 17).map(lambd
 
 @settings(max_examples=40)
 @given(st.lists(grid, min_size=1, max_size=4), st.integers(1, 3))
-def test_one_by_one_is_at_once(batches, k):
+def test_one_by_one_equals_at_once(batches, k):
     """Adding and changing documents one by one gives the edges of one ingest of all.
 
     A neighbour that was displaced by another one returns when that one moves away.
@@ -109,7 +109,7 @@ def test_one_by_one_is_at_once(batches, k):
 
 
 def test_an_older_neighbour_gets_the_nearer_one():
-    """With one neighbour each, the old chunk turns to the new one that is nearer."""
+    """With k=1, an old chunk gets an edge to a nearer new chunk instead of its old neighbour."""
     store = memory()
     assert alike(store, [at("a", 0), at("b", 20)], k=1) == {("a", "b"), ("b", "a")}
     assert alike(store, [at("c", 5)], k=1) == {("a", "c"), ("c", "a"), ("b", "c")}

@@ -1,4 +1,4 @@
-"""Files that are not plain text: what is read of them, where it is, and what is refused."""
+"""Readers of PDF, Office and other files: texts, locations, and files that cannot be read."""
 
 import json
 import mailbox
@@ -22,7 +22,7 @@ from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 
 
 def write_pdf(path, pages, *, password=None, bookmarks=()):
-    """A PDF with a line of text on each page, "" for a page without one."""
+    """Write a PDF with a line of text on each page; "" makes an empty page."""
     writer = pypdf.PdfWriter()
     font = DictionaryObject(
         {
@@ -148,11 +148,11 @@ def read(tmp_path_factory):
     for number in (1, 2):
         box.add(message(f"Letter {number}", f"Number {number}."))
     box.close()
-    said = []
-    found = {}
-    for document in read_files(folder, skipped=said.append):
-        found.setdefault(document.metadata["source"].removeprefix("docs/"), []).append(document)
-    return found, {line.split("docs/")[1].split(": ")[0]: line.split(": ", 1)[1] for line in said}
+    messages = []
+    documents = {}
+    for document in read_files(folder, skipped=messages.append):
+        documents.setdefault(document.metadata["source"].removeprefix("docs/"), []).append(document)
+    return documents, {line.split("docs/")[1].split(": ")[0]: line.split(": ", 1)[1] for line in messages}
 
 
 def where(documents, *keys):
@@ -160,15 +160,15 @@ def where(documents, *keys):
 
 
 def test_pages_of_a_pdf(read):
-    """Each page with a text is a Document with its number and bookmark; pages without one are named."""
-    found, said = read
-    pages = found["report.pdf"]
+    """Each page with text is a Document with its number and bookmark; a message lists the pages without text."""
+    documents, messages = read
+    pages = documents["report.pdf"]
     assert [page.page_content.strip() for page in pages] == ["One.", "Three."]
     assert where(pages, "page", "section_heading", "title") == [
         (1, "Intro", "Annual report"),
         (3, "Figures", "Annual report"),
     ]
-    assert said["report.pdf"] == "page 2 without text"
+    assert messages["report.pdf"] == "page 2 without text"
 
 
 def test_a_word_document(read):
@@ -220,15 +220,15 @@ def test_a_notebook(read):
 
 def test_mail(read):
     """A message has sender, time and subject, and names its attachments; each of a mailbox is a document."""
-    found, said = read
-    (mail,) = found["one.eml"]
+    documents, messages = read
+    (mail,) = documents["one.eml"]
     assert mail.page_content.startswith("# Engine\n\nFrom: Ada <ada@example.org>\nTo: charles@example.org\n")
     assert mail.page_content.rstrip().endswith("It weaves patterns.")
     assert where([mail], "from", "created_at", "attachments", "title") == [
         ("Ada <ada@example.org>", "1843-07-10T09:00:00+00:00", ["plan.pdf"], "Engine")
     ]
-    assert said["one.eml"] == "attachments are not read: plan.pdf"
-    assert where(found["all.mbox"], "document_id") == [("docs/all.mbox:1",), ("docs/all.mbox:2",)]
+    assert messages["one.eml"] == "attachments are not read: plan.pdf"
+    assert where(documents["all.mbox"], "document_id") == [("docs/all.mbox:1",), ("docs/all.mbox:2",)]
 
 
 @pytest.mark.parametrize(
@@ -246,14 +246,14 @@ def test_mail(read):
 )
 def test_unreadable_files_are_named(read, name, reason):
     """A file that cannot be read is left out with the reason, and the others are read."""
-    found, said = read
-    assert name not in found
-    assert reason in said[name]
-    assert found["open.pdf"][0].page_content.strip() == "Protected against printing."
+    documents, messages = read
+    assert name not in documents
+    assert reason in messages[name]
+    assert documents["open.pdf"][0].page_content.strip() == "Protected against printing."
 
 
 def test_a_file_that_takes_too_long(tmp_path, monkeypatch):
-    """A reader that does not answer is ended, and the next file is read by another."""
+    """A worker that does not answer is killed, and another one reads the next file."""
     write_notebook(tmp_path / "a.ipynb")
     reader = BoundedReader()
     monkeypatch.setattr(bounded, "PART_SECONDS", 0.0)
@@ -277,13 +277,13 @@ def test_a_file_that_is_too_large(tmp_path, monkeypatch):
 
 
 def test_without_the_extra(tmp_path, monkeypatch):
-    """Files whose library is missing are counted and the extra is named; naming such a file is an error."""
+    """Files whose library is missing are counted with the extra to install; passing the path of one is an error."""
     monkeypatch.setattr(kinds, "find_spec", lambda name: None)
     for name in ("a.pdf", "b.pdf", "c.docx", "d.zip"):
         (tmp_path / name).touch()
     write_notebook(tmp_path / "e.ipynb")
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    report = ingest(read_files(tmp_path, skipped=lambda said: None), store)
+    report = ingest(read_files(tmp_path, skipped=lambda message: None), store)
     assert report.documents == 1
     assert report.skipped == {".docx": 1, ".pdf": 2, ".zip": 1}
     assert report.warnings == (
@@ -295,7 +295,7 @@ def test_without_the_extra(tmp_path, monkeypatch):
 
 
 def test_hits_can_be_cited(tmp_path):
-    """Chunks carry where they are from."""
+    """The metadata of a chunk locate it in its file."""
     write_pdf(tmp_path / "report.pdf", ["Cats purr at night.", "Dogs bark at cats."])
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     ingest(read_files(tmp_path / "report.pdf"), store)

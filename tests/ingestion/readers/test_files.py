@@ -40,7 +40,7 @@ def one(path):
 
 
 def test_folders_are_walked_by_name(folder):
-    """Files come in the order of their names, whatever the file system says; others than text are passed over."""
+    """Files are read in the order of their names; files with other suffixes are left out."""
     folder(
         docs__b_DOT_md="b",
         docs__a__z_DOT_txt="z",
@@ -52,14 +52,14 @@ def test_folders_are_walked_by_name(folder):
 
 
 def test_hidden_files_are_passed_over(folder):
-    """Hidden files are not read in folders, but may be named."""
+    """Hidden files in folders are not read, but their paths may be passed."""
     folder(docs__a_DOT_md="a", docs___DOT_git__b_DOT_md="b", docs___DOT_c_DOT_md="c")
     assert sources("docs") == ["docs/a.md"]
     assert sources("docs/.c.md") == ["docs/.c.md"]
 
 
 def test_the_source_is_the_path_as_given(folder):
-    """A file has one source however it is reached from here; an absolute path counts from its last folder."""
+    """A file has one source for all relative paths to it; for an absolute path it begins with the last folder."""
     root = folder(docs__sub__a_DOT_md="a")
     same = ["docs", "./docs/", "docs/sub", "docs/sub/a.md", "."]
     assert {sources(path)[0] for path in same} == {"docs/sub/a.md"}
@@ -77,7 +77,7 @@ def test_one_path_alone(folder):
 
 
 def test_two_files_of_one_source(folder):
-    """Different files that would be one document are refused; the same file twice is read once."""
+    """Different files with the same source are an error; a file passed twice is read once."""
     root = folder(x__docs__a_DOT_md="one", y__docs__a_DOT_md="two")
     with pytest.raises(FileError, match=r"would both be 'docs/a\.md'"):
         sources(root / "x" / "docs", root / "y" / "docs")
@@ -97,7 +97,7 @@ def test_links_do_not_loop(folder, monkeypatch):
 
 
 def test_each_folder_is_visited_once(folder, monkeypatch):
-    """Folders that all link to each other are read once each, by their own paths."""
+    """Folders that link to each other are each read once, by their real paths."""
     listed = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
@@ -121,7 +121,7 @@ def test_deep_folders_are_walked(folder):
 
 
 def test_links_that_lead_out_are_named(folder):
-    """They are followed on request only; a link to a file or folder inside always is, also to a hidden one."""
+    """Links out of the folder are followed only on request; links inside it always, also to hidden files."""
     root = folder(
         docs__a_DOT_md="a",
         docs___DOT_data__b_DOT_md="b",
@@ -137,11 +137,11 @@ def test_links_that_lead_out_are_named(folder):
         "z.png": "/",
     }.items():
         (root / "docs" / name).symlink_to(target)
-    told = []
+    messages = []
     inside = ["docs/a.md", "docs/b.md", "docs/more/d.md"]
-    assert sources("docs", skipped=told.append) == inside
+    assert sources("docs", skipped=messages.append) == inside
     out = {"docs/e.md": root.resolve() / "e.md", "docs/out": root.resolve() / "out", "docs/z.png": "/"}
-    assert told == [
+    assert messages == [
         f"skipped {link}: this link leads out of the folder, to {target}; follow_links=True follows it"
         for link, target in out.items()
     ]
@@ -150,7 +150,7 @@ def test_links_that_lead_out_are_named(folder):
 
 
 def test_a_link_that_is_named_is_followed(folder):
-    """The paths that are given may be links themselves."""
+    """Paths passed to ``read_files`` may be symbolic links."""
     root = folder(real__a_DOT_md="a", b_DOT_md="b")
     (root / "docs").symlink_to("real")
     (root / "c.md").symlink_to("b.md")
@@ -158,20 +158,20 @@ def test_a_link_that_is_named_is_followed(folder):
 
 
 def test_only_regular_files_are_read(folder):
-    """A pipe or a device, which may never end, is named in a folder and refused by name."""
+    """A pipe or device in a folder is skipped with a message; passing its path is an error."""
     root = folder(docs__a_DOT_md="a")
     os.mkfifo(root / "docs" / "pipe.txt")
     (root / "docs" / "zero.txt").symlink_to("/dev/zero")
-    told = []
-    assert sources("docs", skipped=told.append, follow_links=True) == ["docs/a.md"]
-    assert [each.partition(":")[0] for each in told] == ["skipped docs/pipe.txt", "skipped docs/zero.txt"]
-    assert all("not a regular file" in each for each in told)
+    messages = []
+    assert sources("docs", skipped=messages.append, follow_links=True) == ["docs/a.md"]
+    assert [each.partition(":")[0] for each in messages] == ["skipped docs/pipe.txt", "skipped docs/zero.txt"]
+    assert all("not a regular file" in each for each in messages)
     with pytest.raises(FileError, match=r"zero\.txt: this is not a regular file"):
         sources("docs/zero.txt")
 
 
 def test_a_pipe_that_is_named_is_read(folder):
-    """As a shell's ``<(command)`` hands it over."""
+    """A pipe passed by its path, such as a shell's ``<(command)``, is read."""
     root = folder(docs__a_DOT_md="a")
     os.mkfifo(root / "pipe.txt")
     writer = threading.Thread(target=lambda: (root / "pipe.txt").write_text("piped"))
@@ -211,12 +211,12 @@ def test_files_have_title_and_uri(folder):
         d_DOT_txt="x",
         e_DOT_md="x",
     )
-    found = [(document.metadata["title"], document.metadata["uri"]) for document in read_files(".")]
-    assert found == [("Guide", "a.md"), ("Page", "b.html"), ("Rest", "c.rst"), ("d", "d.txt"), ("e", "e.md")]
+    titles = [(document.metadata["title"], document.metadata["uri"]) for document in read_files(".")]
+    assert titles == [("Guide", "a.md"), ("Page", "b.html"), ("Rest", "c.rst"), ("d", "d.txt"), ("e", "e.md")]
 
 
 def test_front_matter_is_metadata(folder):
-    """The plain fields above a Markdown text are metadata, and no text; nested ones are left out."""
+    """Plain fields of front matter become metadata and are not part of the text; nested fields are left out."""
     fields = "title: 'My notes'\ntags: [x, \"y\"]\nlabels:\n  - one\n  - two\ndate: 2024-01-02\nnested: {a: 1}"
     folder(a_DOT_md=f"---\n{fields}\n---\n# H\ntext")
     document = one("a.md")
@@ -232,7 +232,7 @@ def test_front_matter_is_metadata(folder):
 
 
 def test_a_rule_is_no_front_matter(folder):
-    """A text that starts with a rule and has no second one is read whole."""
+    """A text that starts with a horizontal rule and has no second one is read completely."""
     folder(a_DOT_md="---\nno end")
     assert one("a.md").page_content == "---\nno end"
 
@@ -247,9 +247,9 @@ def test_rows_of_json_lines(folder):
             {"content": "three", "source": "mine"},
         )
     )
-    found = list(read_files("a.jsonl"))
-    assert [(d.id, d.page_content) for d in found] == [("x/1", "one"), ("7", "two"), (None, "three")]
-    assert [d.metadata for d in found] == [
+    documents = list(read_files("a.jsonl"))
+    assert [(d.id, d.page_content) for d in documents] == [("x/1", "one"), ("7", "two"), (None, "three")]
+    assert [d.metadata for d in documents] == [
         {"source": "a.jsonl", "tag": "t", "year": 1},
         {"source": "a.jsonl", "title": None},
         {"source": "mine", "document_id": "a.jsonl:4"},
@@ -268,12 +268,12 @@ def test_rows_of_json_lines(folder):
     ],
 )
 def test_a_bad_line_is_named(folder, line, message):
-    """A line that cannot be read is an error with file and line, also in a folder; the lines before it are given."""
+    """An invalid line is an error with file and line, also in a folder; the lines before it are returned."""
     folder(docs__a_DOT_jsonl=rows({"text": "good"}, line))
-    found = read_files("docs")
-    assert next(found).page_content == "good"
+    documents = read_files("docs")
+    assert next(documents).page_content == "good"
     with pytest.raises(FileError, match=message):
-        next(found)
+        next(documents)
 
 
 @pytest.mark.parametrize(
@@ -286,13 +286,13 @@ def test_a_bad_line_is_named(folder, line, message):
     ],
 )
 def test_encodings(folder, content, expected):
-    """UTF-8, what a byte order mark says, and Western European text are read."""
+    """UTF-8, encodings with a byte order mark, and cp1252 are read."""
     folder(a_DOT_txt=content)
     assert one("a.txt").page_content == expected
 
 
 def test_html_says_its_encoding(folder):
-    """The charset of a page is used, and refused when the page is not in it."""
+    """The declared charset of a page is used; a page that is not valid in it is skipped."""
     folder(a_DOT_html='<meta charset="iso-8859-2"><p>łódź'.encode("iso-8859-2"))
     assert one("a.html").page_content == "łódź"
     folder(b_DOT_html=b'<meta charset="koi8-nonsense"><p>\xff\xfe\xfd')
@@ -301,13 +301,13 @@ def test_html_says_its_encoding(folder):
 
 
 def test_binary_files_are_errors(folder):
-    """A binary file is an error when it is named, and told and passed over in a folder."""
+    """A binary file is an error if its path is passed, and skipped with a message in a folder."""
     folder(docs__a_DOT_txt=b"\x00\x01\x02", docs__b_DOT_txt=b"\xff\xd8\xff\xe0 abc \xfe\xfa", docs__c_DOT_txt="text")
     with pytest.raises(FileError, match=r"a\.txt: this is not text; convert it"):
         sources("docs/a.txt")
-    told = []
-    assert sources("docs", skipped=told.append) == ["docs/c.txt"]
-    assert [message.split(":")[0] for message in told] == ["skipped docs/a.txt", "skipped docs/b.txt"]
+    messages = []
+    assert sources("docs", skipped=messages.append) == ["docs/c.txt"]
+    assert [message.split(":")[0] for message in messages] == ["skipped docs/a.txt", "skipped docs/b.txt"]
 
 
 def test_without_a_listener_a_warning_is_given(folder):
@@ -321,18 +321,18 @@ def test_without_a_listener_a_warning_is_given(folder):
 
 
 def test_missing_files_are_errors(folder):
-    """A path that does not exist is an error; a broken link in a folder is passed over."""
+    """A path that does not exist is an error; a broken link in a folder is skipped."""
     root = folder(docs__a_DOT_md="a")
     with pytest.raises(FileError, match="gone: there is no such file or folder"):
         sources("gone")
     (root / "docs" / "b.md").symlink_to(root / "nowhere")
-    told = []
-    assert sources("docs", skipped=told.append) == ["docs/a.md"]
-    assert "cannot be read" in told[0]
+    messages = []
+    assert sources("docs", skipped=messages.append) == ["docs/a.md"]
+    assert "cannot be read" in messages[0]
 
 
 def test_files_without_permission(folder, monkeypatch):
-    """A file that the system refuses is an error when it is named, and told and passed over in a folder."""
+    """A file without read permission is an error if its path is passed, and skipped with a message in a folder."""
     folder(docs__a_DOT_md="a", docs__b_DOT_jsonl="{}")
 
     def refuse(*args, **kwargs):
@@ -342,13 +342,13 @@ def test_files_without_permission(folder, monkeypatch):
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(FileError, match=r"docs/a\.md: it cannot be read: Permission denied"):
         sources("docs/a.md")
-    told = []
-    assert sources("docs", skipped=told.append) == []
-    assert len(told) == 2
+    messages = []
+    assert sources("docs", skipped=messages.append) == []
+    assert len(messages) == 2
 
 
 def test_a_named_file_of_any_suffix_is_text(folder):
-    """A file that is named must be read."""
+    """A file passed by its path is read as text, whatever its suffix."""
     folder(Makefile="all: it", a_DOT_py="# no heading\nx = 1")
     assert [d.page_content for d in read_files(["Makefile", "a.py"])] == ["all: it", "# no heading\nx = 1"]
 

@@ -27,7 +27,7 @@ def text(html):
     ],
 )
 def test_the_visible_text(html, expected):
-    """Headings, lists, tables, code and entities are as a reader sees them; the machinery is left out."""
+    """Headings, lists, tables, code and entities become visible text; scripts, styles and navigation are left out."""
     assert text(html) == expected
 
 
@@ -39,12 +39,12 @@ def test_relative_links_stay_links():
 
 
 def test_a_link_around_a_heading_does_not_spoil_it():
-    """A heading stays plain text."""
+    """A link around a heading is left out: the heading is plain text."""
     assert text("<h2><a href='x.html'>Use</a> it</h2>y") == "## Use it\n\ny"
 
 
 def test_the_title_is_that_of_the_head():
-    """Without a title the first heading of level 1 is it; a title in an svg is none."""
+    """Without a title element, the first heading of level 1 is the title; a title in an svg does not count."""
     assert from_html("<head><title> A\n B </title></head><h1>C</h1>").title == "A B"
     assert from_html("<h1>C <i>d</i></h1><h1>E</h1>").title == "C d"
     assert from_html("<p>x").title == ""
@@ -58,8 +58,8 @@ def test_an_element_that_is_never_closed_swallows_nothing():
 
 def test_headings_of_pages_are_headings_of_sections():
     """The result is Markdown that the splitter understands."""
-    found = outline(text("<h1>G</h1><p>a</p><h2>Use</h2><pre># no heading</pre>"))
-    assert (found.title, [section.path for section in found.sections]) == ("G", [(), ("Use",)])
+    page_outline = outline(text("<h1>G</h1><p>a</p><h2>Use</h2><pre># no heading</pre>"))
+    assert (page_outline.title, [section.path for section in page_outline.sections]) == ("G", [(), ("Use",)])
 
 
 @given(st.text(alphabet="<>/abhrepnavt123 ='\"!-&;", max_size=120))
@@ -80,5 +80,5 @@ def test_any_text_is_read(html):
     ],
 )
 def test_unclosed_elements(html, expected):
-    """Tags, comments and declarations without an end cost no error, and no text before them."""
+    """Unclosed tags, comments and declarations raise no error, and the text before them is kept."""
     assert text(html) == expected

@@ -18,8 +18,8 @@ def doc(docs, path):
     return docs[f"python://{path}"]
 
 
-def test_there_are_thousands(docs):
-    """Modules, classes, functions, methods and topics are there, each once."""
+def test_thousands_of_documents(docs):
+    """There are thousands of modules, classes, functions, methods and topics, each once."""
     kinds = [document.metadata["labels"] for document in docs.values()]
     assert len(docs) > 4_000
     assert {kind for (kind,) in kinds} == {"module", "class", "function", "method", "topic"}
@@ -43,7 +43,7 @@ def test_signature_and_docstring_are_the_text(docs):
 
 
 def test_docstrings_are_those_of_the_modules(docs):
-    """The documentation read from the sources is the one that importing would show."""
+    """Docstrings read from the sources equal those of the imported modules."""
     import collections
     import os
     import shutil
@@ -119,9 +119,9 @@ def test_earlier_imports_have_no_effect(monkeypatch):
 def test_a_library_without_sources(monkeypatch, tmp_path):
     """Built-in modules are documented even without the sources."""
     monkeypatch.setattr(python_docs.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path / "gone")})
-    found = {document.id for document in read_python_docs()}
-    assert "python://builtins/len" in found
-    assert "python://json" not in found
+    ids = {document.id for document in read_python_docs()}
+    assert "python://builtins/len" in ids
+    assert "python://json" not in ids
 
 
 def test_a_small_library(monkeypatch, tmp_path):
@@ -154,12 +154,12 @@ def test_a_small_library(monkeypatch, tmp_path):
     (tmp_path / "broken.py").write_text("def (:\n")
     monkeypatch.setattr(python_docs.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path)})
     monkeypatch.setattr(python_docs.sys, "builtin_module_names", ())
-    found = {d.id.removeprefix("python://"): d for d in read_python_docs()}
-    assert [id for id in found if id.startswith("kiosk")] == ["kiosk/close", "kiosk/lock"]
-    assert found["kiosk/close"].page_content == "kiosk.close()\n\nClose the kiosk."
-    assert [id for id in found if id.startswith("open")] == ["open/first", "open/second"]
-    found = {id: document for id, document in found.items() if id.startswith("shop")}
-    assert list(found) == [
+    documents = {d.id.removeprefix("python://"): d for d in read_python_docs()}
+    assert [id for id in documents if id.startswith("kiosk")] == ["kiosk/close", "kiosk/lock"]
+    assert documents["kiosk/close"].page_content == "kiosk.close()\n\nClose the kiosk."
+    assert [id for id in documents if id.startswith("open")] == ["open/first", "open/second"]
+    documents = {id: document for id, document in documents.items() if id.startswith("shop")}
+    assert list(documents) == [
         "shop",
         "shop/carts",
         "shop/carts/Cart",
@@ -167,14 +167,15 @@ def test_a_small_library(monkeypatch, tmp_path):
         "shop/till/pay",
         "shop/till/close",
     ]
-    assert [d.metadata["title"] for d in found.values()] == [
+    assert [d.metadata["title"] for d in documents.values()] == [
         "shop", "shop.carts", "shop.Cart", "shop.Cart.full", "shop.pay", "shop.till.close",
     ]  # fmt: skip
     assert (
-        found["shop/carts/Cart"].page_content == "class shop.Cart(size=1)\nBases: dict\n\nHolds things; use `pay` then."
+        documents["shop/carts/Cart"].page_content
+        == "class shop.Cart(size=1)\nBases: dict\n\nHolds things; use `pay` then."
     )
-    assert found["shop/carts/Cart/full"].page_content == "shop.Cart.full\n\nWhether it is full."
-    assert found["shop/till/pay"].page_content == "async shop.pay(sum: int, *, tip=0) -> bool\n\nPay."
-    assert found["shop/till/close"].metadata["source"] == "shop/till.py"
-    assert found["shop/carts/Cart"].metadata["links"] == ["python://shop/till/pay"]
-    assert found["shop/carts"].metadata["links"] == ["python://shop/till/pay"]
+    assert documents["shop/carts/Cart/full"].page_content == "shop.Cart.full\n\nWhether it is full."
+    assert documents["shop/till/pay"].page_content == "async shop.pay(sum: int, *, tip=0) -> bool\n\nPay."
+    assert documents["shop/till/close"].metadata["source"] == "shop/till.py"
+    assert documents["shop/carts/Cart"].metadata["links"] == ["python://shop/till/pay"]
+    assert documents["shop/carts"].metadata["links"] == ["python://shop/till/pay"]
