@@ -2,7 +2,7 @@
 
     python benchmarks/small_memory.py [--embedding lsa] [--set nurse]... [--misses]
 
-``small_memory.json`` has the facts that five people told an assistant, sixteen each, and twenty questions about them
+``small_memory.json`` has the facts that seven people told an assistant, sixteen each, and twenty questions about them
 in everyday words, most of which do not repeat the words of the fact. The first person's (nurse) are for choosing
 settings, the others are held out. Every fact is added by itself, in the order of the file.
 """

@@ -98,9 +98,10 @@ def modules(folder):
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
-    """Every module, the mark that it is typed, and no test."""
+    """Every module, the mark that it is typed, the table of topics, and no test."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert names == {f"langchain_hybridgraph/{name}" for name in modules(PACKAGE)} | {"langchain_hybridgraph/py.typed"}
+    others = {"langchain_hybridgraph/py.typed", "langchain_hybridgraph/embeddings/topics_english.txt"}
+    assert names == {f"langchain_hybridgraph/{name}" for name in modules(PACKAGE)} | others
 
 
 def test_the_wheel_says_what_it_is(wheel):

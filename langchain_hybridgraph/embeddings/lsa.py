@@ -7,7 +7,7 @@ import os
 import uuid
 import zipfile
 from array import array
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -38,12 +38,12 @@ OVERSAMPLING = 20
 # Share of unknown words in new texts from which on the model no longer fits them.
 DRIFT_LIMIT = 0.2
 # Up to this number of texts the topics of everyday words count as words of this weight: few texts do not show which
-# words belong together. nDCG@10 of LSA alone without and with them: .807 and .814 (994 texts), .680 and .685 (232),
-# .480
-# and .484 (833), .961 and .957 (240); above the limit .399 and .370 (3,204), .350 and .341 (1,400). Their effect on
-# memories of a person: benchmarks/small_memory.py.
+# words belong together. nDCG@10 of LSA alone without and with them: .807 and .809 (994 texts), .480 and .490 (833),
+# .953 and .952 (240). With weight .7 instead of .5: .805 and .486 for the first two, and the same on memories of a
+# person (benchmarks/small_memory.py). Above the limit a smaller table did harm: .399 and .370 (3,204), .350 and .341
+# (1,400).
 FEW_TEXTS = 1_000
-TOPIC_WEIGHT = 0.7
+TOPIC_WEIGHT = 0.5
 
 _BATCH = 4_096  # number of texts that are embedded at a time
 _FEW = 32  # number of texts that are embedded one by one, which takes less time than importing scipy
@@ -173,8 +173,10 @@ class LSAModel:
         """Return the vector of a question; zeros if it has no known word. Raises NotFittedError."""
         model = self._model
         # One text needs no sparse matrix: importing scipy takes longer than everything else in a first question.
-        counts = Counter(map(model.words.__getitem__, _terms(self._analyzer, model.has_topics, text)))
-        weights = 1 + np.log(np.fromiter(counts.values(), np.float32, len(counts)))
+        counts: defaultdict[int, float] = defaultdict(float)
+        for term, count in zip(*_terms(self._analyzer, model.has_topics, text), strict=True):
+            counts[model.words[term]] += count
+        weights = _damped(np.fromiter(counts.values(), np.float32, len(counts)))
         vector: list[float] = _unit((weights @ model.vectors_of(counts))[np.newaxis])[0].tolist()
         return vector if counts else [0.0] * DIMENSIONS
 
@@ -187,14 +189,16 @@ class LSAModel:
         from scipy.sparse import csr_matrix
 
         slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))
-        columns, lengths = [np.zeros(0, np.int32)], [0]
+        columns, term_counts, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], [0]
         for part in ordered_map(partial(_indexed_terms, self.language, has_topics), slices):
             column_of = np.fromiter(map(words.__getitem__, part.terms), np.int32, len(part.terms))
             columns.append(column_of[part.places])
+            term_counts.append(part.counts)
             lengths += part.lengths
         places = np.concatenate(columns)
-        ones = np.ones(len(places), np.float32)
-        counts = csr_matrix((ones, places, np.cumsum(lengths)), shape=(len(texts), len(words) + 1))
+        counts = csr_matrix(
+            (np.concatenate(term_counts), places, np.cumsum(lengths)), shape=(len(texts), len(words) + 1)
+        )
         counts.sum_duplicates()
         return counts
 
@@ -255,29 +259,38 @@ class LSAModel:
 
 
 class _IndexedTerms(NamedTuple):
-    """Return the terms of some texts, each once; the indices in them of the terms of all texts; the texts' lengths."""
+    """The terms of some texts, each once; the indices in them of the terms of all texts; their counts; the lengths."""
 
     terms: list[str]
     places: NDArray[np.int32]
+    counts: Floats
     lengths: list[int]
 
 
 def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _IndexedTerms:
     analyzer, terms, places, lengths = Analyzer(language), _Growing(), array("i"), list[int]()
+    counts = array("f")
     for text in texts:
-        text_terms = _terms(analyzer, has_topics, text)
+        text_terms, term_counts = _terms(analyzer, has_topics, text)
         places.extend(map(terms.__getitem__, text_terms))
+        counts.extend(term_counts)
         lengths.append(len(text_terms))
-    return _IndexedTerms(list(terms), np.asarray(places, np.int32), lengths)
+    return _IndexedTerms(list(terms), np.asarray(places, np.int32), np.asarray(counts, np.float32), lengths)
 
 
-def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> list[str]:
-    """Yield the words of a text and, with ``has_topics``, their topics."""
-    words = analyzer.words(text)
-    if not has_topics:
-        return words
-    topics = topics_of_words(analyzer.language)
-    return [*words, *(topic for word in words for topic in topics.get(word, ()))]
+def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], list[float]]:
+    """Return the words of a text and, with ``has_topics``, their topics; and how much each of them counts.
+
+    A word counts 1; each topic of a word with n topics counts 1/√n, so that "call" counts less than "nurse".
+    """
+    terms = analyzer.words(text)
+    counts = [1.0] * len(terms)
+    if has_topics:
+        topics_of = topics_of_words(analyzer.language)
+        for topics in [topics_of[word] for word in terms if word in topics_of]:
+            terms += topics
+            counts += [len(topics) ** -0.5] * len(topics)
+    return terms, counts
 
 
 class _Growing(dict[str, int]):
@@ -378,10 +391,15 @@ def _orthonormal(block: Floats) -> Floats:
 
 
 def _sublinear(counts: csr_matrix) -> csr_matrix:
-    """Return 1 + ln tf for every tf > 0."""
-    damped = counts.copy()
-    damped.data = 1 + np.log(damped.data)
-    return damped
+    """Return the counts damped; see _damped."""
+    sublinear = counts.copy()
+    sublinear.data = _damped(sublinear.data)
+    return sublinear
+
+
+def _damped(counts: Floats) -> Floats:
+    """Return 1 + ln tf for every tf of 1 and more, and smaller ones (of topics) as they are."""
+    return np.minimum(counts, 1) + np.log(np.maximum(counts, 1))
 
 
 def _unit_rows(matrix: csr_matrix) -> csr_matrix:

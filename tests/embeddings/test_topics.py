@@ -11,9 +11,11 @@ import pytest
 from langchain_hybridgraph import HybridGraphStore, MemoryRetriever
 from langchain_hybridgraph.embeddings import LSAEmbeddings, lsa, topics
 from langchain_hybridgraph.embeddings.topics import topics_of_words
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 PEOPLE = json.loads((Path(__file__).parents[2] / "benchmarks" / "small_memory.json").read_text("utf-8"))
-RIGHT = {"nurse": 17, "teacher": 18, "designer": 15, "baker": 12, "student": 11}  # of 20, benchmarks/small_memory.md
+# Of 20; benchmarks/small_memory.md.
+RIGHT = {"nurse": 17, "teacher": 18, "designer": 15, "baker": 16, "student": 16, "chef": 16, "clerk": 15}
 FACTS = ["I'm a nurse at a hospital.", "We live near the canal.", "My mum's birthday is in March."]
 
 
@@ -49,15 +51,26 @@ def test_a_saved_model_keeps_its_topics(tmp_path):
     assert best(LSAEmbeddings.load(tmp_path / "model.npz"), "What is my job?") == FACTS[0]
 
 
-@pytest.mark.parametrize("language", sorted(topics._LANGUAGES))
-def test_the_table_has_no_line_twice(language):
-    """Every topic has one line, with two words at least."""
-    table = topics_of_words(language)
-    sizes = Counter(topic for each in table.values() for topic in each)
-    lines = [line.partition(":")[0] for line in topics._LANGUAGES[language].split("\n") if not line.startswith(" ")]
-    assert {f"#{name}" for name in lines if name} == sizes.keys()
-    assert len(sizes) == len([name for name in lines if name])
+@pytest.mark.parametrize("table", sorted(Path(topics.__file__).parent.glob("topics_*.txt")), ids=lambda path: path.stem)
+def test_the_table_has_no_line_twice(table):
+    """Every topic has one line, with two words at least, and no word is repeated in it."""
+    lines = [line.partition(":") for line in table.read_text("utf-8").replace("\n  ", " ").splitlines()]
+    assert len(lines) > 100
+    names = [path.rpartition("/")[2] for path, _, _ in lines]
+    assert len(names) == len(set(names))
+    assert [path for path, _, words in lines if len(words.split()) != len(set(words.split()))] == []
+    sizes = Counter(topic for each in topics_of_words(table.stem.removeprefix("topics_")).values() for topic in each)
+    assert {f"#{name}" for name in names} == sizes.keys()
     assert min(sizes.values()) >= 2
+
+
+def test_a_word_of_many_topics_counts_less_for_each():
+    """A word with n topics counts 1/√n for each of them, itself 1."""
+    topic_count = len(topics_of_words("english")["doctor"])
+    assert topic_count > 4
+    terms, counts = lsa._terms(Analyzer("english"), True, "doctor Zoltan")
+    assert terms[:2] == ["doctor", "zoltan"]
+    assert counts == [1, 1, *[topic_count**-0.5] * topic_count]
 
 
 @pytest.mark.parametrize("name", PEOPLE)
