@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from difflib import get_close_matches
-from importlib import import_module
 from typing import Any, Self, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -17,6 +16,7 @@ from langchain_hybridgraph.options.expected_values import expected_value, is_num
 from langchain_hybridgraph.options.validation import OPTION_ERROR, option_error, stage_forms, wrong_value
 
 T = TypeVar("T")
+PlaceOf = Callable[[str], str | None]  # see places.py
 
 
 class OptionGroup(BaseModel):
@@ -80,30 +80,36 @@ def check_options(
     kind: type[BaseModel],
     options: Any,
     handler: Callable[[Any], T],
+    place_of: PlaceOf = lambda _: None,
 ) -> T:
     """Validate the options of a class, as its wrap validator.
 
     Raises pydantic's ValidationError, a ValueError. Its messages state the expected and the given value of each option,
-    and the place of an option that belongs to another group or retriever.
+    and the place of an option that belongs to another group or retriever, if ``place_of`` knows it.
     """
-    if isinstance(options, Mapping):
-        problems = [
-            problem
-            for name, value in options.items()
-            if (problem := _name_problem(kind, str(name), value) or _type_problem(kind, name, value))
-        ]
-        if problems:
-            raise ValidationError.from_exception_data(kind.__name__, problems)
+    if isinstance(options, Mapping) and (problems := list(_problems(kind, options, place_of))):
+        raise ValidationError.from_exception_data(kind.__name__, problems)
     try:
         return handler(options)
     except ValidationError as error:
         raise ValidationError.from_exception_data(error.title, _readable_problems(kind, error, options)) from None
 
 
-def _name_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
+def _problems(kind: type[BaseModel], options: Mapping[str, Any], place_of: PlaceOf) -> Iterator[InitErrorDetails]:
+    groups = groups_of(kind)
+    for name, value in options.items():
+        if problem := _name_problem(kind, str(name), value, place_of) or _type_problem(kind, name, value):
+            yield problem
+        elif name in groups and isinstance(value, Mapping):
+            for inner, setting in value.items():
+                if problem := _name_problem(groups[name], str(inner), setting, place_of):
+                    yield problem
+
+
+def _name_problem(kind: type[BaseModel], name: str, value: object, place_of: PlaceOf) -> InitErrorDetails | None:
     if name in kind.model_fields:
         return None
-    return _problem_of(f"{kind.__name__} has no such option. {_advice(kind, name, value)}", (name,), value)
+    return _problem_of(f"{kind.__name__} has no such option. {_advice(kind, name, value, place_of)}", (name,), value)
 
 
 def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
@@ -146,14 +152,12 @@ def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> Init
     return InitErrorDetails(type=option_error(message), loc=short, input=value)
 
 
-def _advice(kind: type[BaseModel], name: str, value: object) -> str:
+def _advice(kind: type[BaseModel], name: str, value: object, place_of: PlaceOf) -> str:
     if (group := group_with(kind, name)) is not None:
         return f"{name} is an option of {group}=: {kind.__name__}(…, {group}={ {name: value}!r:.80})"
     names = sorted(kind.model_fields)
     if {"graph", "traversal"} & {*names} and (form := stage_forms({name: value})):
         return f"Give graph={form!r:.200}"
-    # Only errors need the options of all retrievers; their modules import this one.
-    place_of: Callable[[str], str | None] = import_module("langchain_hybridgraph.options.places").place_of
     if (place := place_of(name)) is not None:
         return f"{name} is an option of {place}"
     grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}

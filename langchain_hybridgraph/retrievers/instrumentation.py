@@ -12,6 +12,7 @@ from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, model_valida
 from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.options.group import check_options
+from langchain_hybridgraph.options.places import place_of
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
@@ -44,7 +45,7 @@ class ObservedRetriever(StreamingRetriever):
     @model_validator(mode="wrap")
     @classmethod
     def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        return check_options(cls, options, handler)
+        return check_options(cls, options, handler, place_of)
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Return statistics since construction: calls, errors, Documents per call, p50 and p95 in ms, degraded."""
