@@ -68,8 +68,8 @@ class FetchedGraph:
     @property
     def relations(self) -> Collection[str]:
         """The relations of the edges that were read, and those of the filter that any edge has."""
-        wanted = filter(self._has_relation, self._edge_filter.relations or ())
-        return {*self._view().relations, *wanted}
+        selected = filter(self._has_relation, self._edge_filter.relations or ())
+        return {*self._view().relations, *selected}
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """See :class:`~langchain_hybridgraph.stores.protocols.Graph`, also for the methods below."""
@@ -207,8 +207,8 @@ class FetchedGraph:
 
     def _read_rows(self, ids: Iterable[str]) -> None:
         missing = [id for id in dict.fromkeys(ids) if id not in self._rows and _is_chunk_id(id)]
-        found = self._index.recent_rows(missing, with_vectors=True) if missing else {}
-        self._rows |= {id: found.get(id) for id in missing}
+        rows = self._index.recent_rows(missing, with_vectors=True) if missing else {}
+        self._rows |= {id: rows.get(id) for id in missing}
 
     def _visible(self, ids: Sequence[str], scope: Scope) -> set[str]:
         self._read_rows(ids)

@@ -26,11 +26,11 @@ Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 MOST_RESULTS = 16_384
 # Keys in one expression.
 MOST_KEYS = 4_000
-# For this number of seconds a row that a search returned is not read again; with "Strong" consistency it always is.
+# Seconds for which a row that a search returned is not read again; with "Strong" consistency it is always read.
 FRESH = 2.0
 MOST_FRESH = 4_096
-# For this number of seconds it is not asked again how many chunks there are, and whether there are edges.
-REMEMBERED = 60.0
+# Seconds for which the number of chunks and the presence of edges are cached.
+COUNTS_FRESH = 60.0
 CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash", "neighbours")
 
 
@@ -41,7 +41,7 @@ class RecentRows:
         self._lock = ForkSafeLock()
         self._rows: OrderedDict[str, tuple[float, StoredRow]] = OrderedDict()
 
-    def put(self, rows: Mapping[str, StoredRow]) -> None:
+    def add(self, rows: Mapping[str, StoredRow]) -> None:
         """Note rows that have just been read, by key."""
         now = time.monotonic()
         with self._lock:
@@ -55,10 +55,10 @@ class RecentRows:
         """Return those of these rows that were read less than ``FRESH`` seconds ago, with their vectors if wanted."""
         oldest = time.monotonic() - FRESH
         with self._lock:
-            known = {key: self._rows[key] for key in keys if key in self._rows}
+            recent = {key: self._rows[key] for key in keys if key in self._rows}
         return {
             key: row.copied()
-            for key, (read_at, row) in known.items()
+            for key, (read_at, row) in recent.items()
             if read_at > oldest and (row.vector is not None or not with_vectors)
         }
 
@@ -81,16 +81,16 @@ class MilvusIndex:
     tenant: str | None
     consistency: Consistency
     recent: RecentRows = field(default_factory=RecentRows)
-    filled: dict[str, tuple[int, float]] = field(default_factory=dict)
+    cache: dict[str, tuple[int, float]] = field(default_factory=dict)
     written_at: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings; what was read stays behind."""
-        left = ("analyzer", "recent", "filled")
-        return {name: value for name, value in self.__dict__.items() if name not in left}
+        transient = ("analyzer", "recent", "cache")
+        return {name: value for name, value in self.__dict__.items() if name not in transient}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state, analyzer=Analyzer(state["facts"].language), recent=RecentRows(), filled={})
+        self.__dict__.update(state, analyzer=Analyzer(state["facts"].language), recent=RecentRows(), cache={})
 
     # -- expressions ------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class MilvusIndex:
     def note_write(self, keys: Iterable[str]) -> None:
         """Forget what was read of these rows, and which collections have rows."""
         self.recent.drop(keys)
-        self.filled.clear()
+        self.cache.clear()
         self.written_at = time.monotonic()
 
     # -- calls ------------------------------------------------------------------------------------------------
@@ -187,29 +187,29 @@ class MilvusIndex:
     def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks or parents with these ids, by id."""
         fields = [*CHUNK_FIELDS, "vector"] if with_vectors else list(CHUNK_FIELDS)
-        found = {}
+        results = {}
         for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
             for entity in self.read(collection, self.with_keys(keys), fields, len(keys)):
                 row = stored_row(entity)
-                found[row.chunk.id] = row
-        return found
+                results[row.chunk.id] = row
+        return results
 
     def read_keys(self, collection: str, keys: Sequence[str]) -> dict[str, StoredRow]:
         """Return the chunks with these keys, by key, and note them as read."""
         entities = self.read(collection, self.with_keys(keys), ["key", *CHUNK_FIELDS], len(keys))
         rows = {entity["key"]: stored_row(entity) for entity in entities}
-        self.recent.put({key: row.copied() for key, row in rows.items()})
+        self.recent.add({key: row.copied() for key, row in rows.items()})
         return rows
 
     def recent_rows(self, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
         """Return the chunks with these ids, in this order; those that a search has just returned are not read."""
         keys = {self.key(id): id for id in ids}
-        known = {} if self.consistency == "Strong" else self.recent.get(keys, with_vectors=with_vectors)
-        missing = [id for key, id in keys.items() if key not in known]
-        found = self.rows(self.names.chunks, missing, with_vectors=with_vectors)
-        self.recent.put({self.key(id): row.copied() for id, row in found.items()})
-        found |= {keys[key]: row for key, row in known.items()}
-        return {id: found[id] for id in keys.values() if id in found}
+        recent = {} if self.consistency == "Strong" else self.recent.get(keys, with_vectors=with_vectors)
+        missing = [id for key, id in keys.items() if key not in recent]
+        results = self.rows(self.names.chunks, missing, with_vectors=with_vectors)
+        self.recent.add({self.key(id): row.copied() for id, row in results.items()})
+        results |= {keys[key]: row for key, row in recent.items()}
+        return {id: results[id] for id in keys.values() if id in results}
 
     def has_rows(self, collection: str, *conditions: str) -> bool:
         """Return whether a collection has such rows of the tenant; another process's first row may go unnoticed.
@@ -217,21 +217,24 @@ class MilvusIndex:
         For ``FRESH`` seconds, and with conditions for a minute. Whether rows are still there is asked once a minute: a
         search that finds none does no harm.
         """
-        asked = " ".join((collection, *conditions))
-        known, until = self.filled.get(asked, (False, 0.0))
+        question = " ".join((collection, *conditions))
+        has_any_row, until = self.cache.get(question, (False, 0.0))
         if time.monotonic() >= until:
-            known = bool(self.read(collection, self.of_tenant(*conditions), ["key"], 1))
-            self.filled[asked] = known, time.monotonic() + (REMEMBERED if known or conditions else FRESH)
-        return bool(known)
+            has_any_row = bool(self.read(collection, self.of_tenant(*conditions), ["key"], 1))
+            self.cache[question] = (
+                has_any_row,
+                time.monotonic() + (COUNTS_FRESH if has_any_row or conditions else FRESH),
+            )
+        return bool(has_any_row)
 
     def count_of(self, collection: str) -> int:
         """Return the number of rows of the tenant, at most a minute old."""
-        asked = f"number of {collection}"
-        known, until = self.filled.get(asked, (0, 0.0))
+        question = f"number of {collection}"
+        count, until = self.cache.get(question, (0, 0.0))
         if time.monotonic() >= until:
-            known = self.count(collection, self.of_tenant())
-            self.filled[asked] = known, time.monotonic() + REMEMBERED
-        return known
+            count = self.count(collection, self.of_tenant())
+            self.cache[question] = count, time.monotonic() + COUNTS_FRESH
+        return count
 
     # -- vectors ----------------------------------------------------------------------------------------------
 
@@ -239,9 +242,9 @@ class MilvusIndex:
         """Return the unit vector to search for; raise ValueError without a text and a vector."""
         if vector is None and text is None:
             raise ValueError("a query needs a text or a vector, got neither")
-        found: Vector = unit(self.embedding.embed_query(text or "") if vector is None else vector)
-        self.check_width(found.shape[-1])
-        return found
+        unit_vector: Vector = unit(self.embedding.embed_query(text or "") if vector is None else vector)
+        self.check_width(unit_vector.shape[-1])
+        return unit_vector
 
     def check_width(self, width: int) -> None:
         """Raise EmbeddingMismatchError for a vector of another dimension."""

@@ -53,12 +53,12 @@ class StoredRow(NamedTuple):
 
     def is_in(self, scope: Scope, *, filtered: bool = True) -> bool:
         """Return whether the chunk is in a scope of its tenant; ``filtered`` False leaves the filter out."""
-        given = ParsedMetadata.of(self.chunk.metadata)
+        metadata = ParsedMetadata.of(self.chunk.metadata)
         if scope.known_at is not None and self.added_at > scope.known_at * 1e9:
             return False
         if scope.as_of is not None and not (
-            (given.valid_from is None or given.valid_from <= scope.as_of)
-            and (given.valid_until is None or given.valid_until >= scope.as_of)
+            (metadata.valid_from is None or metadata.valid_from <= scope.as_of)
+            and (metadata.valid_until is None or metadata.valid_until >= scope.as_of)
         ):
             return False
         return not filtered or scope.filter is None or scope.filter.matches(filterable(self.chunk))
@@ -144,12 +144,12 @@ def neighbours_field(ids: Iterable[str]) -> str:
 
 def _look_ups(row: ChunkRow) -> list[str]:
     """Return the marks by which a store finds the chunks of a document, a parent or a session, and equal texts."""
-    found = [mark("document", row.document), mark("hash", row.text_hash.hex())]
+    marks = [mark("document", row.document), mark("hash", row.text_hash.hex())]
     if row.parent is not None:
-        found.append(mark("parent", row.parent))
+        marks.append(mark("parent", row.parent))
     if row.session is not None:
-        found.append(mark("session", row.session))
-    return found
+        marks.append(mark("session", row.session))
+    return marks
 
 
 def _check_size(text: str, what: str, id: str, advice: str) -> None:
@@ -251,12 +251,12 @@ def stored_edge(entity: Mapping[str, Any]) -> Edge:
 
 def heaviest(edges: Sequence[Edge]) -> list[Edge]:
     """Return one edge for each source, target and relation: the heaviest, the first of equally heavy ones."""
-    kept: dict[tuple[str, str, str], Edge] = {}
+    heaviest: dict[tuple[str, str, str], Edge] = {}
     for edge in edges:
-        known = kept.get((edge.source, edge.target, edge.relation))
-        if known is None or edge.weight > known.weight:
-            kept[edge.source, edge.target, edge.relation] = edge
-    return list(kept.values())
+        other = heaviest.get((edge.source, edge.target, edge.relation))
+        if other is None or edge.weight > other.weight:
+            heaviest[edge.source, edge.target, edge.relation] = edge
+    return list(heaviest.values())
 
 
 def seconds(value: float) -> str:

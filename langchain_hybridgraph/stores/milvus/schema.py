@@ -64,26 +64,26 @@ class Facts(NamedTuple):
         except TypeError:
             raise NotAnIndexError(f"{where} has an incomplete description: {description[:200]!r}") from None
 
-    def check(self, wanted: Facts, where: str, *, language_given: bool) -> None:
+    def check(self, requested: Facts, where: str, *, language_given: bool) -> None:
         """Raise an error that describes how an existing store differs from the requested one."""
-        if self.dimension != wanted.dimension:
+        if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(
-                f"{where} has vectors of {self.dimension} dimensions, the embedding gives {wanted.dimension}; pass the "
-                f'embedding that it was made with ({self.embedding}), or another collection="…"'
+                f"{where} has vectors of {self.dimension} dimensions, the embedding gives {requested.dimension}; pass "
+                f'the embedding that it was made with ({self.embedding}), or another collection="…"'
             )
-        if self.embedding != wanted.embedding:
+        if self.embedding != requested.embedding:
             raise EmbeddingMismatchError(
-                f"{where} was made with the embedding {self.embedding!r}, got {wanted.embedding!r}; pass the embedding "
-                'that it was made with, or another collection="…"'
+                f"{where} was made with the embedding {self.embedding!r}, got {requested.embedding!r}; pass the "
+                'embedding that it was made with, or another collection="…"'
             )
-        if language_given and self.language != wanted.language:
+        if language_given and self.language != requested.language:
             raise ConfigurationError(
-                f"{where} was made with language={self.language!r}, got {wanted.language!r}: leave language= out, or "
-                'choose another collection="…"'
+                f"{where} was made with language={self.language!r}, got {requested.language!r}: leave language= out, "
+                'or choose another collection="…"'
             )
-        if self.has_tenants and not wanted.has_tenants:
+        if self.has_tenants and not requested.has_tenants:
             raise TenantError(f"{where} holds several tenants: open it with tenant=…")
-        if wanted.has_tenants and not self.has_tenants:
+        if requested.has_tenants and not self.has_tenants:
             raise TenantError(f"{where} was made without tenants: leave tenant= out, or use a new collection")
 
 
@@ -95,7 +95,7 @@ class Collections(NamedTuple):
     edges: str
 
     @classmethod
-    def named(cls, name: str) -> Collections:
+    def of(cls, name: str) -> Collections:
         """Return the collections of a store with this name."""
         return cls(f"{name}_chunks", f"{name}_parents", f"{name}_edges")
 
@@ -107,13 +107,13 @@ def fields_of(schema: CollectionSchema) -> dict[str, str]:
 
 def check_fields(described: Any, schema: CollectionSchema, where: str) -> None:
     """Raise NotAnIndexError for a collection that lacks fields, or has them with other types."""
-    held = {field["name"]: getattr(field["type"], "name", str(field["type"])) for field in described["fields"]}
-    wanted = fields_of(schema)
-    lacking = {name: kind for name, kind in wanted.items() if held.get(name) != kind}
+    present = {field["name"]: getattr(field["type"], "name", str(field["type"])) for field in described["fields"]}
+    expected = fields_of(schema)
+    lacking = {name: kind for name, kind in expected.items() if present.get(name) != kind}
     if lacking:
-        said = ", ".join(f"{name} ({kind}, there: {held.get(name, 'none')})" for name, kind in lacking.items())
+        fields = ", ".join(f"{name} ({kind}, there: {present.get(name, 'none')})" for name, kind in lacking.items())
         raise NotAnIndexError(
-            f"{where} does not have the fields of a store: {said}; let the store make its collections "
+            f"{where} does not have the fields of a store: {fields}; let the store make its collections "
             '(choose another name with collection="…", or drop this one)'
         )
 
@@ -178,14 +178,16 @@ def index_params(schema: CollectionSchema, *, is_lite: bool) -> Any:
     return params
 
 
-def open_collections(connection: MilvusConnection, names: Collections, wanted: Facts, *, language_given: bool) -> Facts:
+def open_collections(
+    connection: MilvusConnection, names: Collections, requested: Facts, *, language_given: bool
+) -> Facts:
     """Return the facts of the collections; make those that do not exist.
 
     Raises what :meth:`Facts.read`, :meth:`Facts.check` and :func:`check_fields` raise.
     """
     stored = stored_facts(connection, names)
-    facts = wanted if stored is None else stored
-    facts.check(wanted, _where(names.chunks, connection), language_given=language_given)
+    facts = requested if stored is None else stored
+    facts.check(requested, _where(names.chunks, connection), language_given=language_given)
     description = facts.description()
     schemas = chunk_schema(facts.dimension, description), parent_schema(description), edge_schema(description)
     for name, schema in zip(names, schemas, strict=True):

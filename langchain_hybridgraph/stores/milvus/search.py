@@ -136,7 +136,7 @@ class Searcher:
     def _admitted(self, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
         """Return the hits in a scope with the server's score, and note them as read."""
         rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
-        self._index.recent.put({key: row for key, (row, _) in rows.items()})
+        self._index.recent.add({key: row for key, (row, _) in rows.items()})
         return [(row, score) for row, score in rows.values() if row.is_in(scope)]
 
     def _keyword_result(self, text: str, entries: list[ScoredId], n: int) -> SourceResult:

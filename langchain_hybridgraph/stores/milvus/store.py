@@ -91,7 +91,7 @@ class MilvusChunkStore:
             raise ConfigurationError(f"timeout must be a number of seconds above 0, got {timeout!r}")
         client_library()
         connection = MilvusConnection(Address.parse(uri, token, database), timeout)
-        names = Collections.named(collection)
+        names = Collections.of(collection)
         dimension = len(embedding.embed_query("dimension"))
         requested = Facts(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
@@ -116,7 +116,7 @@ class MilvusChunkStore:
         client_library()
         connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
         try:
-            facts = stored_facts(connection, Collections.named(collection))
+            facts = stored_facts(connection, Collections.of(collection))
         finally:
             connection.close()
         return None if facts is None else facts.embedding

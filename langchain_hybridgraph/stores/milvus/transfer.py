@@ -49,7 +49,7 @@ class MilvusSource:
     def __init__(self, uri: str, *, token: str = "", collection: str = COLLECTION) -> None:
         client_library()
         self._connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
-        self._names = Collections.named(collection)
+        self._names = Collections.of(collection)
         self.name = f"{self._connection.address}#{collection}"
         self._indexes: dict[str, MilvusIndex] = {}
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # several writes, so that one is prepared while the server takes in another.
 MOST_ROWS = 250
 MOST_BATCH_BYTES = 16_000_000
-HELD = ("id", "content_hash", "text_hash", "neighbours")
+STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
 # Neighbours of this number of chunks are noted before they are written.
 MOST_NOTED = 10_000
 NEW: Mapping[str, Any] = MappingProxyType({"neighbours": ()})
@@ -70,7 +70,7 @@ class Writer:
     ) -> dict[str, int]:
         """Write a batch; return the counts of ``stores.protocols.AcceptsChunks``."""
         index = self._index
-        given = self._given_vectors(chunks, vectors)
+        own_vectors = self._given_vectors(chunks, vectors)
         edges = checked_edges(edges)
         neighbours = _targets(edges)
         rows = catalogue_rows(chunks, parents, index.tenant_name)
@@ -79,25 +79,25 @@ class Writer:
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
         for collection, is_chunk in ((index.names.parents, False), (index.names.chunks, True)):
             of_kind = {row.id: row for row in rows if (row.kind == CHUNK) is is_chunk}
-            held = self._held(collection, list(of_kind))
+            stored = self._stored_rows(collection, list(of_kind))
             changed = [
                 row
                 for id, row in of_kind.items()
-                if id not in held or held[id]["content_hash"] != row.content_hash.hex()
+                if id not in stored or stored[id]["content_hash"] != row.content_hash.hex()
             ]
-            counts["added"] += sum(row.id not in held for row in changed)
-            counts["updated"] += sum(row.id in held for row in changed)
+            counts["added"] += sum(row.id not in stored for row in changed)
+            counts["updated"] += sum(row.id in stored for row in changed)
             counts["unchanged"] += len(of_kind) - len(changed)
             units: dict[str, Vector] = {}
             if is_chunk:
                 same = [
-                    row.id for row in changed if row.id in held and held[row.id]["text_hash"] == row.text_hash.hex()
+                    row.id for row in changed if row.id in stored and stored[row.id]["text_hash"] == row.text_hash.hex()
                 ]
-                units = self._stored_vectors(same) | given
+                units = self._stored_vectors(same) | own_vectors
                 missing = [row for row in changed if row.id not in units]
                 units |= self._embedded(missing)
                 counts["embedded"] += len(missing)
-            listed = {row.id: [*held.get(row.id, NEW)["neighbours"], *neighbours.pop(row.id, ())] for row in changed}
+            listed = {row.id: [*stored.get(row.id, NEW)["neighbours"], *neighbours.pop(row.id, ())] for row in changed}
             self._write_rows(collection, changed, units, listed)
         self._add_edges(edges)
         self._note_neighbours(neighbours)
@@ -121,11 +121,11 @@ class Writer:
         for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
             self._delete(names.edges, f"(source_key in {texts(keys)} or target_key in {texts(keys)})")
             for collection in (names.chunks, names.parents):
-                held = index.read(collection, index.with_keys(keys), ["parent"], len(keys))
-                parents |= {row["parent"] for row in held if row["parent"]}
-                removed += len(held)
-                if held:
-                    self._delete(collection, f"key in {texts(row['key'] for row in held)}")
+                stored = index.read(collection, index.with_keys(keys), ["parent"], len(keys))
+                parents |= {row["parent"] for row in stored if row["parent"]}
+                removed += len(stored)
+                if stored:
+                    self._delete(collection, f"key in {texts(row['key'] for row in stored)}")
             index.note_write(keys)
         self._remove_childless(parents - set(ids))
         return removed
@@ -133,27 +133,27 @@ class Writer:
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Make ``edges`` the only edges of these relations that leave these sources; return their number."""
         index = self._index
-        wanted = heaviest(checked_edges(edges))
-        kept = {(edge.source, edge.target, edge.relation) for edge in wanted}
+        new = heaviest(checked_edges(edges))
+        new_keys = {(edge.source, edge.target, edge.relation) for edge in new}
         for keys in in_parts([index.key(id) for id in dict.fromkeys(sources)]):
             condition = f"source_key in {texts(keys)} and relation in {texts(relations)}"
-            held = index.read_all(index.names.edges, index.of_tenant(condition), ["source", "target", "relation"])
-            gone = [row["key"] for row in held if (row["source"], row["target"], row["relation"]) not in kept]
-            for part in in_parts(gone):
+            stored = index.read_all(index.names.edges, index.of_tenant(condition), ["source", "target", "relation"])
+            removed = [row["key"] for row in stored if (row["source"], row["target"], row["relation"]) not in new_keys]
+            for part in in_parts(removed):
                 self._delete(index.names.edges, f"key in {texts(part)}")
-        self._write(index.names.edges, edge_rows(wanted, index.tenant_name))
-        self._note_neighbours(_targets(wanted))
-        return len(wanted)
+        self._write(index.names.edges, edge_rows(new, index.tenant_name))
+        self._note_neighbours(_targets(new))
+        return len(new)
 
     # -- parts of a write -------------------------------------------------------------------------------------
 
-    def _held(self, collection: str, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    def _stored_rows(self, collection: str, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the stored hashes and neighbours, by id."""
-        index, held = self._index, {}
+        index, stored = self._index, {}
         for keys in in_parts([index.key(id) for id in ids]):
-            for row in index.read(collection, index.with_keys(keys), HELD, len(keys)):
-                held[row["id"]] = row
-        return held
+            for row in index.read(collection, index.with_keys(keys), STORED_FIELDS, len(keys)):
+                stored[row["id"]] = row
+        return stored
 
     def _given_vectors(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None) -> dict[str, Vector]:
         """Return the vectors that the caller gave, with length 1."""
@@ -183,7 +183,7 @@ class Writer:
         neighbours: Mapping[str, Sequence[str]],
     ) -> None:
         """Write chunks, or parents, which have no vectors; prepare each batch while the one before it is written."""
-        written: Future[None] | None = None
+        running: Future[None] | None = None
         added_at = time.time_ns()
         with ThreadPoolExecutor(1) as writer:
             for start in range(0, len(rows), MOST_ROWS):
@@ -192,11 +192,11 @@ class Writer:
                     self._prepared(chunk_row(row, added_at + start + n, neighbours[row.id]), row, vectors)
                     for n, row in enumerate(part)
                 ]
-                if written is not None:
-                    written.result()
-                written = writer.submit(self._write, collection, prepared)
-            if written is not None:
-                written.result()
+                if running is not None:
+                    running.result()
+                running = writer.submit(self._write, collection, prepared)
+            if running is not None:
+                running.result()
 
     def _prepared(self, stored: dict[str, Any], row: ChunkRow, vectors: Mapping[str, Vector]) -> dict[str, Any]:
         if row.kind != CHUNK:
@@ -209,8 +209,8 @@ class Writer:
         index = self._index
         rows = {row["key"]: row for row in edge_rows(heaviest(edges), index.tenant_name)}
         for keys in in_parts(list(rows)):
-            held = index.read(index.names.edges, index.with_keys(keys), ["key", "weight"], len(keys))
-            for row in held:
+            stored = index.read(index.names.edges, index.with_keys(keys), ["key", "weight"], len(keys))
+            for row in stored:
                 if row["weight"] >= rows[row["key"]]["weight"]:
                     del rows[row["key"]]
         self._write(index.names.edges, list(rows.values()))
