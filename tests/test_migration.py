@@ -131,8 +131,8 @@ def test_ensemble_retriever_over_a_large_collection(large, k, overfetch, fetched
     """The best k in the same order for every question, where both fetch as much, and with it what the words find."""
     classic = pytest.importorskip("langchain_classic.retrievers")
     community = pytest.importorskip("langchain_community.retrievers")
-    collection, texts, questions = large
-    words = community.BM25Retriever.from_texts(texts, k=k)
+    collection, contents, questions = large
+    words = community.BM25Retriever.from_texts(contents, k=k)
     old = classic.EnsembleRetriever(
         retrievers=[collection.as_retriever(search_kwargs={"k": fetched}), words], weights=[0.7, 0.3]
     )
