@@ -14,6 +14,8 @@ from langchain_hybridgraph.ingestion.markdown import Anchor
 class ConvertedDocument(Document):
     """Document whose source has anchors that are not in its text.
 
+    Metadata ``start_index`` of its chunks counts in its text, not in the source.
+
     Documents made from it by a text splitter, and what LangChain loads after ``dumps``, are plain Documents.
 
     >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})

@@ -32,6 +32,8 @@ _MAYBE_LINK = re.compile(r"\]|\)=|<[a-zA-Z]|://|`_|[}:]`|--8<--|\{[^}\n]")  # wh
 _MARKUP = re.compile(r"[\\`*_\[\]<>&!]")
 _ATTRIBUTES = re.compile(r"[ \t]{0,99}\{:?(?=[^{}\n]{0,300}[#.=])([^{}\n]{0,300})\}[ \t]{0,99}\Z")
 _IDS = re.compile(r"\{:?(?=[^{}\n]{0,300}#)([^{}\n]{1,600})\}")
+_HEADING_IDS = re.compile(r"[ \t]{1,99}\{:?(?P<attributes>[^{}\n]{1,300})\}[ \t]{0,99}\Z")
+_ATTRIBUTE = re.compile(r"[#.][\w:.-]{1,300}|[\w-]{1,300}=[^\s\"']{1,300}")
 _ID = re.compile(r"#([\w.:-]{1,300})")
 _TAG_ID = re.compile(r"<[a-zA-Z]\w{0,20}\s[^<>]{0,300}?\b(?:id|name)\s{0,9}=\s{0,9}[\"']?([^\"'\s<>]{1,300})")
 _TAG_LINK = re.compile(r"<a\s(?:[^<>]{0,500}?\s)?href\s{0,9}=\s{0,9}[\"']?([^\"'\s<>]{1,2000})", re.IGNORECASE)
@@ -86,7 +88,8 @@ class Outline(NamedTuple):
     """Structure of a text: sections, which cover it without a gap, title, code, anchors and links, in its order.
 
     ``fences`` are code, as (start, end). ``links`` are pairs of a start and a link. An anchor that occurs twice is left
-    out, because links to it are ambiguous.
+    out, because links to it are ambiguous. ``heading_ids`` are the attribute lists with an id that end a heading, as
+    (start, end), with the white space before them.
     """
 
     sections: tuple[Section, ...]
@@ -94,6 +97,7 @@ class Outline(NamedTuple):
     fences: tuple[tuple[int, int], ...] = ()
     anchors: tuple[Anchor, ...] = ()
     links: tuple[tuple[int, Link], ...] = ()
+    heading_ids: tuple[tuple[int, int], ...] = ()
 
 
 class _Heading(NamedTuple):
@@ -138,6 +142,35 @@ def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
     named_anchors = [*anchors, *(anchor for anchor in structure.anchors if anchor.explicit)]
     slugs = [anchor for anchor in structure.anchors if not anchor.explicit]
     return structure._replace(anchors=tuple(_unique(named_anchors, slugs)))
+
+
+def without_heading_ids(text: str) -> tuple[str, tuple[Anchor, ...]]:
+    """Return a Markdown text without the attribute lists with an id that end its headings, and its anchors.
+
+    The anchors are those of the attributes and those made of headings, for :func:`with_anchors`; none if there are no
+    such attributes.
+
+    >>> without_heading_ids("# Guide\\n## Run it { #run }\\nNow.\\n```\\n# x { #y }\\n```\\n")
+    ... # doctest: +NORMALIZE_WHITESPACE
+    ('# Guide\\n## Run it\\nNow.\\n```\\n# x { #y }\\n```\\n',
+     (Anchor(start=0, name='guide', explicit=False), Anchor(start=8, name='run', explicit=True)))
+    """
+    structure = outline(text) if _IDS.search(text) else None
+    if structure is None or not structure.heading_ids:
+        return text, ()
+    names = {name for start, end in structure.heading_ids for name in _ID.findall(text, start, end)}
+    kept, removed, before = [], [0], 0
+    for start, end in structure.heading_ids:
+        kept.append(text[before:start])
+        removed.append(removed[-1] + end - start)
+        before = end
+    starts = [start for start, _ in structure.heading_ids]
+    anchors = (
+        anchor._replace(start=anchor.start - removed[bisect_right(starts, anchor.start)])
+        for anchor in structure.anchors
+        if anchor.name in names or not anchor.explicit
+    )
+    return "".join([*kept, text[before:]]), tuple(anchors)
 
 
 def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:
@@ -192,6 +225,7 @@ class _Reader:
         self._named_anchors: list[Anchor] = []
         self._fences: list[tuple[int, int]] = []
         self._links: list[tuple[int, Link]] = []
+        self._heading_ids: list[tuple[int, int]] = []
         self._targets: list[Anchor] = []  # of MyST: they belong to the block that follows
         start = front_matter_end(text)
         self._lines = [start, *(match.end() for match in _NEWLINE.finditer(text, start))]
@@ -201,16 +235,16 @@ class _Reader:
         """Return the structure of the text."""
         self._walk(self._blocks, 0, top=True)
         links = tuple(sorted(dict.fromkeys(self._links), key=itemgetter(0)))
-        fences = tuple(self._fences)
+        fences, ids = tuple(self._fences), tuple(self._heading_ids)
         if not headings:
-            return Outline((Section(0, len(self._text)),), None, fences, (), links)
+            return Outline((Section(0, len(self._text)),), None, fences, (), links, ids)
         anchors = tuple(_unique(self._named_anchors, self._slugs))
         if not self._headings:
-            return Outline((Section(0, len(self._text)),), None, fences, anchors, links)
+            return Outline((Section(0, len(self._text)),), None, fences, anchors, links, ids)
         first = self._headings[0]
         title = first.text if first.level == 1 and first.text else None
         sections = tuple(_sections(self._text, self._headings, title))
-        return Outline(sections, title, fences, anchors, links)
+        return Outline(sections, title, fences, anchors, links, ids)
 
     def _parse(self, text: str) -> list[Token]:
         tokens: list[Token] = []
@@ -236,6 +270,7 @@ class _Reader:
                 self._targets.clear()
             if token.type == "heading_open":
                 self._heading(token, tokens[at + 1].content, start, end, section=top and token.level == 0)
+                self._find_heading_ids(tokens[at + 1].content, first)
             elif token.type == "fence":
                 self._fence(token, first, start, end)
             elif token.type == "code_block":
@@ -269,6 +304,15 @@ class _Reader:
             self._slugs.append(Anchor(start, slug(text)))
         if section:
             self._headings.append(_Heading(start, body, int(token.tag[1:]), text))
+
+    def _find_heading_ids(self, content: str, first: int) -> None:
+        """Find the attribute list that ends a heading; what only resembles one, such as a path, stays in the text."""
+        ids = _HEADING_IDS.search(content) if content.endswith("}") else None
+        words = ids["attributes"].split() if ids else []
+        if ids and any(word[0] == "#" for word in words) and all(map(_ATTRIBUTE.fullmatch, words)):
+            start = self._position_mapping(content, first)(ids.start())
+            if self._text.startswith(ids[0], start):
+                self._heading_ids.append((start, start + len(ids[0])))
 
     def _fence(self, token: Token, first: int, start: int, end: int) -> None:
         directive = _DIRECTIVE.match(token.info)

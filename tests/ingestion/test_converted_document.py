@@ -4,7 +4,9 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.load import dumps, loads
 
+from langchain_hybridgraph import HybridGraphStore, LinkEdges, ingest
 from langchain_hybridgraph.ingestion.chunking import Cutter
+from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
 from langchain_hybridgraph.ingestion.readers.files import read_files
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter, as_splitter
 
@@ -55,3 +57,84 @@ def test_langchain_loads_a_plain_document(document):
     """A saved document is loaded as a LangChain Document, without this package."""
     plain = loads(dumps(document), allowed_objects="core")
     assert plain == Document(page_content=document.page_content, metadata=document.metadata)
+
+
+# Headings as in FastAPI's documentation.
+PAGE = (
+    "# Features { #features }\n\n## FastAPI features { #fastapi-features }\n\nSee <a id='it'></a> it.\n\n"
+    "```markdown\n## Not a heading { #code }\n```\n\n"
+    "### Just `Modern` Python { #just-python .wide }\n\nNo new syntax.\n\n## Recap\n\nThat is all.\n\n"
+    "## Recap { #more }\n\nAnd more.\n"
+)
+
+
+def read(file, text):
+    file.write_text(text)
+    (document,) = read_files(file)
+    return document
+
+
+def test_ids_of_markdown_headings_are_anchors_beside_the_text(tmp_path):
+    """The text of a page has no ids at the end of its headings, but those in code; its chunks have the anchors."""
+    document = read(tmp_path / "features.md", PAGE)
+    assert document.page_content == (
+        "# Features\n\n## FastAPI features\n\nSee <a id='it'></a> it.\n\n"
+        "```markdown\n## Not a heading { #code }\n```\n\n"
+        "### Just `Modern` Python\n\nNo new syntax.\n\n## Recap\n\nThat is all.\n\n"
+        "## Recap\n\nAnd more.\n"
+    )
+    places = {anchor.name: document.page_content[anchor.start :][:10] for anchor in document.anchors}
+    assert places["fastapi-features"] == "## FastAPI"
+    assert places["it"] == "<a id='it'"
+    assert places["just-python"] == "### Just `"
+    assert document.metadata["title"] == "Features"
+    assert targets(RecursiveSplitter(join_sections=False), document) == [
+        ("# Features", ["features", "fastapi-features"]),
+        ("### Just `Modern` Python", ["just-python"]),
+        ("## Recap", None),
+        ("## Recap", ["more"]),
+    ]
+
+
+def test_links_lead_to_ids_of_markdown_headings(tmp_path):
+    """A link to an id leads to the section that has it, as does one to a heading that another section has in common."""
+    pages = [
+        read(tmp_path / "features.md", PAGE),
+        read(tmp_path / "index.md", "[a](features.md#just-python) [b](features.md#recap) [c](features.md#more)"),
+    ]
+    for page in pages:
+        page.metadata["source"] = page.metadata["uri"] = page.metadata["source"].rpartition("/")[2]
+    store = HybridGraphStore(None)
+    ingest(pages, store, split=RecursiveSplitter(join_sections=False), edges=[LinkEdges()])
+    linked = {edge.target for edge in store.edges(["index.md#0"]) if edge.relation == "references"}
+    assert linked == {"features.md#just-python", "features.md#recap", "features.md#more"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Use\n\nRun `{ #it }` {#here}.\n",
+        "# Use\n\n```\n# Run { #it }\n```\n\n    # Run { #it }\n",
+        "# GET /items/{#item}\n\n## GET {item.id}\n\n## Color {color=#fff}\n\n## Wide {: .wide }\n",
+        "# Use \\{#id\\}\n\n# { #id }\n\n## {{ #if }}\n",
+    ],
+)
+def test_other_braces_of_markdown_stay_in_the_text(tmp_path, text):
+    """Only an attribute list with an id at the end of a heading is removed."""
+    document = read(tmp_path / "page.md", text)
+    assert document.page_content == text
+    assert not isinstance(document, ConvertedDocument)
+
+
+def test_ids_are_removed_from_headings_of_all_forms(tmp_path):
+    """Underlined headings, closing #, quotes, admonitions, MyST directives and Windows line ends."""
+    text = (
+        "Run it { #run }\n======\n\n## Use {: #use } ##\n\n> ## Quoted { #q }\n\n!!! note\n\n    ## Note {#n}\n\n"
+        "```{tip}\n## Tip { #t }\n```\n"
+    )
+    cleaned = "Run it\n======\n\n## Use ##\n\n> ## Quoted\n\n!!! note\n\n    ## Note\n\n```{tip}\n## Tip\n```\n"
+    for end in ("\n", "\r\n"):
+        (tmp_path / "page.md").write_bytes(text.replace("\n", end).encode())
+        (document,) = read_files(tmp_path / "page.md")
+        assert document.page_content == cleaned.replace("\n", end)
+        assert {"run", "use", "q", "n", "t"} <= {anchor.name for anchor in document.anchors}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.errors import HybridGraphError
 from langchain_hybridgraph.ingestion.front_matter import front_matter, front_matter_end
-from langchain_hybridgraph.ingestion.markdown import Anchor, outline
+from langchain_hybridgraph.ingestion.markdown import Anchor, outline, without_heading_ids
 from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 from langchain_hybridgraph.ingestion.readers.html import from_html
 from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError
@@ -178,6 +178,10 @@ def read_files(
     The metadata ``source`` is the path as passed in (an absolute path begins with its last folder). Documents that are
     files also have ``uri``, which is the same, and ``title``.
 
+    The text of Markdown has no front matter and no ids at the end of headings (``## Title { #id }``), that of
+    reStructuredText no labels; links still lead to them. Metadata ``start_index`` of a chunk counts in this text, not
+    in the file.
+
     With the extra ``documents`` PDF, Word, PowerPoint and Excel files are read, too; EPUB books, notebooks and e-mail
     need no extra. Such a file may become several Documents with one ``source``, with their location in the metadata:
     ``page`` (or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, ``chapter``. These files are
@@ -266,8 +270,8 @@ def _read_text(text: str) -> _Read:
 
 def _read_markdown(text: str) -> _Read:
     metadata = front_matter(text)
-    body = text[front_matter_end(text) :]
-    return _Read(body, str(metadata.get("title") or outline(body).title or ""), metadata)
+    body, anchors = without_heading_ids(text[front_matter_end(text) :])
+    return _Read(body, str(metadata.get("title") or outline(body).title or ""), metadata, anchors)
 
 
 def _read_html(text: str) -> _Read:
