@@ -77,7 +77,7 @@ def measure(folder: Path, size: int, checkout: Path, into: Path | None = None) -
             ingested(into, index, checkout)
         time.sleep(2.5)  # files written just now do not count as unchanged
         first, unchanged = ingested(docs, index, checkout), ingested(docs, index, checkout)
-        page = sorted(docs.rglob("*.md"))[-1]
+        page = max(path for path in docs.rglob("*") if path.is_file())
         page.write_text(page.read_text(encoding="utf-8") + "\nOne more line.\n", encoding="utf-8")
         return [first, unchanged, ingested(docs, index, checkout)]
 
@@ -117,6 +117,8 @@ def cpu_of_children() -> float:
 def grow(folder: Path, target: Path, size: int) -> None:
     """Copy the text files of a tree until the number is reached."""
     pages = [path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES and path.is_file()]
+    if not pages:
+        raise SystemExit(f"{folder} has no text files; give a folder with files in {', '.join(SUFFIXES)}")
     copies = ((number, page) for number in count() for page in pages)
     for number, page in islice(copies, size):
         text = page.read_text(encoding="utf-8", errors="replace")
