@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from langchain_hybridgraph import LSAEmbeddings
 from langchain_hybridgraph.stores.engines import vector_matrix as matrices
-from langchain_hybridgraph.stores.engines.chroma import ChromaRows
+from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, unit
 
 CANDIDATES, RECALL_DEPTH = 100, 10
@@ -61,7 +61,10 @@ def fitted(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
 def line(size: int, corpus_vectors: Vectors, question_vectors: Vectors, place: Path) -> str:
     """Print the time and the share found, for each way at one size."""
     place.mkdir()
-    matrix, chroma = VectorMatrix(place / "vectors.f32", corpus_vectors.shape[1]), ChromaRows(place / "chroma")
+    matrix, chroma = (
+        VectorMatrix(place / "vectors.f32", corpus_vectors.shape[1]),
+        ChromaRows.in_folder(place / "chroma"),
+    )
     dice = np.random.default_rng(0)
     for start in range(0, size, BATCH):
         rows = np.arange(start, min(start + BATCH, size))

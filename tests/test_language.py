@@ -138,3 +138,38 @@ def test_docstrings_begin_with_a_verb_or_a_noun(text):
     """A docstring does not begin with a relative clause; a comment may."""
     assert list(findings(Passage("x", 1, text, is_docstring=True)))
     assert "Whole texts." not in "".join(findings(Passage("x", 1, "Whole texts.", is_docstring=True)))
+
+
+# Participles that do not say what a value is; as names they must be replaced by a noun or, for functions, a verb.
+PARTICIPLES = (
+    "asked|asking|came|found|given|gone|held|kept|known|led|lost|made|meant|moved|named|placed|put|reached|remembered|"
+    "said|seen|shown|taken|told|valued|wanted|written|arrived|arriving|answered|begun|chosen|filled|drawn|sent|went|"
+    "heard|bought|brought|thought|borne"
+)
+
+
+def names_defined(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield each function, class, parameter, assigned variable and assigned attribute, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+@pytest.mark.parametrize("folder", [PACKAGE, "tests", "benchmarks", "docs", "examples"])
+def test_names_are_not_bare_participles(folder):
+    """No name consists of a participle alone."""
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    problems = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for file in files
+        for line, name in names_defined(ast.parse(file.read_text(encoding="utf-8")))
+        if re.fullmatch(PARTICIPLES, name.strip("_").lower())
+    ]
+    assert problems == [], "\n" + "\n".join(problems)

@@ -29,7 +29,7 @@ def corpus():
     return [some(numbers.integers(10, 40)) for _ in range(600)], [some(5) for _ in range(60)]
 
 
-def filled(index, texts):
+def add_texts(index, texts):
     index.apply(1, enumerate(texts), [])
     return index
 
@@ -53,7 +53,7 @@ def test_rank_bm25s_own_scores(corpus):
     """Scoring only the texts that share a word changes no score of rank_bm25."""
     texts, questions = corpus
     engine = BM25Plus([text.split() for text in texts], k1=1.2, b=0.75, delta=0)
-    index = filled(RankBM25Index("none"), texts)
+    index = add_texts(RankBM25Index("none"), texts)
     assert any(index.search(question, 1) for question in questions)
     for question in questions:
         theirs = {row: score for row, score in enumerate(engine.get_scores(question.split())) if score > 0}
@@ -63,7 +63,7 @@ def test_rank_bm25s_own_scores(corpus):
 def test_tantivys_scores_are_those_of_bm25s(corpus):
     """Lucene's formula, times k1 + 1; within 1 % or a hundredth, since Tantivy's mark is one more text."""
     texts, questions = corpus
-    index = filled(TantivyIndex(None, "none"), texts)
+    index = add_texts(TantivyIndex(None, "none"), texts)
     engine = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
     engine.index([text.split() for text in texts], show_progress=False)
     assert any(index.search(question, 1) for question in questions)
@@ -77,7 +77,7 @@ def test_tantivys_scores_are_those_of_bm25s(corpus):
 def test_tantivys_ranking_is_that_of_bm25s(corpus):
     """The ten best are equal, except for near ties at the cut."""
     texts, questions = corpus
-    ours = rankings(filled(TantivyIndex(None, "none"), texts), questions)
+    ours = rankings(add_texts(TantivyIndex(None, "none"), texts), questions)
     theirs = bm25s_rankings([text.split() for text in texts], [question.split() for question in questions])
     assert overlap(ours, theirs) > 0.99
 
@@ -85,8 +85,8 @@ def test_tantivys_ranking_is_that_of_bm25s(corpus):
 def test_our_engines_rank_alike(corpus):
     """The fallback gives nearly the results of the engine that it replaces."""
     texts, questions = corpus
-    ours = rankings(filled(TantivyIndex(None, "none"), texts), questions)
-    rung = rankings(filled(RankBM25Index("none"), texts), questions)
+    ours = rankings(add_texts(TantivyIndex(None, "none"), texts), questions)
+    rung = rankings(add_texts(RankBM25Index("none"), texts), questions)
     assert overlap(ours, rung) > 0.98
 
 
@@ -110,11 +110,17 @@ def test_cranfield_against_rank_bm25_and_bm25s(sets):
     texts = [f"{row['title']}\n{row['text']}" for row in rows(sets / "cranfield" / "corpus.jsonl")]
     questions = [row["text"] for row in rows(sets / "cranfield" / "queries.jsonl")]
     analyzer = Analyzer("english")
-    held, asked = [analyzer.all_words(text) for text in texts], [analyzer.words(text) for text in questions]
-    ours = rankings(filled(TantivyIndex(None), texts), questions)
-    okapi = BM25Okapi(held)
-    assert overlap(ours, [np.argsort(-okapi.get_scores(words), kind="stable")[:10].tolist() for words in asked]) > 0.9
-    assert overlap(ours, bm25s_rankings(held, asked)) > 0.97
+    text_words, question_words = (
+        [analyzer.all_words(text) for text in texts],
+        [analyzer.words(text) for text in questions],
+    )
+    ours = rankings(add_texts(TantivyIndex(None), texts), questions)
+    okapi = BM25Okapi(text_words)
+    assert (
+        overlap(ours, [np.argsort(-okapi.get_scores(words), kind="stable")[:10].tolist() for words in question_words])
+        > 0.9
+    )
+    assert overlap(ours, bm25s_rankings(text_words, question_words)) > 0.97
 
 
 @pytest.mark.sets
@@ -124,10 +130,13 @@ def test_texts_without_spaces_are_found_in_an_english_index(sets, language):
     corpus = rows(sets / "xquad" / f"corpus.{language}.jsonl")
     questions = rows(sets / "xquad" / f"queries.{language}.jsonl")
     judged = [line.split("\t") for line in (sets / "xquad" / "qrels.tsv").read_text().splitlines()]
-    wanted = {query: document for query, document, _ in judged}
+    expected = {query: document for query, document, _ in judged}
     ids = [row["id"] for row in corpus]
-    index = filled(TantivyIndex(None), [f"{row.get('title') or ''}\n{row['text']}" for row in corpus])
-    asked = [question for question in questions if question["id"] in wanted]
-    best = rankings(index, [question["text"] for question in asked], 5)
-    found = [wanted[question["id"]] in {ids[row] for row in five} for question, five in zip(asked, best, strict=True)]
-    assert np.mean(found) > 0.98
+    index = add_texts(TantivyIndex(None), [f"{row.get('title') or ''}\n{row['text']}" for row in corpus])
+    with_answers = [question for question in questions if question["id"] in expected]
+    best = rankings(index, [question["text"] for question in with_answers], 5)
+    hits = [
+        expected[question["id"]] in {ids[row] for row in five}
+        for question, five in zip(with_answers, best, strict=True)
+    ]
+    assert np.mean(hits) > 0.98

@@ -18,8 +18,8 @@ SOURCE = (
 @pytest.fixture
 def document(tmp_path):
     (tmp_path / "api.rst").write_text(SOURCE)
-    (found,) = read_files(tmp_path / "api.rst")
-    return found
+    (converted,) = read_files(tmp_path / "api.rst")
+    return converted
 
 
 def targets(splitter, document):

@@ -206,7 +206,7 @@ def test_an_interrupted_ingest_continues(docs):
 
 
 def test_the_last_of_two_files_with_one_document_counts(docs):
-    """Of two files with the same document the last one counts, even if only the first one changes."""
+    """If two files contain the same document, the last one counts, even if only the first one changes."""
     one = store()
     for text in ("one", "two", "three"):
         (docs / "a.jsonl").write_text(f'{{"id": "line", "text": "{text}"}}\n', encoding="utf-8")

@@ -329,7 +329,7 @@ def test_a_chunk_with_the_id_of_an_entity(id):
 
 
 def test_a_chunk_of_a_thousand_names():
-    """Of a thousand names in a chunk, the hundred most certain ones are kept."""
+    """A chunk with a thousand names keeps the hundred most certain ones."""
     names = [f"Ada Number{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)]
     store = stored(Chunk("a", "the names " + ", ".join(["Single", *names]) + " are here"))
     assert len(mentions(store, "a")) == 100

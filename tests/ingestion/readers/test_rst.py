@@ -99,10 +99,10 @@ def test_the_visible_text(source, expected):
 )
 def test_anchors_are_beside_the_text(source, expected):
     """The target of a role is recorded by position; no anchor name appears in the text."""
-    found = from_rst(source)
-    places = [(found.text[anchor.start :].partition("\n")[0], anchor.name) for anchor in found.anchors]
+    converted = from_rst(source)
+    places = [(converted.text[anchor.start :].partition("\n")[0], anchor.name) for anchor in converted.anchors]
     assert places == expected
-    assert not any(f"#{name}" in found.text or f"({name})=" in found.text for _, name in expected)
+    assert not any(f"#{name}" in converted.text or f"({name})=" in converted.text for _, name in expected)
 
 
 def test_the_title_is_the_first_heading():
@@ -113,14 +113,14 @@ def test_the_title_is_the_first_heading():
 
 def test_code_holds_no_headings():
     """Comments in code blocks do not become sections."""
-    found = outline(text("Guide\n=====\n\n::\n\n  # a\n  b\n\nUse\n---\n\nx"))
-    assert [section.path for section in found.sections] == [(), ("Use",)]
+    result = outline(text("Guide\n=====\n\n::\n\n  # a\n  b\n\nUse\n---\n\nx"))
+    assert [section.path for section in result.sections] == [(), ("Use",)]
 
 
 @given(st.text(alphabet="=-~ab.:`<>_\n |", max_size=150))
 def test_any_text_is_read(source):
     """Broken reStructuredText never raises, and its anchors are at lines of the text, in order."""
-    found = from_rst(source)
-    starts = [anchor.start for anchor in found.anchors]
+    converted = from_rst(source)
+    starts = [anchor.start for anchor in converted.anchors]
     assert starts == sorted(starts)
-    assert all(start < len(found.text) and f"\n{found.text}"[start] == "\n" for start in starts)
+    assert all(start < len(converted.text) and f"\n{converted.text}"[start] == "\n" for start in starts)
