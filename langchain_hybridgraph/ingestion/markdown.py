@@ -159,18 +159,18 @@ def without_heading_ids(text: str) -> tuple[str, tuple[Anchor, ...]]:
     if structure is None or not structure.heading_ids:
         return text, ()
     names = {name for start, end in structure.heading_ids for name in _ID.findall(text, start, end)}
-    kept, removed, before = [], [0], 0
+    parts, shifts, before = [], [0], 0
     for start, end in structure.heading_ids:
-        kept.append(text[before:start])
-        removed.append(removed[-1] + end - start)
+        parts.append(text[before:start])
+        shifts.append(shifts[-1] + end - start)
         before = end
     starts = [start for start, _ in structure.heading_ids]
     anchors = (
-        anchor._replace(start=anchor.start - removed[bisect_right(starts, anchor.start)])
+        anchor._replace(start=anchor.start - shifts[bisect_right(starts, anchor.start)])
         for anchor in structure.anchors
         if anchor.name in names or not anchor.explicit
     )
-    return "".join([*kept, text[before:]]), tuple(anchors)
+    return "".join([*parts, text[before:]]), tuple(anchors)
 
 
 def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:

@@ -74,7 +74,7 @@ def read(file, text):
     return document
 
 
-def test_ids_of_markdown_headings_are_anchors_beside_the_text(tmp_path):
+def test_ids_of_markdown_headings_are_anchors_outside_the_text(tmp_path):
     """The text of a page has no ids at the end of its headings, but those in code; its chunks have the anchors."""
     document = read(tmp_path / "features.md", PAGE)
     assert document.page_content == (
@@ -106,8 +106,8 @@ def test_links_lead_to_ids_of_markdown_headings(tmp_path):
         page.metadata["source"] = page.metadata["uri"] = page.metadata["source"].rpartition("/")[2]
     store = HybridGraphStore(None)
     ingest(pages, store, split=RecursiveSplitter(join_sections=False), edges=[LinkEdges()])
-    linked = {edge.target for edge in store.edges(["index.md#0"]) if edge.relation == "references"}
-    assert linked == {"features.md#just-python", "features.md#recap", "features.md#more"}
+    link_targets = {edge.target for edge in store.edges(["index.md#0"]) if edge.relation == "references"}
+    assert link_targets == {"features.md#just-python", "features.md#recap", "features.md#more"}
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_ids_are_removed_from_headings_of_all_forms(tmp_path):
         "Run it { #run }\n======\n\n## Use {: #use } ##\n\n> ## Quoted { #q }\n\n!!! note\n\n    ## Note {#n}\n\n"
         "```{tip}\n## Tip { #t }\n```\n"
     )
-    cleaned = "Run it\n======\n\n## Use ##\n\n> ## Quoted\n\n!!! note\n\n    ## Note\n\n```{tip}\n## Tip\n```\n"
+    clean = "Run it\n======\n\n## Use ##\n\n> ## Quoted\n\n!!! note\n\n    ## Note\n\n```{tip}\n## Tip\n```\n"
     for end in ("\n", "\r\n"):
         (tmp_path / "page.md").write_bytes(text.replace("\n", end).encode())
         (document,) = read_files(tmp_path / "page.md")
-        assert document.page_content == cleaned.replace("\n", end)
+        assert document.page_content == clean.replace("\n", end)
         assert {"run", "use", "q", "n", "t"} <= {anchor.name for anchor in document.anchors}
