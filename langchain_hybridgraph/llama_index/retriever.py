@@ -133,7 +133,7 @@ class LlamaIndexRetriever(BaseRetriever):
         """
         if not issubclass(kind, HybridRetriever):
             raise ConfigurationError(
-                f"{kind.__name__} is not made over an index; make store = LlamaIndexVectorStore(index), and then "
+                f"{kind.__name__} cannot be created from an index; create store = LlamaIndexVectorStore(index), then "
                 f"LlamaIndexRetriever({kind.__name__}(HybridRetriever(store, store.documents())))"
             )
         store = LlamaIndexVectorStore(index)

@@ -140,7 +140,7 @@ class _Copy:
         self.resumed = bool(state)
         if state and state["source"] != source.name:
             raise StoreError(
-                f"{destination.name} holds an unfinished copy of {state['source']}: finish that one, or name another "
+                f"{destination.name} holds an unfinished copy of {state['source']}: finish that copy, or name another "
                 "destination"
             )
         destination.begin(self._facts)
@@ -224,7 +224,7 @@ class _Copy:
         return problems, {name: present.get(name).records for name in self._checksums.names()}, samples
 
     def _has_source_changed(self) -> bool:
-        """Return whether the source was written to; one that does not count its writes is read again."""
+        """Return whether the source was written to; a source without a version number is read again to find out."""
         if self._version is not None:
             return self._source.facts().version != self._version
         again, done = Checksums(), 0

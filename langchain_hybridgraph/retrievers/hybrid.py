@@ -96,7 +96,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 )
             return
         if documents is not None and self.keyword_retriever is not None:
-            raise ConfigurationError("documents= and keyword_retriever= are two keyword sides: give one of them")
+            raise ConfigurationError(
+                "documents= and keyword_retriever= both define the keyword search: pass only one of them"
+            )
         built = self.index.adapter
         if documents is not None or built is None or built.vector_store is not vector_store:
             self.index = self.index.built(self._adapter(None if documents is None else check_documents(documents)))

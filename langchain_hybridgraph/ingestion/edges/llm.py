@@ -292,7 +292,7 @@ class LLMEdges:
             question = questions[place]
             if isinstance(answer, Exception):
                 failed.append((question, answer))
-                logger.warning("no edges among %s: %s: %s", question, type(answer).__name__, answer)
+                logger.warning("no edges were found for %s: %s: %s", question, type(answer).__name__, answer)
                 continue
             edges = list(self._checked(question, answer, dropped))
             yield EdgeSet(edges)

@@ -101,7 +101,7 @@ class FileDocuments(Iterator["Document"]):
         """Yield the documents of one file; none (and a line in ``skipped``) for an unreadable file in a folder."""
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
-                raise _NotText(f"{file.path}: this is not a regular file; write its content to one")
+                raise _NotText(f"{file.path}: this is not a regular file; copy its content into one")
             kind = KINDS.get(file.path.suffix.lower())
             if kind is not None and kind.is_installed:
                 yield from self._parts(file)
@@ -146,8 +146,8 @@ class FileDocuments(Iterator["Document"]):
                 real_path = _real_path(file, folders)
                 if paths_by_source.setdefault(source, real_path) != real_path:
                     raise FileError(
-                        f"{file} and {paths_by_source[source]} would both be {source!r}: read their common folder, "
-                        "or call from there with relative paths"
+                        f"{file} and {paths_by_source[source]} would both have the source {source!r}: read their "
+                        "common folder, or run from there with relative paths"
                     )
                 if real_path not in real_paths:  # otherwise a link or an overlapping argument leads to it again
                     real_paths.add(real_path)

@@ -23,7 +23,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
     language = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language", "")
     text = joined(block for cell in cells for block in _blocks(cell, language))
     if not text:
-        raise UnreadableError("no cell has a text")
+        raise UnreadableError("no cell contains text")
     yield Part(text, {"language": language} if language else {})
 
 

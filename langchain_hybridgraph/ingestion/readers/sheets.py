@@ -15,9 +15,9 @@ _COLUMNS = 200
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """Yield parts of some rows each, below the first row of the sheet, with ``sheet`` and ``rows``.
+    """Yield the sheets in parts of several rows, each part beginning with the sheet's first row.
 
-    Cells with formulas have the values that were computed last.
+    The metadata of a part are ``sheet`` and ``rows``. A cell with a formula has its last computed value.
     """
     import openpyxl
 
@@ -29,7 +29,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
             is_empty = False
             yield part
     if is_empty:
-        raise UnreadableError("no cell has a value")
+        raise UnreadableError("all cells are empty")
 
 
 def _parts(sheet: Any, title: str) -> Iterator[Part]:

@@ -55,7 +55,7 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
     raw = replace_surrogates(str(answer if isinstance(answer, str) else getattr(answer, "text", "")))
     text = _one_line(_unwrap(strip_reasoning(raw)))
     if not text or len(text) > longest or (_is_no_question(text) and not _is_no_question(query.strip())):
-        raise ValueError(f"the model gave no question: {quote_value(shorten(' '.join(raw.split()), 200))}")
+        raise ValueError(f"the model returned no question: {quote_value(shorten(' '.join(raw.split()), 200))}")
     return text
 
 

@@ -79,7 +79,7 @@ def test_one_path_alone(folder):
 def test_two_files_of_one_source(folder):
     """Different files with the same source are an error; a file passed twice is read once."""
     root = folder(x__docs__a_DOT_md="one", y__docs__a_DOT_md="two")
-    with pytest.raises(FileError, match=r"would both be 'docs/a\.md'"):
+    with pytest.raises(FileError, match=r"would both have the source 'docs/a\.md'"):
         sources(root / "x" / "docs", root / "y" / "docs")
     assert sources("x", "x/docs/a.md", "x") == ["x/docs/a.md"]
 
@@ -187,7 +187,7 @@ def test_the_report_names_what_was_left_out(folder):
     with HybridGraphStore(None) as store, pytest.warns(UserWarning, match="pipe"):
         report = ingest(read_files("docs"), store)
     assert report.documents == 1
-    assert report.warnings == ("skipped docs/pipe.txt: this is not a regular file; write its content to one",)
+    assert report.warnings == ("skipped docs/pipe.txt: this is not a regular file; copy its content into one",)
 
 
 def test_a_link_that_leads_nowhere_is_left_out(folder):

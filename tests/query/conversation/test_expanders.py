@@ -288,7 +288,7 @@ def test_text_around_a_question_is_left_out(answer):
 )
 def test_an_answer_that_is_no_question_is_an_error(answer):
     """Empty answers, refusals, remarks on the question and answers longer than the conversation raise."""
-    with pytest.raises(ValueError, match="the model gave no question"):
+    with pytest.raises(ValueError, match="the model returned no question"):
         LLMRewrite(FakeListChatModel(responses=[answer]))("and?", CARS)
 
 
