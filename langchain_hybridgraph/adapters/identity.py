@@ -119,7 +119,7 @@ class Identity:
 
 
 def _pairs(documents: Sequence[Document], stored: Sequence[Document], id_key: str | None) -> list[Document | None]:
-    """Return for each given Document the stored one with its id, else one with its text; each stored one once."""
+    """Pair each given Document with the stored one of the same id, else of the same text; use each stored one once."""
     by_id = {document.id: document for document in stored}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored if d.metadata.get(id_key) is not None}
@@ -160,6 +160,6 @@ def _same_source(one: Document, other: Document) -> bool:
 
 
 def _agreement(one: Document, other: Document) -> tuple[bool, int]:
-    """Return how well the metadata of two Documents agree; the same source, or none in both, counts most."""
+    """Return whether the sources of two Documents are equal (or both missing), and how many metadata values are."""
     same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
     return one.metadata.get("source") == other.metadata.get("source"), same

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 class DeletedFiles:
     """Check whether a document that was not read again came from one of these paths and no longer exists.
 
-    A file is deleted if the file system reports it, a line of a JSON Lines file if the others were read without it.
-    Anything that cannot be checked (a folder without permission) counts as existing, and so does a document with
-    another ``source`` than a file below the paths would have. ``documents`` are the ids of the deleted ones, in the
-    order of the checks.
+    A file is deleted if the file system no longer has it. A line of a JSON Lines file is deleted if the file was read
+    without it. Anything that cannot be checked (a folder without permission) counts as existing, and so does a document
+    whose ``source`` is not that of a file below the paths. ``documents`` are the ids of the deleted ones, in the order
+    of the checks.
     """
 
     def __init__(self, paths: Sequence[Path], store: EmbeddedStore | MilvusStore) -> None:

@@ -122,12 +122,12 @@ async def offload(work: Callable[[], Result], lane: Lane | None = None) -> Resul
 
 
 def deadline_in(seconds: float | None) -> float | None:
-    """Return the deadline for :func:`drive` in this number of seconds; None, which waits, for None."""
+    """Return the deadline for :func:`drive`, this number of seconds from now; None means no deadline."""
     return None if seconds is None else time.monotonic() + seconds
 
 
 def part_of_deadline(deadline: float | None, part: float) -> float | None:
-    """Return the time when this part of the remaining time has passed; None for None."""
+    """Return the time when this part of the remaining time has passed; None without a deadline."""
     now = time.monotonic()
     return None if deadline is None else now + part * max(0.0, deadline - now)
 

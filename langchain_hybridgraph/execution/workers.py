@@ -167,7 +167,7 @@ class Workers:
                 self._wait(now, idle_until)
 
     def _wait(self, now: float, idle_until: float) -> None:
-        """Wait for a notification, and while jobs are queued only until a running call is overdue."""
+        """Wait for a notification; while jobs are queued, stop waiting when a running call becomes overdue."""
         if not self._queues:
             self._changed.wait(idle_until - now)
             return

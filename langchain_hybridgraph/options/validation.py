@@ -129,7 +129,7 @@ def _how_to_wrap(value: object) -> str:
 
 
 def check_store(kind: type[BaseModel], value: object) -> None:
-    """Raise pydantic's error for a first argument other than a VectorStore, with the line that creates one."""
+    """Raise pydantic's error unless the first argument is a VectorStore; the message shows how to create one."""
     if not isinstance(value, VectorStore):
         raise option_error(f"Expected a LangChain VectorStore. {_how_to_pass_store(kind.__name__, value)}")
 

@@ -227,7 +227,7 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class _GraphOfStore:
-    """Edges, possibly shared by several stores, as one of these stores uses them."""
+    """Graph of one store, over edges that other stores may share."""
 
     edges: InMemoryGraph
     visible: Visible
@@ -459,7 +459,7 @@ def _together(parts: Sequence[NeighborEdges]) -> NeighborEdges:
 
 
 def _best_per_pair(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> NeighborEdges:
-    """Keep one hop between each two of n nodes: the first in the order of ``keys``, the last key first."""
+    """Keep one hop per pair of the n nodes: the first when sorted by ``keys``, of which the last is the primary one."""
     pair = hops.origin * n + hops.node
     order = np.argsort(pair)
     again = np.diff(pair[order], prepend=-1) == 0

@@ -25,7 +25,7 @@ class SearchTests(StoreTests):
         assert [entry.score for entry in hits] == pytest.approx([cosines[id] for id in expected], abs=1e-5)
 
     def test_vector_search_by_a_vector(self, full_store: FullStore) -> None:
-        """A query may have a vector of any length and no text."""
+        """A query may consist of a vector without text, and the vector need not be normalised."""
         store = self._require("vectors", full_store)
         vector = 5 * np.array(self.embedding.embed_query("an owl hunts at night"), np.float32)
         result = store.vector_search(Query(None, 1, vector=vector), 1)

@@ -41,12 +41,12 @@ class Expansion:
     """The settings of the ``expand`` stage.
 
     The traversal begins at the best ``seed_k`` hits that pass ``seed_filter`` and have any of ``seed_labels``, or at
-    ``seed_ids`` instead. It follows edges of at least ``min_weight`` (and of the traversal's own minimum).
+    ``seed_ids`` instead. It follows edges whose weight is at least ``min_weight`` and the traversal's own minimum.
 
     With ``candidates="all"`` hits that are not seeds stay candidates. With ``"reached"``, and always with ``seed_ids``,
     the result has only seeds and the chunks that edges lead to, and names in the question are not followed. ``names``
-    returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is False for an
-    expansion that no setting requested.
+    returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is False for the
+    default expansion, which no setting requested.
 
     Raises ConfigurationError for a seed_k below 1, empty seed_ids and an unknown value of candidates.
     """

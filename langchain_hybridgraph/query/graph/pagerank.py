@@ -216,9 +216,9 @@ class _Report:
         return np.concatenate([sure, tied[by_id[: n - len(sure)]]])
 
     def _before(self, ends: Sequence[int]) -> dict[int, tuple[int, float]]:
-        """Return the number before each of these and all on their paths (-1: a seed), and the weight of that link.
+        """Return the predecessor of each node on the paths to ``ends``, -1 for a seed, with the weight of that link.
 
-        The path to a node is the one that brought the largest mass: the seed's share · the shares of all links.
+        The path to a node is the one with the largest mass: the seed's share · the shares of all links.
         """
         near = self._near
         order = np.argsort(near.target, kind="stable")

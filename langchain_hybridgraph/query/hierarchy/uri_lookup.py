@@ -32,7 +32,7 @@ def root_nodes(tree: Tree, root: str) -> list[int]:
 
 
 def as_targets(value: Any) -> tuple[str, ...]:
-    """Return the uris of a ``target_uri``, none for None; raises ConfigurationError for other types."""
+    """Return ``target_uri`` as a tuple of uris, empty for None; raises ConfigurationError for other types."""
     if value is None:
         return ()
     if isinstance(value, str):

@@ -12,7 +12,7 @@ from langchain_hybridgraph.records import Answerability, Hit
 
 
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
-    """Return how likely the question has an answer; None if that is unknown.
+    """Return the probability that the question has an answer; None if that is unknown.
 
     Its ``unit`` is the factor that makes the score of the best hit this probability. The unit is 1 if scores have a
     meaning of their own: those of a reranker, of memories, of a fusion that does not calibrate, and of a traversal that

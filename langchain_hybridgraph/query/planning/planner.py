@@ -100,8 +100,8 @@ class Planner(Protocol):
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
         """Return up to 5 queries for a summary, messages (oldest first) and the query; none for small talk.
 
-        A plan that differs from the requested one reports this in ``degraded``, as a :class:`QueryPlan` can. A planner
-        receives the last 5 messages of a longer session, unless it has ``reads_all_messages``.
+        A plan that is not the requested one, such as a fallback, is a :class:`QueryPlan` and gives the reason in its
+        ``degraded``. A planner receives the last 5 messages of a longer session, unless it has ``reads_all_messages``.
         """
         ...
 

@@ -183,7 +183,10 @@ class Feedback:
         return len(rows)
 
     def replace_fact(self, old_id: str, chunk: Chunk, at: Any = None) -> None:
-        """Replace an old fact with a new one, from the new one's ``valid_from``, else ``at``, else now."""
+        """Replace an old fact with a new one.
+
+        The new fact applies from its ``valid_from``; without it, from ``at``; without both, from now.
+        """
         if chunk.id == old_id:
             raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
         metadata = ParsedMetadata.checked(chunk.metadata)

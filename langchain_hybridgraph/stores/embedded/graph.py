@@ -68,7 +68,7 @@ class GraphView:
             return mirror.has_edges[1]
 
     def scoped(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
-        """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
+        """Return the part of the graph that this scope may see (see ``stores.protocols.HasGraph``)."""
         index = self._index
         index.check_scope(scope)
         with index.guard:
@@ -309,9 +309,9 @@ class ScopedGraph:
     # -- one hop --------------------------------------------------------------------------------------------
 
     def _links(self, nodes: Nodes) -> tuple[IncidentEdges, IncidentEdges]:
-        """Return the edges that may be traversed from these nodes: all but mentions of entities, and those mentions.
+        """Return the edges that may be traversed from these nodes, in two parts: mentions of entities come second.
 
-        The former include edges that end in an entity or a hidden node; callers that want neither filter them out.
+        The first part includes edges that end in an entity or a hidden node; callers that want neither filter them out.
         """
         facts, direction = self.adjacency.facts, self.edge_filter.direction
         is_entity = facts.is_entity[nodes]
@@ -360,7 +360,11 @@ class ScopedGraph:
         return mentioning.select(np.argsort(mentioning.origin, kind="stable"))
 
     def _rare_enough(self, mentions: IncidentEdges, degree: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the mentions to traverse, by origin and rarity; ``degree`` is that of the entities."""
+        """Return the positions of the mentions to traverse, by origin, rarest entity first.
+
+        ``degree`` is the number of mentions of each entity. The rarest entity of an origin is always kept; others only
+        while the total degree is within the limit for hubs.
+        """
         order = np.lexsort((mentions.end, degree, mentions.origin))
         if self.edge_filter.hub_degree is None:
             return order
@@ -409,7 +413,7 @@ class ScopedGraph:
     # -- explaining a traversal -----------------------------------------------------------------------------
 
     def _entities_between(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        """Return the entity of each pair's hop, -1 for a direct edge; pairs without a hop are left out."""
+        """Return the entity that connects each pair of nodes, -1 for a direct edge; unconnected pairs are left out."""
         pair_set = set(pairs)
         origins = np.array(sorted({one for one, _ in pair_set}), np.int64)
         hops = self.restricted_to(np.array(sorted({other for _, other in pair_set}), np.int64))._hops(origins)

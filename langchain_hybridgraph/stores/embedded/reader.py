@@ -155,7 +155,7 @@ class Reader:
         return self.start_vector_search(query, n)()
 
     def has_remote_vectors(self) -> bool:
-        """Return whether another process compares the vectors."""
+        """Return whether a Chroma server searches the vectors."""
         return used_server(self._index) is not None
 
     def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:

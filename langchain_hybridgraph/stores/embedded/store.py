@@ -240,7 +240,7 @@ class EmbeddedStore:
         return self.graph.has_edges()
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
-        """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
+        """Return the part of the graph that this scope may see (see ``stores.protocols.HasGraph``)."""
         return self.graph.scoped(scope, edge_filter)
 
     def scoped_tree(self, scope: Scope) -> ScopedTree:

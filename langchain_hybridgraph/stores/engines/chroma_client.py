@@ -131,7 +131,7 @@ def open_folder(path: Path) -> Any:
 
 @contextmanager
 def guarded(verb: str, place: object) -> Iterator[None]:
-    """Turn Chroma's errors into StoreError; they are of many kinds: its own, Rust's, SQLite's and those of HTTP."""
+    """Turn any error into StoreError: Chroma raises its own errors and those of Rust, SQLite and HTTP."""
     try:
         yield
     except Exception as error:

@@ -43,8 +43,8 @@ INDEX_ID, STATE = "vector_server_index", "vector_server"
 class CollectionState(NamedTuple):
     """The collection that an index filled: its server, id and generation, and what it holds.
 
-    ``applied`` is the version of the catalogue that it holds completely, -1 for an unknown one, and ``rows`` the number
-    of its rows then. ``turn`` counts the changes to it, so that a process notices those of others.
+    ``applied`` is the last version of the catalogue whose changes are all in the collection, -1 if unknown. ``rows`` is
+    the number of rows at that version. ``turn`` is raised by each change, so that other processes notice it.
     """
 
     server: str

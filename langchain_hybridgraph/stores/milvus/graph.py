@@ -231,5 +231,5 @@ def _with_titles(ids: Iterable[str]) -> set[str]:
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return the nodes and the chunks one hop away."""
+    """Return these nodes and all chunks one hop away from them, without duplicates."""
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

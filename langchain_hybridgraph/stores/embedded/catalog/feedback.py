@@ -143,7 +143,7 @@ def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -
 
 
 def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
-    """Return the state of a tenant's chunks that changed after the change with this number."""
+    """Return the state, by row, of a tenant's chunks changed later than the change with this number."""
     return connection.execute(_CHANGED, (tenant, number)).fetchall()
 
 

@@ -49,7 +49,7 @@ class ValidityHistory(NamedTuple):
         return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
 
     def updated(self, rows: Sequence[int], entries: Sequence[tuple[int, float, float, float]]) -> ValidityHistory:
-        """Return the history with these entries replacing all of these rows."""
+        """Return a history in which these entries replace all entries of these rows."""
         others = ~np.isin(self.row, np.array(rows, np.int64))
         if not entries and others.all():
             return self

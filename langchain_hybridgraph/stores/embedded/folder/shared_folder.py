@@ -98,7 +98,7 @@ class OpenFolder:
 
 
 def _key(path: Path) -> Key:
-    """Identify the index at this path; mounted at another path, perhaps read-only, it is a different one."""
+    """Return the key of the index at this path. A second mount, which may be read-only, has a key of its own."""
     catalogue = (path / CATALOGUE).stat()
     return path.resolve(), catalogue.st_dev, catalogue.st_ino
 

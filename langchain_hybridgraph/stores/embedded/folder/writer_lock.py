@@ -115,7 +115,7 @@ class FileLock:
             os.pwrite(self._file, f"{os.getpid():<20}".encode(), 0)  # padded: truncating takes milliseconds
 
     def holder(self) -> str:
-        """Return the id of the process that signed last, "unknown" if none did."""
+        """Return the id of the process that last wrote its id to the file, "unknown" if none did."""
         try:
             return self.path.read_bytes()[:64].decode("ascii", "replace").strip() or "unknown"
         except OSError:
