@@ -245,8 +245,8 @@ def test_time_weighted_retriever():
     )
 
 
-def test_time_weighted_retrievers_recency():
-    """A part of each score is half of 0.99 to the power of the hours, TimeWeighted's own formula."""
+def test_recency_of_time_weighted_retriever():
+    """The recency part of a score is 0.99 ** hours / 2; TimeWeighted's own recency is 0.99 ** hours."""
     page = old_and_new("TimeWeightedVectorStoreRetriever")
     retriever = page["MemoryRetriever"](page["memories"], k=3, mode=page["time_weighted"])
     hits = retriever.retrieve("What is the gate code?").hits

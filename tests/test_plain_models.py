@@ -51,8 +51,8 @@ async def test_the_reranker(kind):
 
 @KIND
 @pytest.mark.parametrize("is_list", [False, True])
-def test_edges(kind, is_list):
-    """An edge between the passages that were shown; a bare list of edges will do."""
+def test_edges_from_a_plain_model(kind, is_list):
+    """An edge between the passages in the prompt is stored, even if the answer is a bare list of edges."""
 
     def edges(messages):
         one, two = re.findall(r"Passage (\S+):", messages[-1].content)[:2]

@@ -77,8 +77,8 @@ def test_other_objects_are_errors():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("expected", ['{"a": 1}', fenced({"a": 1}), '<think>Is it {"a": 2}?</think>\n{"a": 1}'])
-async def test_a_model_without_structured_output_is_asked_in_the_prompt(kind, expected):
-    """It receives the schema, and plain JSON, JSON in a fence and JSON after thoughts are read, in all four ways."""
+async def test_a_model_without_structured_output_gets_the_schema_in_the_prompt(kind, expected):
+    """The answer may be plain JSON, JSON in a code fence or JSON after reasoning, in sync, async and batch calls."""
     llm = KINDS[kind](answer=lambda messages: expected)
     model, question = with_schema(llm, FORM, "The test", include_raw=True), prompt_messages("Give a.", {"text": "b"})
     answers = [model.invoke(question), await model.ainvoke(question)]

@@ -200,8 +200,8 @@ any_filter = st.recursive(
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filter=any_filter, question=st.integers(0, SIZE - 1))
-def test_any_filter_finds_as_many_as_match(retriever, filter, question):
-    """Every hit matches, and none is missing if there are more."""
+def test_a_filter_returns_all_matches_up_to_the_limit(retriever, filter, question):
+    """Every hit matches the filter, and 30 hits, or all if fewer match, are returned."""
     matching = {f"t{n}" for n in range(SIZE) if filter.matches(filterable(n))}
     result = nearest(retriever, filter, question, 30)
     assert set(result) <= matching

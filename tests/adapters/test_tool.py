@@ -162,8 +162,8 @@ def test_a_filter_as_a_model(store):
     assert len(called(tool, query="coal", filter={}).artifact) == len(called(tool, query="coal").artifact)
 
 
-def test_the_search_is_a_run_below_the_tools(store):
-    """The search is traced below the tool."""
+def test_the_search_is_a_child_run_of_the_tool(store):
+    """The retriever's parent run is that of the tool."""
 
     class Runs(BaseCallbackHandler):
         tool = retriever = None

@@ -253,7 +253,7 @@ def test_edges_with_parameters(docs, tmp_path):
 
 
 def test_the_embedding_is_named_in_one_line(docs, tmp_path):
-    """A new index says which embedding it takes, an index that is there that it keeps its own."""
+    """ingest reports the embedding of a new index, and that an existing index keeps its own."""
     new = hybridgraph("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa")
     again = hybridgraph("ingest", docs, "--index", tmp_path / "index")
     assert [line for line in new.stderr.splitlines() if "embedding lsa" in line] == new.stderr.splitlines()

@@ -55,7 +55,7 @@ def test_the_index_may_be_that_of_the_settings(index, tmp_path, monkeypatch):
 
 
 def test_dropping_asks_first(index):
-    """Without --yes nothing goes until it is confirmed, and nothing where nobody can answer."""
+    """Without --yes, a tenant is dropped only after "y"; "n" and empty input drop nothing."""
     assert hybridgraph("tenants", "drop", "ada", "--index", index, input="n\n").exit_code == 0
     assert hybridgraph("tenants", "drop", "ada", "--index", index, input="").exit_code != 0
     assert list_tenants(index) == {"ada": 2, "bo": 1}

@@ -88,8 +88,8 @@ def test_ingest_of_a_file_makes_none(tmp_path):
     assert not list((tmp_path / "i").glob("layers-*"))
 
 
-def test_an_old_text_is_shown_nowhere(index):
-    """Neither by find nor by tree, from the moment that it is deleted."""
+def test_a_deleted_text_is_not_shown(index):
+    """After its deletion, neither find nor tree shows a text."""
     hybridgraph("delete", "--index", index, "--document", "lib/my docs/dogs.md")
     outputs = (
         hybridgraph("find", "Dogs bark at strangers", "--index", index),

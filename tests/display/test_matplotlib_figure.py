@@ -101,8 +101,8 @@ def luminance(colour):
     return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
 
 
-def test_ink_is_legible_on_light_and_on_dark():
-    """Without a style paper is transparent, and ink has a contrast above 4 with white and with JupyterLab's dark."""
+def test_text_is_legible_on_light_and_dark_pages():
+    """Without a style, the figure is transparent; text has a contrast above 4 with white and JupyterLab's dark."""
     figure = draw(answer(search_hit("a", 0.9)))
     [ink] = {text.get_color() for text in texts(figure)}
     assert figure.get_facecolor()[3] == 0

@@ -265,8 +265,8 @@ async def test_a_call_that_raises_stop_iteration_fails_and_does_not_hang():
     assert await asyncio.wait_for(adrive(search(), until), PATIENCE) == "vector-failed"
 
 
-async def test_a_coroutine_that_ignores_its_cancellation_keeps_no_deadline():
-    """The result is still returned at the deadline."""
+async def test_a_coroutine_that_ignores_cancellation_does_not_delay_the_result():
+    """The search returns at its deadline."""
     over = asyncio.Event()
 
     async def stubborn():

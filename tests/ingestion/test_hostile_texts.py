@@ -35,7 +35,7 @@ def repeated(unit, size=MEGABYTE):
 
 @pytest.mark.parametrize("unit", ["-", ",", " ", "\n", "[", "<", "`", "“", "。", "😀", "é ", "A-", "\u0301"])
 def test_names_are_found_in_linear_time(unit):
-    """A run of signs is read once, not once per sign."""
+    """A long run of the same characters is read once, not once per character."""
     assert read([repeated(unit)])
 
 

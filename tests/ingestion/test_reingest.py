@@ -147,8 +147,8 @@ def test_a_file_of_just_now_is_read_again(docs, opened, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"split": RecursiveSplitter(100, 0)}, {"split": len}, {"edges": ["sequence"]}])
-def test_other_options_read_everything(docs, opened, options):
-    """Chunks depend on how they are cut: files are read again when that changes, or cannot be told from before."""
+def test_changed_options_read_all_files_again(docs, opened, options):
+    """Chunks depend on the options: files are read again if these differ, or if a custom function makes it unclear."""
     if options.get("split") is len:
         options = {"split": lambda text: [text]}
         ingest(read_files(docs), one := store(), **options)

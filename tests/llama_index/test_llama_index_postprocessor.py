@@ -140,8 +140,8 @@ def failing(query, texts):
     raise OSError("no network")
 
 
-async def test_a_failure_leaves_the_earlier_order():
-    """The nodes stay as they were and say ``rerank-failed``, to the program and not to the model."""
+async def test_a_failure_keeps_the_order():
+    """The copies returned have ``rerank-failed`` in their metadata, where the language model does not see it."""
     original = nodes(a=0.9, b=0.5)
     done = RerankPostprocessor(failing, top_n=1)
     for results in (

@@ -481,7 +481,7 @@ def test_an_index_in_llama_indexes_words(index):
 
 
 def test_the_graph_of_an_index(index):
-    """The relationships in its docstore are edges to walk over."""
+    """The relationships in the docstore of a LlamaIndex index are edges."""
     retriever = LlamaIndexRetriever.from_index(index, GraphRetriever, max_hops=1, graph={"seed_k": 1}, k=2)
     results = retriever.retrieve("cat sat mat")
     assert [(each.node_id, each.metadata["hops"]) for each in results] == [("cat", 0), ("dog", 1)]

@@ -136,7 +136,7 @@ def test_the_error_says_how_to_create_a_retriever(argument, message):
 
 
 def test_a_store_as_a_retriever_is_rejected(store):
-    """The error names the retriever between them."""
+    """The error shows how to wrap the store in a HybridRetriever."""
     message = r"This is a HybridGraphStore, a store: AdvancedRetriever\(HybridRetriever\(store\)\)"
     with pytest.raises(ValueError, match=message):
         AdvancedRetriever(store)

@@ -361,8 +361,8 @@ def test_interleaving_in_turn():
     assert [one.score for one in fused] == [pytest.approx(1 - i / 8) for i in range(8)]
 
 
-def test_interleaving_names_the_finder():
-    """The part belongs to the source whose turn it was."""
+def test_interleaving_names_the_source():
+    """The part of a hit is named after the source that contributed it to the interleaved list."""
     fused = Interleave()([ranked("vector", 0.7, "ab"), ranked("keyword", 0.3, "ba")])
     assert [dict(one.parts) for one in fused] == [{"vector": 1.0}, {"keyword": 0.5}]
 

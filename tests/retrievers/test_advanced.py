@@ -816,7 +816,7 @@ def call(**arguments):
 
 
 def test_as_a_tool(hybrid):
-    """An agent's call brings words and Documents; the thread it runs in is the session."""
+    """An agent's call returns text and Documents; its thread_id is the session."""
     retriever = AdvancedRetriever(hybrid, k=1, get_session_history={"a": HISTORY}.get)
     tool = retriever.as_tool(name="cars", description="Finds cars.")
     message = tool.invoke(call(query="and how fast?"), {"configurable": {"thread_id": "a"}})

@@ -349,8 +349,8 @@ def test_expired_chunks_are_not_walked_through():
         assert scores(retriever.retrieve("q"))["D"] == pytest.approx(0.07)
 
 
-def test_an_edge_that_is_over_is_not_walked():
-    """The only edge to N was valid until 1970."""
+def test_an_expired_edge_is_not_traversed():
+    """The only edge to Z was valid until 1970."""
     with drawing() as store:
         store.upsert([], edges=[Edge("A", "Z", "cites", 1.0, "", valid_until=1.0)])
         assert "Z" not in {d.id for d in hop_decay(store).retrieve("q") if d.metadata["hops"]}

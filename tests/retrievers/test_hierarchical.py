@@ -576,8 +576,8 @@ def test_no_other_mode(shelf):
 # -- scope ------------------------------------------------------------------------------------------------------
 
 
-def test_filters_hold_for_every_hit():
-    """And no directory is a hit of which the call may not see everything."""
+def test_every_hit_passes_the_filter():
+    """A directory is not a hit if the filter excludes anything below it."""
     store = library()
     ingest([Document("Cats are secret.", metadata={"uri": "lib/pets/secret.md", "level": 9}, id="s")], store)
     build_layers(store)
@@ -672,8 +672,8 @@ def test_a_vector_alone(shelf):
     assert "no-query-text" in result.degraded
 
 
-def test_all_sources_failing_is_an_error(shelf, monkeypatch):
-    """The layer is empty only where that is expected."""
+def test_failing_sources_raise_an_error(shelf, monkeypatch):
+    """If all sources fail, find raises; with on_error="empty" it returns no hits."""
 
     def fails(*_):
         raise OSError("gone")
@@ -733,8 +733,8 @@ def test_later_stages_work(shelf):
 # -- LangChain --------------------------------------------------------------------------------------------------
 
 
-def test_invoke_is_find(shelf):
-    """Documents have the same hits and their uris; directories are included only on request."""
+def test_invoke_returns_the_hits_of_find(shelf):
+    """The Documents are the hits of find, with their uris; directories are included only on request."""
     retriever = HierarchicalRetriever(shelf, k=3)
     documents = retriever.invoke("How much is the red roadster?", annotate="all")
     result = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find(

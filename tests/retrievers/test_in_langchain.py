@@ -113,7 +113,7 @@ async def test_create_retrieval_chain_awaited_and_streamed(store):
 
 
 def test_a_question_without_a_conversation(store):
-    """Alone or with an empty history it is searched for as it is."""
+    """A question alone, or with an empty history, is searched for unchanged."""
     retriever = history_aware(HybridRetriever(store, k=1))
     for input in ("coal trains", {"input": "coal trains"}, {"input": "coal trains", "chat_history": None}):
         assert ids(retriever.invoke(input)) == ["train"]

@@ -117,8 +117,8 @@ def test_the_heavier_of_two_equal_edges_is_kept():
         assert opened(edges).edges([("a", "b")]) == [heavy]
 
 
-def test_several_ways_between_two_chunks_are_one_hop():
-    """With the largest weight, over all relations."""
+def test_parallel_edges_are_one_hop():
+    """Edges of several relations between two chunks are one hop, with the largest weight."""
     edges = [Edge("a", "b", "cites", 0.3), Edge("a", "b", "supports", 0.6), Edge("b", "a", "cites", 0.4)]
     assert neighbours(opened(edges, direction="both"), "a") == [("b", 0.6, None)]
 
@@ -130,8 +130,8 @@ def test_the_rarest_of_equally_heavy_entities_counts():
     assert neighbours(opened(edges), "a")[0] == ("b", 1.0, "entity:x")
 
 
-def test_hubs_pass_on_less():
-    """A chunk of four edges and an entity of four mentions pass on half where two are allowed; links are unchanged."""
+def test_weights_at_hubs_are_divided():
+    """With hub_degree 2, the weight 1 at a node of degree 4 becomes 2 / 4; links keep their weight."""
     edges = [Edge("hub", str(n), "cites") for n in range(4)]
     assert neighbours(opened(edges, hub_degree=2), "hub")[0] == ("0", 0.5, None)
     mentions = [Edge(str(n), "entity:e", MENTIONS) for n in range(4)]

@@ -121,8 +121,8 @@ def test_scores_are_divided_among_texts(make):
     assert index.exact_matches("zebra") == {0: pytest.approx(CONTENT_SCORE / 2), 9: pytest.approx(CONTENT_SCORE / 2)}
 
 
-def test_few_texts_make_no_word_rare(make):
-    """Among five texts every word is rare; a word counts if it is the complete question, or among more texts."""
+def test_words_of_a_small_corpus_are_not_rare(make):
+    """Among five texts, a word matches only if it is the complete question; among many, a rare one always matches."""
     five = ["a zebra grazes", *["cattle low"] * 4]
     assert make(*five).exact_matches("zebra cattle") == {}
     assert make(*five).exact_matches("zebra") == {0: pytest.approx(CONTENT_SCORE)}

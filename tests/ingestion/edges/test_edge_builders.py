@@ -322,7 +322,7 @@ def test_links_metadata_names_ids_urls_and_titles():
 
 
 def test_source_and_uri_identify_a_document():
-    """Source and uri are names of the document, too, if the id is another one."""
+    """Links find a document by its source or uri, even if its id is different."""
     two = page("x", "s.md", id="one", uri="docs/u.md")
     assert references(two, page("[s](s.md)", "a.md")) == {("a.md#0", "one#0")}
     assert references(two, page("[u](docs/u.md)", "b.md")) == {("b.md#0", "one#0")}

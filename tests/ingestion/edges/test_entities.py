@@ -328,8 +328,8 @@ def test_a_chunk_with_the_id_of_an_entity(id):
         stored(Chunk(id, "text"))
 
 
-def test_a_chunk_of_a_thousand_names():
-    """A chunk with a thousand names keeps the hundred most certain ones."""
+def test_a_chunk_keeps_at_most_a_hundred_names():
+    """The hundred most certain names of a chunk with 301 names are kept."""
     names = [f"Ada Number{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)]
     store = stored(Chunk("a", "the names " + ", ".join(["Single", *names]) + " are here"))
     assert len(mentions(store, "a")) == 100

@@ -106,8 +106,8 @@ def test_the_heaviest_of_several_relations(store):
     assert near(store, "a", ways=EdgeFilter(relations=frozenset({"never heard of"}))) == {}
 
 
-def test_an_entity_is_one_hop_in_every_direction(store):
-    """Chunk to entity to chunk: the product of both mentions, .8 · .5, by the entity that both mention."""
+def test_chunks_of_one_entity_are_one_hop_apart(store):
+    """The weight of the hop through the entity is the product of both mentions, .8 · .5, in either direction."""
     upsert(store, "a", "b", edges=[mention("a", "Ada", 0.8), mention("b", "Ada", 0.5)])
     for direction in ("out", "in", "both"):
         assert near(store, "a", ways=EdgeFilter(direction)) == {("a", "b"): (pytest.approx(0.4), "Ada")}

@@ -428,8 +428,8 @@ def test_a_retraction_is_by_all_or_none(store):
     assert (store.memory.retract(["a", "b"]), store.memory.retract("a")) == (2, 0)
 
 
-def test_a_retracted_text_stays_so_until_it_changes(memory):
-    """A withdrawn text stays withdrawn under other metadata; another text is a new statement."""
+def test_a_text_stays_retracted_until_it_changes(memory):
+    """A retracted memory stays hidden if only its metadata change; a new text makes it visible."""
     upsert(memory, "a")
     memory.memory.retract("a")
     upsert(memory, chunk("a", page=2))

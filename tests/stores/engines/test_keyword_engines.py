@@ -179,8 +179,8 @@ def test_short_answers_are_heads_of_long_ones(make):
 # -- the mask --------------------------------------------------------------------------------------------------
 
 
-def test_rows_that_are_not_allowed_stay_out(make):
-    """False excludes a row, and so does the end of the mask."""
+def test_disallowed_rows_are_not_found(make):
+    """Rows marked False and rows beyond the end of the mask are excluded."""
     index = make("ada", "ada", "ada", "ada")
     assert search(index, "ada", 5, np.array([False, True, True])) == [1, 2]
 

@@ -170,7 +170,7 @@ def test_repaired_values_are_seen(tmp_path):
 
 
 def test_tenants_do_not_see_each_other(tmp_path):
-    """Neither by rows nor by scope."""
+    """A tenant's memories are unknown to another tenant, and its scope is rejected."""
     with closing(opened(tmp_path / "i", tenant="one")) as one:
         upsert(one, a=METADATA)
     with closing(opened(tmp_path / "i", tenant="two")) as two:

@@ -121,8 +121,8 @@ def test_scored_orders_by_score_then_id():
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.booleans()), max_size=6), min_size=1, max_size=12))
-def test_any_history_ends_like_a_dictionary(history):
-    """After any commits of puts and deletes the rows are those that a dictionary from id to row holds."""
+def test_rows_equal_those_of_a_dictionary(history):
+    """After any sequence of puts and deletes, the rows equal those of a dictionary from id to row."""
     rows, model, end = Rows(""), {}, 0
     for version, commit in enumerate(history):
         touched = set()
