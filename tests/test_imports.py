@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -52,7 +53,10 @@ def modules():
 
 
 def imports_in(node, importer, early=True):
-    """Yield every import below a syntax node, including those inside functions and for type checkers only."""
+    """Yield every import below a syntax node, including those inside functions and for type checkers only.
+
+    A module of the package that is named by a string counts as a late import.
+    """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (Import(importer, alias.name, early) for alias in child.names)
@@ -60,6 +64,8 @@ def imports_in(node, importer, early=True):
             assert not child.level, f"{importer}: use absolute imports"
             yield from (Import(importer, target, early) for target in targets_of(child))
         else:
+            if named := module_named_by(child):
+                yield Import(importer, named, False)
             late = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or (
                 isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             )
@@ -74,6 +80,20 @@ def targets_of(statement):
             (ROOT / f"{path}.py").exists() or (ROOT / path / "__init__.py").exists()
         )
         yield f"{statement.module}.{alias.name}" if is_module else statement.module
+
+
+def module_named_by(node):
+    """Return the module of the package that an ``import_module`` call or a string such as ``query.rerank:Name`` names.
+
+    None if it names none. Tables of names contain such strings, whose modules are imported when the name is used.
+    """
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        named = re.fullmatch(rf"'{PACKAGE}\.([\w.]+)'", ast.unparse(node.args[0]))
+    else:
+        named = isinstance(node, ast.Constant) and re.fullmatch(r"([\w.]+):\w+", str(node.value))
+    path = named and named[1].replace(".", "/")
+    is_module = path and ((ROOT / f"{path}.py").exists() or (ROOT / path / "__init__.py").exists())
+    return f"{PACKAGE}.{named[1]}" if is_module else None
 
 
 MODULES = dict(modules())
@@ -184,11 +204,12 @@ def test_no_module_imports_private_names_of_another():
 
 
 def test_all_kinds_of_imports_are_read():
-    """Early, late and type-only imports are distinguished, and a module after ``from package`` is recognised."""
+    """Early, late and type-only imports, a module after ``from package``, and modules named by strings."""
     source = (
         f"import numpy\nfrom {PACKAGE}.query import rerank\n"
         "if TYPE_CHECKING:\n    import scipy\n"
         "class A:\n    import yaml\n    def f(self):\n        import chromadb\n"
+        f"import_module('{PACKAGE}.records')\nTABLE = {{'a': 'query.rerank:ScoreReranker', 'b': 'no.module:Name'}}\n"
     )
     assert list(imports_in(ast.parse(source), "x")) == [
         ("x", "numpy", True),
@@ -196,6 +217,8 @@ def test_all_kinds_of_imports_are_read():
         ("x", "scipy", False),
         ("x", "yaml", True),
         ("x", "chromadb", False),
+        ("x", f"{PACKAGE}.records", False),
+        ("x", f"{PACKAGE}.query.rerank", False),
     ]
 
 

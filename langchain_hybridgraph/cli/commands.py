@@ -148,7 +148,7 @@ def ingest(
     """
     from langchain_hybridgraph.cli.deleted_files import DeletedFiles
     from langchain_hybridgraph.ingestion import SUPPORTED_SUFFIXES, FileError, read_files
-    from langchain_hybridgraph.ingestion.edges.base import as_builders
+    from langchain_hybridgraph.ingestion.edges.registry import as_builders
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 
     skipped: list[str] = []

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
 from langchain_hybridgraph.ingestion.cutting_ahead import cut_ahead
-from langchain_hybridgraph.ingestion.edges.base import Compares, EdgeBuilder, EdgeSet, as_builders
+from langchain_hybridgraph.ingestion.edges.base import Compares, EdgeBuilder, EdgeSet
+from langchain_hybridgraph.ingestion.edges.registry import as_builders
 from langchain_hybridgraph.ingestion.fingerprint import fingerprint
 from langchain_hybridgraph.ingestion.known_files import KnownFiles
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing

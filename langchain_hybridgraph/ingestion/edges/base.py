@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
-from importlib import import_module
-from itertools import combinations, pairwise
+from itertools import pairwise
 from operator import itemgetter
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import (
     CutDocument,
     anchors_of,
@@ -36,7 +34,6 @@ from langchain_hybridgraph.ingestion.edges.link_parser import (
 )
 from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
 from langchain_hybridgraph.records import CONTAINS, REFERENCES, SEQUENCE, Chunk, Edge, replace_surrogates
-from langchain_hybridgraph.registry import from_config, nearest
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, implements
 from langchain_hybridgraph.uris import directory_of
 
@@ -83,91 +80,6 @@ class Compares(EdgeBuilder, Protocol):
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
         """Receive the stored ids of the chunks and parents of the next documents; a new document has none."""
         ...
-
-
-def as_builders(edges: Any) -> list[EdgeBuilder]:
-    """Return the builders for ``ingest(edges=…)``: ``"auto"``, None for none, one builder, or a list of them.
-
-    A builder may be given by its name (one of ``BUILDERS``), or by a mapping of its ``type`` and its parameters, which
-    ``metadata`` needs: ``{"type": "metadata", "keys": ["author"]}``; a list may contain ``"auto"``, too. Raises
-    ConfigurationError for anything else, for invalid or missing parameters, and for two builders that would replace
-    each other's edges.
-
-    >>> [type(builder).__name__ for builder in as_builders(["sequence", {"type": "similarity", "k": 3}])]
-    ['SequenceEdges', 'SimilarityEdges']
-    """
-    if edges is None:
-        return []
-    forms = [edges] if isinstance(edges, (str, Mapping, EdgeBuilder)) else edges
-    if isinstance(forms, type) or not isinstance(forms, Iterable):
-        raise ConfigurationError(
-            f"edges={edges!r}: pass 'auto', None, or a list such as ['sequence', 'links'] or [SequenceEdges()]"
-        )
-    builders = [builder for form in forms for builder in _builders(form)]
-    relations = {
-        name for builder in builders if not isinstance(builder, _YieldsRelations) for name in builder.relations
-    }
-    builders = [
-        builder.without(relations) if isinstance(builder, _YieldsRelations) else builder for builder in builders
-    ]
-    for builder, other in combinations(builders, 2):
-        shared = set(builder.relations) & set(other.relations)
-        if shared:
-            raise ConfigurationError(
-                f"{type(builder).__name__} and {type(other).__name__} both write {shared.pop()!r} and would "
-                "replace each other's edges; give one of them another relation, or ingest twice"
-            )
-    return builders
-
-
-BUILDERS: Mapping[str, str] = {
-    "sequence": "edges.base:SequenceEdges",
-    "links": "edges.base:LinkEdges",
-    "hierarchy": "edges.base:HierarchyEdges",
-    "entities": "edges.entities:EntityEdges",
-    "metadata": "edges.metadata:MetadataEdges",
-    "citations": "edges.citations:CitationEdges",
-    "similarity": "edges.similarity:SimilarityEdges",
-    "llm": "edges.llm:LLMEdges",
-}
-"""Names of the builders, and their modules."""
-
-# Required parameters of builders, with an example.
-_REQUIRED_PARAMETERS: Mapping[str, tuple[str, str]] = {
-    "metadata": ("keys", '{"type": "metadata", "keys": ["author"]}'),
-    "llm": ("llm", "LLMEdges(chat_model)"),
-}
-
-
-@runtime_checkable
-class _YieldsRelations(EdgeBuilder, Protocol):
-    """Builder that can leave relations to others."""
-
-    def without(self, relations: Iterable[str]) -> EdgeBuilder:
-        """Return the same builder without these relations."""
-        ...
-
-
-def _builders(form: Any) -> list[EdgeBuilder]:
-    if form == "auto":
-        return [SequenceEdges(), LinkEdges(), HierarchyEdges(), *_builders("entities")]
-    if isinstance(form, EdgeBuilder) and not isinstance(form, type):
-        return [form]
-    name = form.get("type") if isinstance(form, Mapping) else form
-    if not isinstance(name, str) or name not in BUILDERS:
-        raise ConfigurationError(
-            f"edges={form!r} is not an edge builder; {nearest(name, ['auto', *BUILDERS])}pass 'auto', None, "
-            f"one of {', '.join(BUILDERS)}, an object such as SequenceEdges(), "
-            'or a mapping such as {"type": "similarity", "k": 5}'
-        )
-    parameter, example = _REQUIRED_PARAMETERS.get(name, (None, ""))
-    if parameter is not None and (isinstance(form, str) or parameter not in form):
-        raise ConfigurationError(f"edges={form!r} does not say which {parameter}; pass them, as in {example}")
-    module, _, kind = BUILDERS[name].partition(":")
-    # Only the requested module is imported.
-    kinds = {name: getattr(import_module(f"langchain_hybridgraph.ingestion.{module}"), kind)}
-    builder: EdgeBuilder = from_config("edges", form, kinds, lambda one: isinstance(one, EdgeBuilder))
-    return [builder]
 
 
 class SequenceEdges:

@@ -10,14 +10,13 @@ from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import (
-    BUILDERS,
     EdgeBuilder,
     HierarchyEdges,
     LinkEdges,
     SequenceEdges,
-    as_builders,
 )
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
+from langchain_hybridgraph.ingestion.edges.registry import BUILDERS, as_builders
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.readers.files import read_files
 from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
@@ -505,7 +504,7 @@ def test_a_mapping_that_makes_no_builder(wrong, message):
 def test_every_name_leads_to_a_class(name):
     """Every name in BUILDERS leads to a class."""
     module, kind = BUILDERS[name].split(":")
-    assert callable(getattr(import_module(f"langchain_hybridgraph.ingestion.{module}"), kind))
+    assert callable(getattr(import_module(f"langchain_hybridgraph.{module}"), kind))
 
 
 @pytest.mark.parametrize("wrong", ["all", [SequenceEdges], [1], 3])
