@@ -78,7 +78,8 @@ def ask_all(
 def _ask(retriever: HybridRetriever, name: str, kind: str, query: dict[str, Any], filter: Any) -> AnsweredQuestion:
     results = retriever.retrieve(query["text"], filter=filter)
     score = results[0].metadata["relevance_score"] if results else 0.0
-    before = results.hits[0].score if results.hits else 0.0
+    unit = results.answerability.unit if results.answerability else 1.0
+    before = sum(results.hits[0].parts.values()) / unit if results.hits else 0.0
     return AnsweredQuestion(name, kind, score, before, query.get("answerability") == "PARTIAL")
 
 

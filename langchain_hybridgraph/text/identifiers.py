@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
+from math import log1p
 from typing import Protocol
 
 from langchain_hybridgraph.text.accents import combining_marks
@@ -81,18 +82,21 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     - ``NAME_SCORE`` / n if it is the text's name, a compound or a rare word; ``NAME_SCORE`` if the question consists of
     it alone;
     - ``CONTENT_SCORE`` · I / n if it is a compound;
-    - ``CONTENT_SCORE`` · I² / n if it is a word that is rare or the complete question.
+    - ``CONTENT_SCORE`` · I² / n if it is a word that is rare or the complete question; here a word that no text has
+    counts as the rarest.
 
     The values of several forms are added up, and so are those of several words; the larger of both sums counts.
     """
     information = postings.information(question)
     every = sum(information.values())
     occurrences = Counter(postings.words(question))
+    # "What is the capital of Mongolia?" does not mean the only text with "capitalize" where no text has "Mongolia".
+    unknown = sum(count for word, count in occurrences.items() if word not in information) * log1p(postings.texts)
     times = Counter(form.lower() for form in _forms(question))
     by_word: dict[int, float] = defaultdict(float)
     by_form: dict[int, float] = defaultdict(float)
     for word, word_information in information.items():
-        rows, share = postings.rows_with_word(word), word_information / every
+        rows, share = postings.rows_with_word(word), word_information / (every + unknown)
         is_rare = share > _EVERYTHING or RARE * len(rows) <= postings.texts
         for row in rows if is_rare else ():
             by_word[row] += CONTENT_SCORE * share**2 / len(rows)

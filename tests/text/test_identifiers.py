@@ -129,6 +129,14 @@ def test_words_of_a_small_corpus_are_not_rare(make):
     assert list(make(*five, *["cattle low"] * RARE).exact_matches("zebra cattle")) == [0]
 
 
+def test_a_word_that_no_text_has_lowers_the_share_of_a_rare_word(make):
+    """In "the capital of Mongolia", the only text with "capital" is not identified if none has "Mongolia"."""
+    index = make("Capital letters", *(f"A text about number {n}." for n in range(40)))
+    whole, half = (index.exact_matches(question)[0] for question in ("the capital", "the capital of Mongolia"))
+    assert whole == pytest.approx(CONTENT_SCORE)
+    assert 0 < half < CONTENT_SCORE / 3
+
+
 def test_common_words_identify_no_text(make):
     """A word in one text more than FEW has no effect."""
     index = make(*["zebra E-4711"] * (FEW + 1))
