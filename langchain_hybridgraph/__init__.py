@@ -1,29 +1,7 @@
 """Hybrid, graph and memory retrieval for LangChain.
 
 ``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
-the LangChain interface:
-
-    records.py     Chunk, Edge, Hit, Query: records shared by all parts; result.py: RetrievalResult
-    filters/       metadata filters
-    times.py       times in any usual form
-    text/          words, names, dates and token counts of texts
-    errors.py      errors that callers may want to catch
-    structured_output.py  structured answers of chat models
-    config/        settings from arguments, environment and a YAML file
-    ingestion/     reading of files, splitting, edge building
-    stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
-    memory/        admission, contradictions and scores of memories
-    execution/     running of searches: threads, asynchronous calls, trace
-    query/         the pipeline and its stages
-    adapters/      other vector stores, retrievers and compressors
-    options/       options of retrievers and calls: names, defaults, validation
-    vectorstores/  HybridGraphStore and MilvusStore, which are LangChain VectorStores
-    retrievers/    HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever, AdvancedRetriever
-    telemetry/     reporting of searches: logs, Prometheus, OpenTelemetry, LangChain's handlers
-    display/       explanations of hits in words, as a table and as a picture
-    evaluation.py  quality of retrievers on questions with known answers; tuning.py: selection of settings
-    embeddings/    LSAEmbeddings, OnnxMiniLMEmbeddings
-    cli/           the command line
+the LangChain interface. ARCHITECTURE.md describes every folder and lists every file.
 
 Public names are imported on first use, so importing the package costs almost nothing.
 """
