@@ -43,6 +43,9 @@ LACKS: Mapping[str, str] = MappingProxyType(
         "awaited calls": "a search in an event loop runs on a thread.",
     }
 )
+LACKS_WITH_SERVER: Mapping[str, str] = MappingProxyType(
+    {**LACKS, "one call": "the server searches the vectors, and the folder the keywords meanwhile."}
+)
 LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
     {**LACKS, "tenants": "one store has one tenant.", "several processes": "nothing is on disk."}
 )
@@ -85,7 +88,9 @@ class EmbeddedStore:
     @property
     def lacks(self) -> Mapping[str, str]:
         """The features of ``stores.features`` that the store does not have, with the reasons."""
-        return LACKS_IN_MEMORY if self.path is None else LACKS
+        if self.path is None:
+            return LACKS_IN_MEMORY
+        return LACKS if self._index.settings.vector_server is None else LACKS_WITH_SERVER
 
     @property
     def path(self) -> Path | None:

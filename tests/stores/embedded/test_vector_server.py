@@ -19,10 +19,13 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, drop_tenant, list_tenants
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.records import Query, Scope
+from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.reader import SERVER_REASON, Reader
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.engines import chroma_rows, chroma_search, chroma_server
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.testing import StoreSuite
 
 MODEL = DeterministicFakeEmbedding(size=16)
 
@@ -82,6 +85,30 @@ def counted(monkeypatch):
 
     monkeypatch.setattr(chroma_search.ChromaSearch, "start", counting)
     yield searches
+
+
+class TestWithServer(StoreSuite):
+    @pytest.fixture
+    def open_tenant(self, server, folder, monkeypatch):
+        monkeypatch.setattr(chroma_server, "LEAST_ROWS", 1)
+        options = {"embedding": self.embedding, "name": "words", "vector_server": ChromaServer.parse(server.url)}
+        return lambda tenant: closing(EmbeddedStore(IndexSettings(path=folder, tenant=tenant, **options)))
+
+    @pytest.fixture
+    def open_again(self, open_tenant):
+        return lambda: open_tenant(None)
+
+    @pytest.fixture
+    def store(self, open_again):
+        with open_again() as store:
+            yield store
+            assert not store._index.shared.server.is_failing
+
+    def test_vector_search_asks_the_server(self, full_store, monkeypatch):
+        """The suite's five chunks are enough for a search on the server."""
+        with counted(monkeypatch) as searches:
+            assert full_store.vector_search(Query("the cat", 1), 1).entries[0].id == "dog"
+        assert len(searches) == 1
 
 
 def test_the_server_is_searched(server, folder, monkeypatch):
