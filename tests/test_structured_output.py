@@ -57,7 +57,7 @@ def test_json_is_read_wherever_it_stands(answer):
 
 
 @pytest.mark.parametrize("answer", ["", "I cannot do that.", AIMessage(""), '{"a": '])
-def test_prose_is_told(answer):
+def test_prose_is_reported(answer):
     """An answer without JSON is an error that quotes it."""
     with pytest.raises(ValueError, match="did not answer in the requested form"):
         parse(answer)

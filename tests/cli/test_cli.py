@@ -228,7 +228,7 @@ def test_none_keeps_documents_whole(docs, tmp_path):
     assert report["chunks"] == report["documents"] == 6
 
 
-def test_the_edges_that_are_asked_for(docs, tmp_path):
+def test_the_requested_edges(docs, tmp_path):
     """--edges names builders; none makes no edge."""
 
     def relations(edges):
@@ -657,7 +657,7 @@ def test_a_folder_that_cannot_be_written_can_be_searched(index):
     assert json.loads(done.stdout)["hits"]
 
 
-def test_a_closed_pipe_is_no_error(read_index):
+def test_a_closed_pipe_is_not_an_error(read_index):
     """A closed pipe, as by head, is not reported, and the exit code is 0."""
     running = subprocess.Popen(
         [*COMMAND, "search", "part", "--index", str(read_index), "-k", "50"],

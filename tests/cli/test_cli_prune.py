@@ -84,7 +84,7 @@ def test_a_part_of_what_was_ingested(here):
     assert ingest("docs/sub", "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
 
 
-def test_the_folder_that_one_stands_in(here, tmp_path_factory):
+def test_the_current_folder(here, tmp_path_factory):
     """Documents from folders that do not exist here are kept, though all relative paths are below "."."""
     away = tmp_path_factory.mktemp("away")
     (away / "far").mkdir()

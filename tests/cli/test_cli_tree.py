@@ -131,7 +131,7 @@ def test_under_takes_paths_as_ingest_does(index, under):
     assert answer("tree", "--index", index, "--under", under)["tree"][0]["uri"] == "lib/my docs"
 
 
-def test_an_early_end_is_no_warning():
+def test_an_early_end_is_not_a_warning():
     """Normal outcomes are dimmed, other reasons are yellow."""
     output = io.StringIO()
     show_contexts(
@@ -179,7 +179,7 @@ def test_a_uri_that_is_not_there(index):
         assert "the call can see nothing under 'libb'; did you mean 'lib'?" in done.stderr
 
 
-def test_tree_beside_a_writer(index):
+def test_tree_during_a_write(index):
     """It shows what there is, and says that it has made nothing."""
     with HybridGraphStore(index) as writer:
         writer.add_texts(["one more"])

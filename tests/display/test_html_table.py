@@ -105,7 +105,7 @@ def test_everything_is_escaped():
     assert 'title="&lt;script&gt;&quot;&#x27;&amp;"' in page
 
 
-def test_dollar_signs_are_no_formulas():
+def test_dollar_signs_are_not_formulas():
     """Notebooks leave prices alone."""
     assert 'class="hybridgraph tex2jax_ignore mathjax_ignore"' in html(answer(search_hit("a", 0.5)))
 
@@ -117,7 +117,7 @@ def test_degradation_is_shown():
     assert "Not as requested: keyword-failed." in html(answer(degraded=["keyword-failed"]))
 
 
-def test_an_early_end_is_no_fault():
+def test_an_early_end_is_not_a_fault():
     """Nothing is missing where the best did not change any more, and the table says so."""
     page = html(answer(search_hit("a", 0.5), degraded=["converged-early"]))
     assert "Not as requested" not in page

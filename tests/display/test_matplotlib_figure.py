@@ -34,7 +34,7 @@ def texts(figure):
 
 
 @pytest.mark.parametrize("width", [5, 7, 10, 14])
-def test_no_text_lies_on_another(width):
+def test_texts_do_not_overlap(width):
     """Whatever the width, names, edges' names, heading and legend keep apart, and all are on the paper."""
     figure = draw(many(), width=width, nodes=40)
     figure.canvas.draw()
@@ -78,7 +78,7 @@ def test_an_arrow_points_as_the_edge_is_stored():
     assert entity == []
 
 
-def test_texts_are_no_formulas():
+def test_texts_are_not_formulas():
     """Dollars are dollars, and what would be a broken formula is drawn."""
     figure = draw(answer(search_hit("a", 0.9), query=r"Is $\x$ < $5?"))
     figure.savefig(BytesIO())

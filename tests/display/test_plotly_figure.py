@@ -61,7 +61,7 @@ def test_chunks_outside_the_result_are_hollow():
     assert looks == {"found by search": "circle", "1 hop away, hollow: did not come back": "square-open"}
 
 
-def test_texts_are_no_markup():
+def test_texts_are_not_markup():
     """Texts with HTML or formulas are shown unchanged."""
     hit = Hit(Chunk("a", "<b>$x$</b> & more"), 0.9, "vector", {}, path=("a",))
     figure = interactive(answer(hit, query="<i>?"))

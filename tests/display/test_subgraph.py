@@ -11,7 +11,7 @@ def places(picture):
     return {spot.id: (spot.column, spot.row) for spot in picture.spots.values()}
 
 
-def test_seeds_stand_first_and_what_they_lead_to_beside_them():
+def test_seeds_come_first_and_their_neighbours_next_to_them():
     """A seed is in the middle of what it leads to; the next seed comes below."""
     picture = neighbourhood(
         answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4), search_hit("d", 0.3))

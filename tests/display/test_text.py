@@ -22,7 +22,7 @@ def test_the_search_comes_first():
     ]
 
 
-def test_an_early_end_is_no_fault():
+def test_an_early_end_is_not_a_fault():
     """It is said as what it is, apart from what was not as asked."""
     paragraph = explain_result(answer(search_hit("a", 0.9), degraded=("keyword-failed", "converged-early"))).split(
         "\n\n"

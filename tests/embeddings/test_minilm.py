@@ -136,7 +136,7 @@ def test_a_question_is_embedded_like_a_text():
 
 
 @pytest.mark.usefixtures("cached")
-def test_half_a_surrogate_pair_is_no_reason_to_fail():
+def test_half_a_surrogate_pair_does_not_fail():
     """A character that is not valid Unicode counts as an unknown word."""
     assert np.isfinite(OnnxMiniLMEmbeddings().embed_query("cat \ud800")).all()
 
@@ -203,7 +203,7 @@ def test_the_model_is_downloaded_at_first_use(serve):
     assert OnnxMiniLMEmbeddings.is_cached()
 
 
-def test_asking_whether_it_can_be_had_downloads_nothing(serve, nothing_cached):
+def test_is_available_downloads_nothing(serve, nothing_cached):
     """The server answers, so the model is available without being on this machine."""
     serve(content=archive())
     assert OnnxMiniLMEmbeddings.is_available()
@@ -249,7 +249,7 @@ def test_auto_takes_a_cached_model():
     assert choose_embedding() == ("minilm", "minilm: all-MiniLM-L6-v2 is on this machine")
 
 
-def test_auto_downloads_what_can_be_had(serve):
+def test_auto_downloads_an_available_model(serve):
     """auto is minilm where it can be downloaded, and downloads it."""
     serve(content=archive())
     name, why = choose_embedding("auto")

@@ -47,7 +47,7 @@ def test_a_timeout_must_be_above_0(timeout):
         check_timeout("Stage", timeout, 20)
 
 
-def test_no_timeout_is_no_limit():
+def test_no_timeout_means_unlimited():
     """None and any number above 0 are accepted."""
     assert check_timeout("Stage", None, 20) is None
     assert check_timeout("Stage", 0.1, 20) is None

@@ -39,14 +39,14 @@ def processes(folder, kind, readers, rounds):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_processes_beside_a_writer(tmp_path, kind):
+def test_processes_read_during_writes(tmp_path, kind):
     """Two processes search in every way while a third rewrites everything, refits and rebuilds."""
     processes(tmp_path / "index", kind, 2, 6)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", KINDS)
-def test_processes_beside_a_writer_for_long(tmp_path, kind):
+def test_processes_read_during_long_writes(tmp_path, kind):
     """Five processes, many rounds."""
     processes(tmp_path / "index", kind, 5, 150)
 
@@ -86,19 +86,19 @@ def threads(folder, kind, rounds):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_beside_a_writer(tmp_path, kind):
+def test_threads_read_during_writes(tmp_path, kind):
     """Eight threads search one store in every way while another rewrites everything."""
     threads(tmp_path / "index", kind, 11)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_beside_a_writer_in_memory(kind):
+def test_threads_read_during_writes_in_memory(kind):
     """Eight threads search a store in memory while another rewrites everything."""
     threads(None, kind, 11)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_beside_a_writer_for_long(tmp_path, kind):
+def test_threads_read_during_long_writes(tmp_path, kind):
     """Many rounds."""
     threads(tmp_path / "index", kind, 200)

@@ -123,7 +123,7 @@ def test_no_headings_on_demand():
     assert paths("# A\na\n# B\nb", headings=False) == [()]
 
 
-def test_hashes_without_a_space_are_no_heading():
+def test_hashes_without_a_space_are_not_a_heading():
     """#tag and ####### are text."""
     assert paths("#tag\n\n####### seven\n") == [()]
 

@@ -121,7 +121,7 @@ def test_headings_come_along_as_metadata():
     assert {piece.metadata["title"] for piece in pieces} == {"Guide"}
 
 
-def test_comments_of_code_are_no_headings():
+def test_comments_of_code_are_not_headings():
     """In a source whose # starts a comment there are no headings."""
     assert texts(RecursiveSplitter(), "# a\nx = 1\n# b\ny = 2", source="lib/x.py") == ["# a\nx = 1\n# b\ny = 2"]
 

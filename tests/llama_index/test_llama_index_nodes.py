@@ -118,7 +118,7 @@ def hierarchy():
     return parser.get_nodes_from_documents([LlamaDocument(text=TEXT, id_="zoo")])
 
 
-def test_children_give_way_to_their_parents():
+def test_children_are_replaced_by_their_parents():
     """The leaves of a hierarchy are searched and their parents returned, with their own parents and children."""
     store, nodes = HybridGraphStore(), hierarchy()
     ingest_nodes(nodes, store)

@@ -394,7 +394,7 @@ def test_an_image_as_query(store):
 # -- other stores -------------------------------------------------------------------------------------------------
 
 
-def test_relationships_of_chunks_that_were_no_nodes():
+def test_relationships_of_chunks_that_were_not_nodes():
     """Source, previous and next of Documents ingested through LangChain are restored from the edges."""
     store = HybridGraphStore()
     text = "# Cats\n\nThe cat sat.\n\n# Dogs\n\nDogs bark.\n\n# Fish\n\nFish swim."

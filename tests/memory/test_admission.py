@@ -239,7 +239,7 @@ def test_the_outcome_is_reported(store):
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_a_blank_text_is_no_memory(store, text):
+def test_a_blank_text_is_not_a_memory(store, text):
     """The error names it, and nothing is taken in."""
     with pytest.raises(ValueError, match="memory 'b' has no text"):
         admit([memory("a"), Chunk("b", text)], store._intake)
@@ -358,7 +358,7 @@ def test_events_do_not_contradict_each_other(store):
     assert admission.contradicts == tuple(run.id for run in runs)
 
 
-def test_contradictions_are_looked_for_where_they_are_wanted(store):
+def test_contradictions_are_searched_for_on_request(store):
     """Switched off there is no edge, and confidence stays."""
     store.upsert([memory("old", 0, "one", labels=["x"], confidence=0.8)])
     assert admit([memory("new", 60, "two", labels=["x"])], store._intake, contradictions=False) == [

@@ -129,7 +129,7 @@ def test_the_model_of_an_lsa_index_is_copied(tmp_path):
     assert answers[0] == answers[1]
 
 
-def test_an_ingest_goes_on_in_the_copy(tmp_path):
+def test_an_ingest_continues_in_the_copy(tmp_path):
     """Files that the source has read are not read again."""
     (tmp_path / "notes.txt").write_text("The technician visits on Tuesdays.")
     with HybridGraphStore(tmp_path / "index", MODEL) as store:
@@ -140,7 +140,7 @@ def test_an_ingest_goes_on_in_the_copy(tmp_path):
         assert store.files.read() == recorded != []
 
 
-def test_a_killed_copy_goes_on(tmp_path):
+def test_a_killed_copy_continues(tmp_path):
     """After a SIGKILL in the middle, the same call continues; nothing is doubled, nothing is missing."""
     fill(tmp_path / "index", chunks=400)
     code = (

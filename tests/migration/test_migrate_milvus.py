@@ -119,7 +119,7 @@ def test_learned_values_become_metadata(uri, name, tmp_path):
     assert [(chunk.id, chunk.metadata["valid_until"][:19]) for chunk in chunks] == [("paris", "2024-04-30T23:59:59")]
 
 
-def test_a_killed_copy_goes_on(index, tmp_path):
+def test_a_killed_copy_continues(index, tmp_path):
     """After a SIGKILL in the middle, the same call continues; milvus-lite belongs to one process, so it dies, too."""
     uri = f"milvus:{tmp_path / 'lite.db'}"
     code = (

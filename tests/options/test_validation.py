@@ -53,7 +53,7 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, nam
         ({"tau": 1.0}, "Give graph={'score': {'type': 'distance_decay', 'tau': 1.0}}"),
     ],
 )
-def test_a_parameter_of_a_stage_is_told_its_place(store, options, message):
+def test_an_error_names_the_place_of_a_stage_parameter(store, options, message):
     """The error has the group with the traversal or score; HybridRetriever has neither."""
     with pytest.raises(ValidationError, match=re.escape(message)):
         GraphRetriever(store, **options)
@@ -75,7 +75,7 @@ def test_a_parameter_of_a_stage_is_told_its_place(store, options, message):
         ({"semantic_wieght": 1}, "did you mean semantic_weight?"),
     ],
 )
-def test_an_option_that_no_call_takes_is_told_its_place(store, options, message):
+def test_an_error_names_the_place_of_a_constructor_option(store, options, message):
     """A GraphRetriever says so, called directly or by another retriever."""
     for retriever in (GraphRetriever(store), AdvancedRetriever(GraphRetriever(store))):
         with pytest.raises(TypeError, match=re.escape(message)):
@@ -192,7 +192,7 @@ def test_a_group_of_a_call_takes_what_the_constructor_takes(store, group, messag
         (AdvancedRetriever, "sinks", "telemetry"),
     ],
 )
-def test_an_option_of_a_group_is_told_its_place(store, kind, name, group):
+def test_an_error_names_the_group_of_an_option(store, kind, name, group):
     """The error says how to pass it."""
     first = HybridRetriever(store) if kind is AdvancedRetriever else store
     message = f"{name} is an option of {group}=: {kind.__name__}(…, {group}={{{name!r}: 1}})"
@@ -200,7 +200,7 @@ def test_an_option_of_a_group_is_told_its_place(store, kind, name, group):
         kind(first, **{name: 1})
 
 
-def test_a_misspelt_option_of_a_group_is_told_its_place(store):
+def test_an_error_names_the_group_of_a_misspelt_option(store):
     """The similar name is in a group."""
     with pytest.raises(ValidationError, match=r"Did you mean 'max_nodes'\? It is an option of graph="):
         GraphRetriever(store, max_node=5)

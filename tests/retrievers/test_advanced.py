@@ -133,7 +133,7 @@ def test_without_a_history_the_answer_is_the_retrievers(hybrid, history):
     assert (result.plan["expanded_query"], result.plan["searched"]) == ("and its price?", "raw")
 
 
-def test_a_question_that_stands_by_itself_is_not_changed(hybrid):
+def test_a_complete_question_is_not_changed(hybrid):
     """A change of topic does not hurt."""
     query = "Which flour and salt does bread need in winter?"
     assert AdvancedRetriever(hybrid).retrieve_with_context(query, HISTORY) == hybrid.retrieve(query)
@@ -249,7 +249,7 @@ def test_a_rewrite_stands_for_the_question(hybrid):
         assert (result.plan["searched"], ids(result)) == ("expanded", ids(below.invoke(WHOLE)))
 
 
-def test_the_raw_question_beside_a_rewrite(hybrid):
+def test_the_raw_question_is_searched_with_the_rewrite(hybrid):
     """With fuse_raw=True; a score is the weighted mean of those that rank in both searches, in one unit."""
     query = "and its price?"
     retriever = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True)
@@ -467,7 +467,7 @@ def test_a_session_reaches_a_retriever_that_has_sessions(hybrid):
     assert sessions == ["a", None]
 
 
-def test_k_cuts_what_cannot_be_asked_for_less():
+def test_k_cuts_the_answer_of_a_retriever_without_k():
     """A retriever without k."""
     assert len(AdvancedRetriever(Words(), k=1).invoke("salt water")) == 1
     assert len(AdvancedRetriever(Words(), k=1).invoke("salt water", k=2)) == 2

@@ -61,7 +61,7 @@ def test_an_unknown_role_is_another_speaker(advanced):
     assert result[0].id == "cars/roadster.md"
 
 
-def test_parts_that_are_no_text_are_passed_over(advanced):
+def test_parts_that_are_not_text_are_skipped(advanced):
     """A picture in the question and in its history, a tool's call and its result."""
     turns = [
         HumanMessage([IMAGE, {"type": "text", "text": "Which car is red?"}]),

@@ -320,7 +320,7 @@ def test_a_score_of_the_walk_has_parts(settings, parts):
         assert {id: hits[id] for id in parts} == {id: pytest.approx(part, abs=1e-6) for id, part in parts.items()}
 
 
-def test_equal_scores_stand_by_likeness():
+def test_equal_scores_are_ordered_by_similarity():
     """Among seeds with equal scores, the one nearest to the question comes first, not the first by id."""
     with drawing() as store:
         options = {"max_hops": 0, "graph": {"graph_weight": 5.0, "vector_weight": 0.0, "seed_k": 5}, "k": 5}
@@ -563,7 +563,7 @@ def test_a_plain_store_without_edges_says_so():
     ],
 )
 @pytest.mark.parametrize("beside", [False, True])
-def test_a_relation_that_no_edge_has_is_told(settings, beside):
+def test_a_relation_that_no_edge_has_is_reported(settings, beside):
     """The walk takes the others, and plan and explanation say which there are; where all are known nothing is said."""
     with drawing(Edge("A", "D", "likes")) as store:
         graph = {"edges": [*edges(*PINNED), Edge("A", "D", "likes")]} if beside else {}
@@ -601,7 +601,7 @@ def test_edges_can_be_shared_by_stores():
     assert results == [{"C", "D"}, set()]
 
 
-def test_edges_beside_a_plain_store():
+def test_edges_next_to_a_plain_store():
     """A list of edges gives the same walk."""
     plain = InMemoryVectorStore(Angles())
     documents = [Document(id=name, page_content=name) for name in COSINES]
@@ -779,7 +779,7 @@ def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
                 assert list(shorter.items()) == longest[:k], (preset, k)
 
 
-def test_another_traversal_keeps_the_score_that_was_asked_for():
+def test_another_traversal_keeps_the_requested_score():
     """By a preset, by ``score`` or by shorthand; by default it is the traversal's own."""
     with drawing() as store:
         results = [

@@ -192,7 +192,7 @@ def test_invalid_values(shelf, call, message):
         call(HierarchicalRetriever(shelf))
 
 
-def test_no_places_are_no_answer(shelf):
+def test_no_places_give_an_empty_answer(shelf):
     """k 0 finds nothing, and nothing is wrong with that."""
     result = HierarchicalRetriever(shelf).find("cats", k=0)
     assert (result.total, result.degraded) == (0, ())

@@ -229,7 +229,7 @@ def test_a_vector_may_stand_for_the_text(store):
     assert result.degraded == ("no-query-text",)
 
 
-def test_a_vector_beside_the_text(store):
+def test_a_vector_with_the_text(store):
     """The vector serves the vector side, the text the words."""
     vector = store.embeddings.embed_query(TEXTS["kiwi"])
     result = HybridRetriever(store, k=2).retrieve("E4711", vector=vector, semantic_weight=0.5)
@@ -303,7 +303,7 @@ def test_bad_settings_are_refused_at_construction(store, settings):
         HybridRetriever(store, **settings)
 
 
-def test_documents_beside_a_store_with_its_own_index_are_refused(store):
+def test_documents_for_a_store_with_its_own_index_are_refused(store):
     """Two truths would disagree."""
     with pytest.raises(ConfigurationError, match="add_documents"):
         HybridRetriever(store, documents())
@@ -403,7 +403,7 @@ def test_scores_are_cosines_in_every_space(tmp_path, space):
     assert best.metadata["vector_score"] == pytest.approx(cosine, abs=1e-4)
 
 
-def test_a_store_that_knows_no_filters_is_asked_for_more():
+def test_more_is_requested_of_a_store_without_filters():
     """The only match is far down the list of the nearest."""
     many = [Document(id=f"d{n}", page_content=f"water pump {n}", metadata={"n": n}) for n in range(500)]
     store = BareStore(many, LSAEmbeddings().fit([d.page_content for d in many]))

@@ -212,7 +212,7 @@ def test_documents_come_back_as_they_were_stored(store, other, kind):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
-async def test_scores_are_there_for_whoever_wants_them(store, kind):
+async def test_scores_are_returned_on_request(store, kind):
     """By setting, per call, and in retrieve whatever the setting."""
     retriever = kind(store, k=2)
     (first, *_) = hits = retriever.retrieve("red roadster").hits

@@ -411,7 +411,7 @@ def test_earlier_beliefs_are_found_as_of_their_time():
     assert [each["far"] for each in hops] == [0, 1]
 
 
-def test_a_named_day_is_awaited_beside_any_store():
+def test_a_named_day_is_awaited_with_any_store():
     """If the search is a coroutine, so is the second one within the dates, and it finds the same."""
 
     class Awaited(InMemoryVectorStore):
@@ -703,7 +703,7 @@ def test_an_option_that_does_not_exist():
 # -- other stores, other ways to make one -------------------------------------------------------------------------
 
 
-def test_beside_any_store_the_metadata_are_what_is_known():
+def test_any_store_provides_its_metadata():
     """Confidence and age are read from the Documents."""
     documents = [
         Document("the code is one", id="poison", metadata={"confidence": 0.05}),

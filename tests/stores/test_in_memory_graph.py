@@ -96,7 +96,7 @@ def test_hidden_chunks_are_neither_led_to_nor_through():
     assert graph.nodes(["b", "nowhere"]).tolist() == [-1, -1]
 
 
-def test_a_chunk_is_asked_for_once():
+def test_a_chunk_is_requested_once():
     """However often it is reached."""
     lookups = []
 

@@ -52,7 +52,7 @@ def test_one_event_per_stage_and_one_per_search(store, events):
     assert stages(all_of(events)) == PLAIN
 
 
-def test_every_stage_that_runs_is_told(store, events):
+def test_every_stage_that_runs_is_reported(store, events):
     """A walk, a reranker and a budget are stages, too."""
     GraphRetriever(store, reranker=broken, selection={"budget": TokenBudget()}).retrieve(QUESTION)
     assert stages(all_of(events)) == [*PLAIN[:4], "expand", "admit", "rerank", "select", "budget", "search"]
@@ -119,7 +119,7 @@ def test_failures_are_reported(store, events):
     assert (event.error, len(event.results)) == (None, 1)
 
 
-def test_a_search_that_raises_is_told(store, events):
+def test_a_search_that_raises_is_reported(store, events):
     """The exception is in the event, and the caller has it, too."""
     retriever = HybridRetriever(store, reranker=broken, selection={"mmr_lambda": 0.5})
     with pytest.raises(ConfigurationError):
@@ -194,7 +194,7 @@ def test_a_retriever_as_a_source_is_a_part(store, events):
     assert below.parent is above
 
 
-async def test_a_tree_is_told(store, events):
+async def test_a_tree_is_reported(store, events):
     """find, search and invoke of a HierarchicalRetriever are searches in its mode, with the uris found."""
     tree = pets_tree()
     retriever = HierarchicalRetriever(tree, k=1)
@@ -258,7 +258,7 @@ def test_anything_but_a_sink_is_an_error(store, sink, mend):
         HybridRetriever(store, telemetry={"sinks": [sink]})
 
 
-async def test_a_cancelled_search_is_told(store, events):
+async def test_a_cancelled_search_is_reported(store, events):
     """As cancelled, without an error, and the next search has no parent."""
     retriever = AdvancedRetriever(HybridRetriever(store), expander=Waiting())
     task = asyncio.create_task(retriever.aretrieve_with_context("Where is it?", HISTORY))
@@ -286,7 +286,7 @@ class Waiting:
         await asyncio.Event().wait()
 
 
-def test_an_interrupted_search_is_no_parent_of_the_next(store, events):
+def test_an_interrupted_search_is_not_a_parent_of_the_next(store, events):
     """Ctrl-C in an engine leaves no search behind that is still running."""
 
     def interrupted(query, texts):

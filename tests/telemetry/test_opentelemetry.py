@@ -166,7 +166,7 @@ SECRET = 'SECRET "cat" isn\'t\non mät?'
 
 
 @pytest.mark.parametrize("form", QUOTED)
-def test_no_message_that_quotes_the_query_is_told(store, collector, form):
+def test_no_message_that_quotes_the_query_is_reported(store, collector, form):
     """However a component quotes it: neither in spans nor in lines of log nor in metrics."""
     lines, registry = Lines(), CollectorRegistry()
 

@@ -112,7 +112,7 @@ def test_a_sink_hears_in_the_context_of_the_search():
     assert events == [("event", "request 7", "hybridgraph-telemetry")]
 
 
-def test_the_thread_ends_and_begins_anew(monkeypatch):
+def test_the_thread_ends_and_starts_again(monkeypatch):
     """A delivery with nothing to do has no thread; the next event begins one."""
     monkeypatch.setattr(module, "_IDLE_SECONDS", 0.01)
     events = []

@@ -55,7 +55,7 @@ def test_words_of_scripts_without_spaces_are_characters():
     assert parts("words", "ab cd 你好ef") == ["ab ", "cd ", "你", "好", "ef"]
 
 
-def test_only_what_is_no_word_is_cut_inside():
+def test_only_text_without_words_is_cut_inside():
     """A run of 1,000 characters is left whole, a longer one is not."""
     assert parts("runs", "x" * 1_000) == ["x" * 1_000]
     assert len(parts("runs", "x" * 1_001)) == 16

@@ -231,7 +231,7 @@ def test_front_matter_is_metadata(folder):
     }
 
 
-def test_a_rule_is_no_front_matter(folder):
+def test_a_rule_is_not_front_matter(folder):
     """A text that starts with a horizontal rule and has no second one is read completely."""
     folder(a_DOT_md="---\nno end")
     assert one("a.md").page_content == "---\nno end"

@@ -97,7 +97,7 @@ def test_the_visible_text(source, expected):
         ("text\n\n.. _end:\n", []),
     ],
 )
-def test_anchors_are_beside_the_text(source, expected):
+def test_anchors_are_separate_from_the_text(source, expected):
     """The target of a role is recorded by position; no anchor name appears in the text."""
     converted = from_rst(source)
     places = [(converted.text[anchor.start :].partition("\n")[0], anchor.name) for anchor in converted.anchors]

@@ -81,7 +81,7 @@ def test_a_question_of_few_words_leans(query):
         "国务院关于房地产税收政策的最新规定",
     ],
 )
-def test_a_question_of_four_content_words_stands_by_itself(query):
+def test_a_question_of_four_content_words_is_complete(query):
     """Four content words are enough, in several languages."""
     assert leaning(query) == 0.0
     assert HistoryTerms()(query, CARS) == ExpandedQuery(query)
@@ -142,7 +142,7 @@ def test_three_words_lean_on_a_conversation_with_a_common_word(query):
 
 
 @pytest.mark.parametrize("query", ["What is ground water contamination?", "Who has won the most Super Bowls?"])
-def test_three_words_of_another_topic_stand_by_themselves(query):
+def test_three_words_of_another_topic_are_complete(query):
     """They share no word with the conversation and do not refer to it."""
     assert HistoryTerms()(query, CARS) == ExpandedQuery(query)
 
@@ -286,7 +286,7 @@ def test_text_around_a_question_is_left_out(answer):
         "The roadster of the conversation is a car that " + "goes on and on " * 20,
     ],
 )
-def test_an_answer_that_is_no_question_is_an_error(answer):
+def test_an_answer_that_is_not_a_question_is_an_error(answer):
     """Empty answers, refusals, remarks on the question and answers longer than the conversation raise."""
     with pytest.raises(ValueError, match="the model returned no question"):
         LLMRewrite(FakeListChatModel(responses=[answer]))("and?", CARS)

@@ -59,7 +59,7 @@ def test_a_model_that_streams_its_thoughts():
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_call_of_a_tool_is_no_question(streaming):
+def test_a_call_of_a_tool_is_not_a_question(streaming):
     """A model that calls a tool instead of rewriting is an error."""
 
     @tool

@@ -31,6 +31,6 @@ def test_each_has_the_better_of_both():
         assert joined[id].value == max(other[id].value for other in (evidence, ring) if id in other)
 
 
-def test_a_seed_is_no_evidence_for_itself():
+def test_a_seed_is_not_evidence_for_itself():
     """A seed without incoming evidence has no graph value, although the traversal carries its score."""
     assert walked(CombinedTraversal(), [("e", 0.9), ("a", 0.5)])["a"].value == 0.0

@@ -31,7 +31,7 @@ def test_a_shared_entity_counts_by_its_rarity_squared():
     assert evidence_for([*FOUR, *mentions("entity:few", "a", "b")])["b"] == (0.1, ("a", "b"))
 
 
-def test_a_name_in_every_chunk_is_no_evidence():
+def test_a_name_in_every_chunk_is_not_evidence():
     """No chunk is reached through it."""
     assert evidence_for(FOUR) == {"a": (0.0, ("a",))}
 

@@ -105,7 +105,7 @@ def test_an_exceeded_bound_is_reported():
     assert not walked(edges, PersonalizedPageRank(), Flow(), seeds=[("a", 1.0)]).capped
 
 
-def test_more_chunks_than_are_given_back_are_no_cap():
+def test_more_chunks_than_are_returned_do_not_reach_the_cap():
     """max_nodes keeps the heaviest chunks of a complete traversal, and ``capped`` is not set."""
     edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
     walk = walked(edges, PersonalizedPageRank(max_nodes=2), Flow(), seeds=[("a", 1.0)])

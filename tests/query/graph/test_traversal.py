@@ -103,7 +103,7 @@ def test_a_star_of_100_000(star, traversal):
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
-def test_an_entity_is_no_stop_of_its_own(traversal):
+def test_an_entity_does_not_count_as_a_hop(traversal):
     """chunk → entity → chunk is one hop, and paths contain chunks only."""
     edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     chunks = walked(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).chunks

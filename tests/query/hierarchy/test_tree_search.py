@@ -157,7 +157,7 @@ def test_a_level_at_some_places():
     assert level.worth.tolist() == [0.4, 0.2, 0.3]
 
 
-def test_an_empty_directory_is_no_round():
+def test_an_empty_directory_does_not_count_as_a_round():
     """No node is reached, and none is scored."""
     walk, values, levels = walked({"root": []}, {}, k=3)
     assert (walk.opened, values, levels) == (0, {}, [])

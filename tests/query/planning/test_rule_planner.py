@@ -105,7 +105,7 @@ def test_my_in_a_title_is_not_the_user():
     ]
 
 
-def test_small_talk_is_no_query():
+def test_small_talk_is_not_a_query():
     """Nothing is searched, and this does not count as a degradation."""
     plan = RulePlanner()("A long summary.", ["What is it?"], "Thanks a lot!")
     assert (list(plan), plan.degraded) == ([], ())

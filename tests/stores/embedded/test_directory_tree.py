@@ -246,7 +246,7 @@ def test_it_is_the_tree_of_what_is_alive(uris, data):
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join), min_size=2), st.data())
-def test_a_state_is_that_of_what_lies_below(uris, data):
+def test_a_state_covers_everything_below(uris, data):
     """It changes for each place with changed chunks at or below it, and for no other place."""
     store = stored(*uris)
     before = store.scoped_tree(Scope())

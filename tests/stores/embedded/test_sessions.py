@@ -97,7 +97,7 @@ def test_turns_are_in_the_calls_scope(store):
     assert turns(store, "s", known_at=1_500.0, as_of=1_060.0) == ["two", "one"]
 
 
-def test_numbers_go_on_after_a_retracted_turn(memory):
+def test_numbers_continue_after_a_retracted_turn(memory):
     """A number is not used twice while its turn is kept."""
     memory.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
     memory.memory.retract("session:s#2")

@@ -168,7 +168,7 @@ def test_an_open_store_of_the_tenant_sees_that_it_is_gone(folder):
         assert len(bo.similarity_search("piece 2", k=3)) == 3
 
 
-def test_a_store_goes_on_writing_meanwhile(folder):
+def test_a_store_continues_writing_meanwhile(folder):
     """Dropping takes its turn like any other change, in the same process too."""
     with opened(folder, "bo") as bo, opened(folder, "ada") as ada:
         bo.add_texts(["Before."], ids=["before"])

@@ -195,7 +195,7 @@ def test_a_reader_sees_commits_when_it_reloads(folder):
     assert (reader.applied_version, search(reader, "ada")) == (2, [0, 2])
 
 
-def test_searches_run_beside_a_writer(folder):
+def test_searches_run_during_writes(folder):
     """Threads that search while another writes and merges get complete results: row 0 always, first."""
     index = TantivyIndex(folder, writable=True)
     wrong = []
@@ -337,7 +337,7 @@ for line in sys.stdin:
 """
 
 
-def test_another_process_reads_beside_the_writer(folder):
+def test_another_process_reads_during_writes(folder):
     """It sees each commit, with the writer's own scores."""
     writer = TantivyIndex(folder, writable=True)
     reader = child(READ_BESIDE, folder)

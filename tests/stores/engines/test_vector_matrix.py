@@ -164,7 +164,7 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
 
 
 @pytest.mark.parametrize("n", [1, 10, 400, 2_000, 5_000])
-def test_a_large_matrix_gives_as_many_as_are_asked_for(path, large, n):
+def test_a_large_matrix_returns_the_requested_number(path, large, n):
     """An approximate search returns n rows for any n."""
     matrix = VectorMatrix(path, 64)
     matrix.write(0, random_units(0, 3_000, 64))
