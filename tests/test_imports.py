@@ -64,8 +64,8 @@ def imports_in(node, importer, early=True):
             assert not child.level, f"{importer}: use absolute imports"
             yield from (Import(importer, target, early) for target in targets_of(child))
         else:
-            if named := module_named_by(child):
-                yield Import(importer, named, False)
+            if target := module_named_by(child):
+                yield Import(importer, target, False)
             late = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or (
                 isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             )
@@ -88,12 +88,12 @@ def module_named_by(node):
     None if it names none. Tables of names contain such strings, whose modules are imported when the name is used.
     """
     if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-        named = re.fullmatch(rf"'{PACKAGE}\.([\w.]+)'", ast.unparse(node.args[0]))
+        target = re.fullmatch(rf"'{PACKAGE}\.([\w.]+)'", ast.unparse(node.args[0]))
     else:
-        named = isinstance(node, ast.Constant) and re.fullmatch(r"([\w.]+):\w+", str(node.value))
-    path = named and named[1].replace(".", "/")
+        target = isinstance(node, ast.Constant) and re.fullmatch(r"([\w.]+):\w+", str(node.value))
+    path = target and target[1].replace(".", "/")
     is_module = path and ((ROOT / f"{path}.py").exists() or (ROOT / path / "__init__.py").exists())
-    return f"{PACKAGE}.{named[1]}" if is_module else None
+    return f"{PACKAGE}.{target[1]}" if is_module else None
 
 
 MODULES = dict(modules())

@@ -294,7 +294,11 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return LSA_WEIGHTS if _is_lsa(self.vector_store) else WEIGHTS
         alone = next((weight for weight, other in ((vector, keyword), (keyword, vector)) if other is None), None)
         if alone is not None and not 0 <= alone <= 1:
-            raise ConfigurationError(f"one weight alone is {alone:g}; expected a number from 0 to 1, or both weights")
+            name = "keyword_weight" if vector is None else "semantic_weight"
+            raise ConfigurationError(
+                f"{name} without the other weight must be a number from 0 to 1, got {alone:g}; "
+                f"pass such a number, or both semantic_weight= and keyword_weight="
+            )
         vector = 1.0 - (keyword or 0.0) if vector is None else vector
         keyword = 1.0 - vector if keyword is None else keyword
         check_weights([vector, keyword])

@@ -774,6 +774,7 @@ def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
             selection = {"budget": TokenBudget(max_tokens=10_000)} | settings.get("selection", {})
             retriever = GraphRetriever(store, preset=preset, **settings | {"selection": selection})
             longest = list(scores(retriever.retrieve("gamma eta mu", k=33, **options)).items())
+            assert longest
             for k in (2, 10, 25):
                 shorter = scores(retriever.retrieve("gamma eta mu", k=k, **options))
                 assert list(shorter.items()) == longest[:k], (preset, k)

@@ -57,6 +57,7 @@ def test_a_retriever_finds_the_same_as_in_the_embedded_store(stores, kind):
     embedded, milvus = (RETRIEVERS[kind](store, k=3) for store in stores)
     for question in QUESTIONS:
         documents = milvus.invoke(question)
+        assert documents
         assert [document.id for document in documents] == [document.id for document in embedded.invoke(question)]
         assert documents == asyncio.run(milvus.ainvoke(question))
 
@@ -72,6 +73,7 @@ def test_the_interface_of_langchain(stores):
     embedded, milvus = stores
     for search in ("similarity_search", "max_marginal_relevance_search"):
         actual, expected = (getattr(store, search)("bread and water", k=3) for store in (milvus, embedded))
+        assert len(expected) == 3
         assert [document.id for document in actual] == [document.id for document in expected]
     assert milvus.similarity_search("", k=2, filter={"source": "moon.md"})[0].id == "moon.md#0"
     milvus.add_texts(["The sun shines."], ids=["sun"])

@@ -90,7 +90,9 @@ class CatalogConnections:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
-                    raise StoreError(f"nothing of this batch was written: {error}") from error
+                    raise StoreError(
+                        f"nothing of this batch was written: {error}; write it again when the cause is removed"
+                    ) from error
                 raise
 
     def checkpoint(self) -> None:
