@@ -57,9 +57,9 @@ def test_a_retriever_finds_the_same_as_in_the_embedded_store(stores, kind):
     embedded, milvus = (RETRIEVERS[kind](store, k=3) for store in stores)
     for question in QUESTIONS:
         documents = milvus.invoke(question)
-        assert documents
         assert [document.id for document in documents] == [document.id for document in embedded.invoke(question)]
         assert documents == asyncio.run(milvus.ainvoke(question))
+    assert any(milvus.invoke(question) for question in QUESTIONS)
 
 
 def test_a_store_can_be_pickled(stores):
