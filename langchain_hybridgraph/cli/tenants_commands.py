@@ -61,7 +61,7 @@ def drop(
     from langchain_hybridgraph.stores.embedded.tenants import drop_tenant
 
     folder = _folder(index or context.obj)
-    if not yes and not typer.confirm(f"Delete everything that {folder} keeps of {name!r}?", err=True):
+    if not yes and not _is_confirmed(f"Delete everything that {folder} keeps of {name!r}?"):
         raise typer.Exit
     dropped = drop_tenant(folder, name, vector_server=configured(config).store_vector_server)
     if as_json:
@@ -70,6 +70,13 @@ def drop(
         print_json({"tenant": name, "dropped": dropped})
     else:
         typer.echo(f"dropped {name}: " + ", ".join(f"{count:,} {kind}" for kind, count in dropped.items()))
+
+
+def _is_confirmed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        raise ConfigurationError("nothing was deleted: the input ended without an answer; pass --yes") from None
 
 
 def _folder(index: Path | None) -> Path:

@@ -57,7 +57,9 @@ def test_the_index_may_be_that_of_the_settings(index, tmp_path, monkeypatch):
 def test_dropping_asks_first(index):
     """Without --yes, a tenant is dropped only after "y"; "n" and empty input drop nothing."""
     assert hybridgraph("tenants", "drop", "ada", "--index", index, input="n\n").exit_code == 0
-    assert hybridgraph("tenants", "drop", "ada", "--index", index, input="").exit_code != 0
+    unanswered = hybridgraph("tenants", "drop", "ada", "--index", index, input="")
+    assert unanswered.exit_code == 2
+    assert "pass --yes" in unanswered.stderr
     assert list_tenants(index) == {"ada": 2, "bo": 1}
     assert hybridgraph("tenants", "drop", "ada", "--index", index, input="y\n").exit_code == 0
     assert list_tenants(index) == {"bo": 1}
