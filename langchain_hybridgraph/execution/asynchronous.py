@@ -26,7 +26,7 @@ def is_asynchronous(thing: Any) -> bool:
 
 
 def _is_asynchronous(thing: Any, depth: int) -> bool | None:
-    """Return None if nothing is known about the object."""
+    """Return whether the object is asynchronous; None if this is unknown."""
     name = next((name for name in _METHODS if hasattr(type(thing), name)), None)
     own = None if name is None else _is_own(thing, name)
     if own is False or name in _WORK_METHODS or (own and not _depends_on_parts(type(thing), name)):
@@ -36,7 +36,7 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 
 
 def _is_own(thing: Any, name: str) -> bool | None:
-    """Return whether the asynchronous method is the class's own; None for a chain, which passes on to its parts."""
+    """Return whether the class defines its own asynchronous method; None for a chain, which calls its parts."""
     method = getattr(type(thing), name)
     if _runs_in_executor(method):
         return False

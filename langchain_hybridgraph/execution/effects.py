@@ -20,10 +20,11 @@ class Effect(NamedTuple):
     """Call that a search waits for.
 
     ``source`` names it in ``degraded``. ``run`` does the work; ``arun`` does it in an event loop, None if the work is
-    local and belongs on a worker. ``start``, for a call that another process answers, sends the request and returns the
-    rest of ``run``; quick calls run in between. ``quick`` work (well under a millisecond) is not worth a worker.
-    ``lane`` rejects further calls if too many do not return; by default it is the source. ``deadline`` is a
-    ``time.monotonic()`` time for this call alone, in addition to the search's own deadline.
+    local and belongs on a worker. ``start`` is for calls that another process answers: it sends the request and returns
+    a function for the rest of ``run``, and quick calls run in between. ``quick`` work (well under a millisecond) is not
+    worth a worker. ``lane`` groups calls, and rejects further ones while too many of the group have not returned; the
+    default is the source. ``deadline`` is a ``time.monotonic()`` time for this call alone, in addition to the search's
+    own deadline.
     """
 
     source: str
@@ -82,8 +83,8 @@ def ask_or_raise(*calls: Effect) -> Search[list[Any]]:
 def drive(search: Search[Result], deadline: float | None = None) -> Result:
     """Run a search to its end: the first call on this thread, the others on workers.
 
-    ``deadline`` is a ``time.monotonic()`` time. Later results are not waited for; the search receives a late
-    :class:`Failure` instead. Such a call is abandoned, not cancelled: it keeps running until it returns.
+    ``deadline`` is a ``time.monotonic()`` time. For a call that has not returned by then, the search receives a late
+    :class:`Failure` instead of a result. The call is abandoned, not cancelled: it keeps running until it returns.
     """
     try:
         calls = next(search)
@@ -211,7 +212,7 @@ def _outcome(call: Effect) -> Any:
 
 
 class _SearchRun(Generic[Result]):
-    """Search whose steps run on workers, one after the other, in one context."""
+    """Search whose steps run on workers, one after the other, in one ``contextvars`` context."""
 
     def __init__(self, search: Search[Result], deadline: float | None) -> None:
         self.context = copy_context()
@@ -224,7 +225,7 @@ class _SearchRun(Generic[Result]):
         """Send the results and continue up to the result of the search, or up to calls that the event loop has to wait
         for.
 
-        Such calls come with the results of the quick ones among them, in their positions.
+        Quick calls among them have already run; their results take their positions.
         """
         with self._lock:
             if self._is_stopped:

@@ -21,7 +21,7 @@ def model_call(
     question: Any,
     **config: Any,
 ) -> Effect:
-    """Return the effect of calling a model; its output is not streamed, and tracers see it by the name of ``of``.
+    """Return the effect of calling a model without streaming; tracers show the call under the name of ``of``.
 
     ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is added to their
     configuration. A model without asynchronous methods of its own is called on a worker. Models of different stages do

@@ -56,7 +56,7 @@ class Trace:
         return (time.perf_counter() - self.started_at) * 1e3
 
     def degrade(self, reason: str | None, remark: str | None = None) -> None:
-        """Record a reason (None: nothing); a remark describes it in the plan of the result."""
+        """Record a reason for ``degraded``, if it is not None; ``remark`` describes it in the plan of the result."""
         if reason is not None:
             self._reasons[reason] = None
             if remark is not None:

@@ -34,7 +34,7 @@ _IDLE_SECONDS = 10.0
 
 
 class Lane(NamedTuple):
-    """Unit of overload: one object (by its id), and the kind of such objects."""
+    """Group of calls that are limited together: one object, by its id, and the kind of such objects."""
 
     kind: Hashable
     of: Hashable = None
@@ -85,9 +85,10 @@ class Job(Future[Result], Generic[Result]):
 class Workers:
     """Bounded pool of threads: at most ``size`` calls run at the same time, and the lanes take turns.
 
-    A call that hangs does not delay the others. When it is abandoned, or has been running for ``OVERDUE_SECONDS``, it
-    no longer counts, and another call runs in its place. Threads are daemons, so a hanging call does not keep the
-    interpreter from exiting, as the threads of a ThreadPoolExecutor would. Idle threads end after a few seconds.
+    A call that hangs does not delay the others. A call that is abandoned, or that has been running for
+    ``OVERDUE_SECONDS``, no longer counts towards ``size``, and another call runs in its place. Threads are daemons, so
+    a hanging call does not keep the interpreter from exiting, as the threads of a ThreadPoolExecutor would. Idle
+    threads end after a few seconds.
     """
 
     def __init__(self, size: int, level: int) -> None:

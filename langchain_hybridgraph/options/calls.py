@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CallSettings(TypedDict, total=False):
-    """Options of a call, except ``k``. A group such as ``selection`` changes only the options that it names.
+    """Options of a call, except ``k``. A group such as ``selection`` changes only those of its options that are passed.
 
     Only a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever` takes ``seed_ids`` and ``graph``.
     """

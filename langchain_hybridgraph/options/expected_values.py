@@ -36,7 +36,7 @@ def bounds_of(metadata: Iterable[object]) -> dict[str, float]:
 
 
 def one_of(values: Iterable[object]) -> str:
-    """Return values as a choice.
+    """Return a text that lists the values as alternatives.
 
     >>> one_of(["'auto'", "'never'", "a number"])
     "'auto', 'never' or a number"
@@ -46,12 +46,12 @@ def one_of(values: Iterable[object]) -> str:
 
 
 def is_number(annotation: object) -> bool:
-    """Return whether a type is that of numbers, with or without None."""
+    """Return whether a type allows only numbers, with or without None."""
     return {*_members(annotation)} - {NoneType} in ({int}, {float})
 
 
 def is_plain(annotation: object) -> bool:
-    """Return whether a type is that of texts, numbers or bools, with or without None."""
+    """Return whether a type allows only texts, numbers or bools, with or without None."""
     return {*_members(annotation)} - {NoneType} <= {int, float, str, bool}
 
 

@@ -82,7 +82,7 @@ def check_options(
     handler: Callable[[Any], T],
     place_of: PlaceOf = lambda _: None,
 ) -> T:
-    """Validate the options of a class, as its wrap validator.
+    """Validate the options of a class, as its pydantic wrap validator.
 
     Raises pydantic's ValidationError, a ValueError. Its messages state the expected and the given value of each option,
     and the place of an option that belongs to another group or retriever, if ``place_of`` knows it.
@@ -113,7 +113,7 @@ def _name_problem(kind: type[BaseModel], name: str, value: object, place_of: Pla
 
 
 def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
-    """Return the problem of a text or a bool in place of a number, which pydantic would convert."""
+    """Return the problem of a text or a bool in place of a number; pydantic itself would convert the value."""
     annotation = kind.model_fields[name].annotation
     is_wrong = isinstance(value, str | bool) if is_number(annotation) else annotation is bool and isinstance(value, str)
     return _problem_of(wrong_value(kind, name, value), (name,), value) if is_wrong else None

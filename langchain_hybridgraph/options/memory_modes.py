@@ -56,7 +56,7 @@ CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType({name: mode.change
 
 
 def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
-    """Return the mode of a name, or of a mapping of ``type`` and the values to change; return a mode unchanged.
+    """Return the mode for a name, for a mapping with ``type`` and the values to change, or for a mode itself.
 
     Raises ConfigurationError for an unknown name or parameter and for an invalid value.
 

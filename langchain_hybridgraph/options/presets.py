@@ -73,7 +73,7 @@ _OF_HOP_DECAY = ("vector_weight", "graph_weight", "hop_decay", "score_expanded")
 def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -> GraphPreset:
     """Return the preset of this name with the changes that ``max_hops`` and ``options`` make to it.
 
-    Raises ConfigurationError for an unknown preset and for shorthand next to what it stands for.
+    Raises ConfigurationError for an unknown preset, and for a shorthand option next to the option that it abbreviates.
 
     >>> preset_of(None, None, GraphOptions(traversal="beam")).score == PRESETS["beam"].score
     True

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Limit of the hits to complete chunks with at most ``max_tokens`` in total, in their order.
+    """Limit of the total length of the hits to ``max_tokens`` tokens; chunks are never cut.
 
-    The first hit is always kept. A hit that does not fit is left out. With ``fill`` smaller hits after it may still be
-    kept; otherwise all hits after it are left out. ``counter`` returns the number of tokens of a text. Raises
-    ConfigurationError for a ``max_tokens`` below 1.
+    The first hit is always kept, and the order does not change. A hit that does not fit is left out. With ``fill``,
+    later hits that are small enough are still kept; otherwise, all later hits are left out. ``counter`` returns the
+    number of tokens of a text. Raises ConfigurationError for a ``max_tokens`` below 1.
     """
 
     max_tokens: int = 4096
@@ -34,7 +34,8 @@ class TokenBudget:
     def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
         """Return the hits that fit, in their order, and the reasons for ``degraded``.
 
-        If the first hit alone is too large, it is the only one, with the reason ``single-chunk-exceeds-budget``.
+        If the first hit alone is larger than the budget, it is the only hit, and the reason is
+        ``single-chunk-exceeds-budget``.
 
         >>> from langchain_hybridgraph.records import Chunk, Hit
         >>> hits = [Hit(Chunk(id, "word " * n), 0.5, "vector", {}) for id, n in (("a", 10), ("b", 20), ("c", 1))]

@@ -38,7 +38,7 @@ class Fusion(Protocol):
         ...
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """Return each candidate once, best first, ties by id; scores are in [0, 1] and are the sums of their parts.
+        """Return each candidate once, best first, ties by id; a score is in [0, 1] and is the sum of its parts.
 
         The weight of a source without entries is shared among the others, in proportion to their weights.
         """
@@ -59,7 +59,7 @@ class ScoresOthers(Protocol):
     """Fusion that can also score chunks that are in no list, from their own scores."""
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return these chunks, best first, ties by id, by ``Ranking.scores`` and the best entries of the lists."""
+        """Return these chunks, scored from ``Ranking.scores`` and the lists' best entries; best first, ties by id."""
         ...
 
 
@@ -68,7 +68,7 @@ class KnowsContenders(Protocol):
     """Fusion that can tell which candidates need no further scores."""
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """Return at least the ids that can be among the best n, whatever the missing scores are.
+        """Return all ids that may be among the best n once the missing scores are known; others may be included.
 
         A missing score is at most ``Ranking.rest``; if that is None, the source has no score for the chunk.
         """
@@ -79,9 +79,10 @@ class KnowsContenders(Protocol):
 class ReciprocalRankFusion:
     """Σ weight / (rank_constant + rank) over the lists, rank from 1: LangChain's EnsembleRetriever.
 
-    ``normalize`` divides by the largest possible value, so that the first of every list has 1 (``"theoretical"``), by
-    the best candidate's (``"max"``) or by nothing (``"none"``: with weights that sum to 1 nothing exceeds 1/61).
-    If a candidate is twice in a list, its better rank counts; the ranks after it do not change.
+    ``normalize`` is the divisor of the scores: ``"theoretical"``, the largest possible score, which a candidate has
+    that is first in every list; ``"max"``, the score of the best candidate; or ``"none"``, no division (with weights
+    that sum to 1, no score exceeds 1/61). If a list contains a candidate twice, its better rank counts; the ranks after
+    it do not change.
 
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
@@ -125,21 +126,24 @@ class ConvexCombination:
 
     ``normalize`` says how a score becomes a number in [0, 1]:
 
-    - ``"standard"``: a cosine by how far it lies above those of arbitrary chunks, in standard deviations, 12 of them
-      being 1. Their mean and deviation are ``Ranking.background``, else those of ``typical`` for the source. So
-      scores compare across queries, and a model that finds everything similar loses nothing. A source of which
-      neither is known (BM25) is divided by the best score of its list.
-    - ``"max"``: every source by the best score of its list.
-    - ``"bound"``: every source by ``Ranking.bound``, where it is known; those of ``typical`` are cosines, bound 1.
+    - ``"standard"``: a cosine becomes its distance from the mean cosine of arbitrary chunks, in standard deviations; 12
+      standard deviations above the mean become 1. The mean and the standard deviation are ``Ranking.background``, or
+      else the entry of ``typical`` for the source. This makes scores comparable across queries, even with an embedding
+      model that finds all texts similar. If neither is known for a source (BM25), its scores are divided by the best
+      score of its list.
+    - ``"max"``: every score is divided by the best score of its list.
+    - ``"bound"``: every score is divided by ``Ranking.bound`` if that is known; sources in ``typical`` return cosines,
+      whose bound is 1.
 
-    What is below 0 then counts as 0. No list is shifted by its smallest score, so a score depends on no candidate
-    but the best.
+    A result below 0 counts as 0. The smallest score of a list is not subtracted, so a score depends on no other
+    candidate except the best one.
 
-    ``adaptive``: divided by its own best, every list has a 1, however little its best match matches. BM25 is a sum of
-    log-odds and so knows better: a candidate's share of the best score is multiplied by √(its BM25 / 40), as weight
-    · √(best / 40) and share ^ 1.5. It applies to sources that report their ``bound``; other scores have no known unit.
-    And what a list holds of ``Ranking.exact`` counts before all similarity: with m the largest of these values, a
-    candidate's score is (1 − m) · score + its own value, which is its part ``exact``.
+    ``adaptive`` corrects a weakness of dividing by the best score: every list then has a 1, even if its best match is
+    poor. BM25 is a sum of log-odds, so its size tells how good a match is. A candidate's share of the best score is
+    multiplied by √(its BM25 / 40), computed as weight · √(best / 40) and share ^ 1.5. This applies to sources that
+    report their ``bound``; the unit of other scores is unknown. Exact matches (``Ranking.exact``) count more than
+    similarity: if m is the largest of their values, a candidate's score is (1 − m) · score + its own value, and this
+    value is its part ``exact``.
 
     The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
     scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson
@@ -227,7 +231,7 @@ class ConvexCombination:
         return exact
 
     def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
-        """Return each ranking that has entries, with its share of the score and its scale."""
+        """Return each ranking that has entries, with its share of the fused score and its scale."""
         scaled = [(ranking, weight, self._scale(ranking)) for ranking, weight in _weighed(rankings)]
         total = math.fsum(weight * scale.trust for _, weight, scale in scaled)
         return [(r, weight * scale.trust / total if total else 1 / len(scaled), scale) for r, weight, scale in scaled]
@@ -252,8 +256,8 @@ class ConvexCombination:
 class DistributionBased:
     """Σ weight · score on a scale from three standard deviations below the list's mean (0) to three above (1).
 
-    Mean and deviation are those of the list, so the scores depend on how many candidates a source gave. In a list
-    without any deviation all have 0.5.
+    Mean and standard deviation are those of the list, so the scores depend on the number of candidates that a source
+    returns. If all scores of a list are equal, each becomes 0.5.
 
     Mazzanti, Distribution-Based Score Fusion, 2023; Qdrant's ``dbsf``.
     """
@@ -278,7 +282,8 @@ class DistributionBased:
 class MaxWeighted:
     """The largest weight · score among the sources, divided by the largest weight.
 
-    Scores are taken over their ``bound``; without one as they are, unless the list's best is above 1: then over that.
+    Scores are divided by their ``bound``. Without a bound, they are divided by the best score of the list if that is
+    above 1, and otherwise stay as they are.
     """
 
     method: ClassVar[str] = "hybrid"
@@ -299,7 +304,7 @@ class MaxWeighted:
 
 @dataclass(frozen=True, slots=True)
 class Interleave:
-    """Takes one candidate of each list in turn; a source whose next candidate was taken before loses its turn.
+    """Takes one candidate of each list in turn; a list whose next candidate was already taken loses its turn.
 
     The i-th of n candidates, from 0, scores 1 − i/n. Only ranks are used. A weight of 0 leaves a source out; other
     weights have no effect.
@@ -324,8 +329,8 @@ class Interleave:
 class Concat:
     """Takes the first ``quota`` candidates of every list, list after list; then the rest in the same way.
 
-    The default quota is k // 2 + 1; then the result for k is not the head of the result for a larger k.
-    The i-th of n candidates, from 0, scores 1 − i/n; a source of weight 0 is left out.
+    The default quota is k // 2 + 1; with it, the first results for a larger k may differ from the results for k. The
+    i-th of n candidates, from 0, scores 1 − i/n; a source of weight 0 is left out.
     """
 
     method: ClassVar[str] = "hybrid"
@@ -416,7 +421,7 @@ def _clipped(value: float) -> float:
 
 
 class _Scale(NamedTuple):
-    """The scores that become 0 and 1, the factor of the weight, and the exponent of scores between them."""
+    """Scale of a source: the scores that become 0 and 1, a factor of the weight, an exponent for scores between."""
 
     zero: float
     one: float
@@ -429,7 +434,7 @@ class _Scale(NamedTuple):
 
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
-    """Give each candidate its part of ``share``, by its own score on the scale."""
+    """Add to each candidate's parts its score on the scale, multiplied by ``share``."""
     source, scores = ranking.source, ranking.scores
     zero, width, power = scale.zero, scale.width, scale.power
     for id, part in parts.items():

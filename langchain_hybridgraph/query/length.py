@@ -13,7 +13,7 @@ to twelve possible names begin at each character.
 
 
 def bounded(text: str | None, trace: Trace) -> str | None:
-    """Return the first ``LONGEST`` characters of a query; ``query-cut`` reports that it was longer.
+    """Return the first ``LONGEST`` characters of a query; the reason ``query-cut`` reports that it was longer.
 
     >>> trace = Trace()
     >>> len(bounded("long " * 5_000, trace)), trace.reasons

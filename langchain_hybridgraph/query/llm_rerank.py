@@ -44,10 +44,10 @@ class LLMReranker:
     """Reranker that asks a chat model to mark each text from 0 to 10 for a query; it never drops hits.
 
     A mark of 7 is a score of .7. Hits with equal marks keep their earlier order, by a difference of less than a
-    millionth. The texts, of which the model sees ``max_characters`` each, are shown in batches of ``batch_size``,
-    ``workers`` batches at once, in the earlier order. ``llm`` is any LangChain chat model; one without structured
-    output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output`` (``"json_mode"``, …) if
-    its default does not work.
+    millionth. The model reads the texts in their earlier order, in batches of ``batch_size``, and up to
+    ``max_characters`` of each text; ``workers`` batches are sent at the same time. ``llm`` is any LangChain chat model;
+    one without structured output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``
+    (``"json_mode"``, …) if its default does not work.
 
     A hit that the model did not mark gets None, so it follows those with a mark. If a batch fails, its hits cannot
     be compared with the others: ``rerank`` raises (the model's own error; ValueError for an answer without marks and

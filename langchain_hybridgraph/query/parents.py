@@ -19,7 +19,7 @@ def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[
     """Return the hits with each child replaced by its parent, best first, ties by id.
 
     A parent appears once, with the score and the path of its best child (of equal children, the one with the smaller
-    id); ``Hit.child`` is that child. If the parent is itself among the hits, the better of the two counts. A hit
+    id); ``Hit.child`` is that child. If the parent is itself among the hits, the better of the two scores counts. A hit
     without a parent, or with a parent that is not in ``parents``, stays as it is.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit

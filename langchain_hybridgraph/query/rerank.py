@@ -31,7 +31,7 @@ class Reranker(Protocol):
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """Return one score per hit, in the order of the hits, higher is better; None for a hit without a score.
 
-        Scores lie in [0, 1]. If any score lies outside, all are taken as logits.
+        Scores are in [0, 1]. If any score is outside this range, all scores are treated as logits.
         """
         ...
 

@@ -53,8 +53,8 @@ def select_hits(
 
     Without graph slots the result for k is the head of the result for a larger k.
 
-    ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension, zeros for a hit without one,
-    which then counts as different from all others. Without ``vectors`` the order is not changed by ``mmr_lambda``.
+    ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension, with zeros for a hit without a
+    vector, which counts as different from all others. Without ``vectors`` the order is not changed by ``mmr_lambda``.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> scores = {"a1": 0.9, "a2": 0.8, "b": 0.4}
@@ -78,7 +78,7 @@ def select_hits(
 def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32], mmr_lambda: float) -> Iterator[int]:
     """Yield the positions of the candidates by marginal relevance, best first; ties by position.
 
-    The next one has the largest λ · score − (1 − λ) · (largest cosine with an earlier one).
+    The next candidate is the one with the largest λ · score − (1 − λ) · (largest cosine with an earlier candidate).
 
     Carbonell and Goldstein, The Use of MMR, Diversity-Based Reranking, SIGIR 1998.
 

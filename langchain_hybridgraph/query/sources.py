@@ -49,7 +49,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorSource:
-    """Source of the chunks of largest cosine."""
+    """Source of the chunks with the largest cosines."""
 
     store: SearchesVectors
     weight: float
@@ -77,7 +77,7 @@ class VectorSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeywordSource:
-    """Source of the chunks of largest BM25."""
+    """Source of the chunks with the highest BM25 scores."""
 
     store: SearchesKeywords
     weight: float
@@ -101,10 +101,10 @@ class KeywordSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedVectorSource:
-    """Source of the chunks of largest cosine, overall and within the times that the query names.
+    """Source of the chunks with the largest cosines, overall and within the times that the query names.
 
-    ``within`` returns the filter for these times, None for a query that names none. Chunks of a named time may be meant
-    even if they are less similar than others.
+    ``within`` returns the filter for these times, None for a query that names none. The user may mean chunks of such a
+    time even if other chunks are more similar.
     """
 
     all: VectorSource
@@ -154,8 +154,8 @@ class TimedVectorSource:
 class SessionSource:
     """Source of the last turns of a session, newest first: the i-th of n has the score 1 − (i − 1) / n.
 
-    ``turns`` returns the call that reads them for a query. With ``brings`` they are not in the store, so the result
-    contains their texts.
+    ``turns`` returns the call that reads them for a query. With ``brings``, the turns are not in the store, so the
+    result contains their texts.
     """
 
     turns: Callable[[Query], Effect]

@@ -13,7 +13,7 @@ class AppendHistory:
     """Appends the last ``turns`` turns of the conversation to the question, unchanged.
 
     This helps embedding models and hurts BM25: on two sets of conversations nDCG@10 falls by a third
-    (benchmarks/README.md). So the result is not ``sure``, and the raw question is searched for as well. Raises
+    (benchmarks/README.md). Therefore the result is not ``sure``, and the raw question is searched for as well. Raises
     ConfigurationError for fewer turns than 1.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns

@@ -21,8 +21,8 @@ _NAME = re.compile(
 def with_name(query: str, history: Sequence[ConversationTurn]) -> str:
     """Return the question with its "he" or "she" replaced by a name, if only one person can be meant.
 
-    The name must be the only one in the latest turn that contains names, consist of two words or more, and have no
-    article. A question that contains a name itself stays unchanged. Only English is supported.
+    The latest turn that contains names must contain only one; the name must have at least two words and no article. A
+    question that contains a name stays unchanged. Only English is supported.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> with_name("And whom did she marry?", turns([("user", "Who wrote it?"), ("ai", "Marguerite Oldenburg.")]))

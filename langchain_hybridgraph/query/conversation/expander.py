@@ -31,13 +31,14 @@ class ConversationTurn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery(Serializable):
-    """A question as it is used for searching.
+    """The question to search for, as completed by an expander.
 
     ``text`` is the complete question. ``context`` is the part of the conversation that the question depends on; if
     vectors can be mixed, the vector of the question is moved towards that of the context. ``weight`` in [0, 1] is the
-    share of the expansion when it is fused with the question: the share of the context in the vector, or of the second
-    search. If the text is ``sure`` and has no context, it replaces the question. An expansion that is not ``sure`` may
-    miss a change of topic; if the hits of question and context can be compared, they decide.
+    share of the context in that vector, or the share of a second search for ``text`` when its results are fused with
+    those of the question. If ``sure`` is True and there is no context, the text replaces the question. If ``sure`` is
+    False, the topic may have changed; the search then compares the hits of the question with those of the context, if
+    it can.
     """
 
     text: str
@@ -50,7 +51,7 @@ class Expander(Protocol):
     """Function that completes a question from the turns before it."""
 
     def __call__(self, query: str, history: Sequence[ConversationTurn], /) -> ExpandedQuery | str:
-        """Return the question to search for; its own text if there is nothing to add."""
+        """Return the question to search for; the question is unchanged if there is nothing to add."""
         ...
 
 
@@ -59,7 +60,7 @@ class AsyncExpander(Protocol):
     """Expander that can be awaited."""
 
     def acall(self, query: str, history: Sequence[ConversationTurn], /) -> Awaitable[ExpandedQuery | str]:
-        """Do what calling the expander does, without blocking the event loop."""
+        """Return the same result as calling the expander, without blocking the event loop."""
         ...
 
 

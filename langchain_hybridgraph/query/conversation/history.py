@@ -47,9 +47,9 @@ def turns(history: Any, query: str = "") -> list[Turn]:
 
     An item is a text (``"User: …"`` names its speaker), a (role, text) pair, a pair of a question and its answer, a
     mapping with ``role`` and ``content`` (or ``text``), or a LangChain message. The history may also be a chat history
-    or a mapping, with ``messages``. In contents with several parts, the texts count; images, tool calls and other
-    messages without a text are left out, and so are system and tool messages. If the last turn of the user is ``query``
-    itself, it is left out. If there are more than 50 items, the first 5 and the last 45 are read. Raises
+    or a mapping, with ``messages``. If a message has several parts, only its texts are read. Messages without a text
+    (images, tool calls) are left out, and so are system and tool messages. If the last turn of the user equals
+    ``query``, it is left out. If there are more than 50 items, the first 5 and the last 45 are read. Raises
     ConfigurationError for anything else.
 
     >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
@@ -99,7 +99,7 @@ def _is_question_and_answer(item: Any) -> bool:
 
 
 def _parts(item: Any, place: int) -> tuple[str, Any, str]:
-    """Return the role, the content, and the line if the item is a text with its speaker."""
+    """Return the role and the content of an item, and its unchanged line if it is a text that names its speaker."""
     if isinstance(item, str):
         label = _LABEL.match(item)
         return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())
@@ -118,7 +118,7 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a content, which may consist of several parts."""
+    """Yield the texts of a message's content, which may have several parts."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, Mapping):

@@ -35,20 +35,21 @@ _POINTS_BACK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HistoryTerms:
-    """Completes a question from the conversation if it needs context: the default, without a model.
+    """Completes a question that needs context with words of the conversation; the default, needs no model.
 
     The fewer content words a question has, the more context it needs: with up to two content words it depends fully on
-    the conversation ("and its price?", "What about transplant?"), with three by one half. A question with four is
-    complete and stays as it is, except that a "he" or "she" in it is replaced by the name of the only possible person
-    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A short question may also change the
-    topic. So unless its first word or a word such as "it" or "other" refers back, a question that depends by half has
-    to share a word with its context, and a question that depends fully ("How old is the moon?") is not ``sure``.
+    the conversation ("and its price?", "What about transplant?"), with three content words it depends by half. A
+    question with four content words is complete and stays unchanged, except that a "he" or "she" in it is replaced by a
+    name, if only one person can be meant (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A
+    short question may also change the topic. Therefore, unless its first word or a word such as "it" or "other" refers
+    back, a question that depends by half is completed only if it shares a word with its context, and a question that
+    depends fully ("How old is the moon?") is not ``sure``.
 
-    ``context`` is the first and the last question and the last answer, and ``text`` is the question with at most
-    ``most`` words of these that it lacks: words of the questions first, then of the answer, names first. ``weight`` is
-    the share of the context when the question depends fully on it. Function words of 19 languages are known; Chinese,
-    Japanese and Thai, which are written without spaces, are counted by letters. Raises ConfigurationError for a weight
-    outside [0, 1].
+    In the result, ``context`` is the first question, the last question and the last answer of the conversation.
+    ``text`` is the question, followed by at most ``most`` words of the context that it lacks: first words of the
+    questions, then words of the answer, names first. ``weight`` is the share of the context when the question depends
+    fully on it. Function words of 19 languages are known; Chinese, Japanese and Thai, which are written without spaces,
+    are counted by letters. Raises ConfigurationError for a weight outside [0, 1].
 
     Measured in benchmarks/README.md: it closes the gap between the last turn alone and a human's rewrite.
 
@@ -105,7 +106,7 @@ def _continues(query: str) -> bool:
 
 
 def _shares_a_word(query: str, context: str) -> bool:
-    """Return whether both texts contain forms of the same content word."""
+    """Return whether the two texts have a content word in common, in any of its forms."""
     stems = {_stem(word) for word in _content_words(context)}
     return any(_stem(word) in stems for word in _content_words(query[:_TURN]))
 
@@ -152,7 +153,7 @@ def _content_words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Yield a word, or the parts of a run of letters written without spaces; nothing for a single letter."""
+    """Yield a word, or the parts of a text that is written without spaces; nothing for a single letter."""
     if _UNSPACED.search(word):
         return _LETTERS.findall(_CHINESE.sub(" ", word))
     return [word] if len(word) > 1 or word.isdigit() else []

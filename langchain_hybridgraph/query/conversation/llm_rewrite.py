@@ -26,8 +26,8 @@ _EXTRA_CHARACTERS = 100
 class LLMRewrite:
     """Rewrites the question with a chat model, so that it can be understood without the conversation.
 
-    ``llm`` is any LangChain chat model or LLM; it receives the last ``turns`` turns, and of long turns the beginning
-    and the end. Text that models put around a question is removed (:func:`question_in`). When called directly, it
+    ``llm`` is any LangChain chat model or LLM. It receives the last ``turns`` turns; long turns are shortened to their
+    beginning and end. Text that models put around a question is removed (:func:`question_in`). When called directly, it
     raises the errors of the model, TimeoutError after ``timeout`` seconds (None means no limit), and ValueError for an
     answer that is not a question: an empty one, a refusal, a remark, or one longer than the conversation. A retriever
     then searches for the raw question and reports ``expander-failed``. Raises ConfigurationError for an object without
@@ -56,7 +56,7 @@ class LLMRewrite:
         return drive(self._rewrite(query, history), deadline_in(self.timeout))
 
     async def acall(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
-        """Do what calling the expander does, without blocking the event loop."""
+        """Return the same result as calling the expander, without blocking the event loop."""
         return await adrive(self._rewrite(query, history), deadline_in(self.timeout))
 
     def _rewrite(self, query: str, history: Sequence[ConversationTurn]) -> Search[ExpandedQuery]:

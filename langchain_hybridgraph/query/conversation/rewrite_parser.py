@@ -60,7 +60,7 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
 
 
 def _is_no_question(text: str) -> bool:
-    """Return whether a text begins like a refusal or a remark of a model."""
+    """Return whether a text begins like a model's refusal or remark, instead of a question."""
     plain = text.replace("’", "'")
     return bool(_REFUSAL.match(plain) or _REMARK.match(plain))
 
@@ -76,7 +76,7 @@ def _unwrap(text: str) -> str:
 
 
 def _text_of(value: Any) -> str:
-    """Return the text of a JSON value; in a mapping, that of a key such as "question", otherwise its only text."""
+    """Return the text of a JSON value; for a mapping, the value of a key such as "question", or else its only text."""
     if isinstance(value, Mapping):
         preferred = [value[key] for word in _KEYS for key in value if word in str(key).casefold()]
         texts = [text for text in (*preferred, *value.values()) if isinstance(text, str)]

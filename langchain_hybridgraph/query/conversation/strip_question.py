@@ -24,7 +24,7 @@ _LEAD = re.compile(
 class StripQuestion:
     """Removes courtesies, question words and auxiliary verbs from the beginning of a question.
 
-    The history is not used, and only English is supported. A question that consists of nothing else stays as it is.
+    The history is not used, and only English is supported. A question that consists only of such words stays unchanged.
 
     >>> StripQuestion()("Could you please tell me what the capital of France is?", []).text
     'capital of France is'

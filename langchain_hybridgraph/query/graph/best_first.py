@@ -23,8 +23,8 @@ class BestFirst(EdgeFilteredTraversal):
     """Best-first search, for hierarchies: always expands the best chunk that has not been expanded.
 
     It begins at the ``start_k`` best seeds and at seeds without a score; other seeds are expanded when an edge leads to
-    them. Each expanded chunk with edges is a round; the traversal has converged when the best ``k`` chunks stay the
-    same for ``max_rounds`` rounds.
+    them. A round is the expansion of one chunk that has edges. The traversal has converged, and ends, when the best
+    ``k`` chunks stay the same for ``max_rounds`` rounds.
     """
 
     max_rounds: int = 3
@@ -58,7 +58,7 @@ class BestFirst(EdgeFilteredTraversal):
         return trail.walk()
 
     def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
-        """Return the seeds to begin at, and the position of each other seed by its node."""
+        """Return the seeds to begin at, and a mapping of the other seeds' nodes to their positions."""
         unknown = np.isnan(trail.paths.value[trail.seeds])
         scored = trail.seeds[~unknown]
         others = scored[self.start_k :]

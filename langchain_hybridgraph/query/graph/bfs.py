@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class BFS(EdgeFilteredTraversal):
     """Breadth-first search: reaches all chunks up to ``max_hops`` edges away.
 
-    A chunk that a later ring reaches on a better path is expanded again. If a ring contains more new chunks than
-    ``max_nodes`` allows, only the best of them are reached and expanded. Only the best ``max_frontier`` chunks of each
-    ring are expanded; None means all.
+    A ring is the set of chunks reached by the same hop. A chunk that a later hop reaches on a better path is expanded
+    again. If a ring contains more new chunks than ``max_nodes`` allows, only the best of them are reached and expanded.
+    ``max_frontier`` limits the chunks of a ring that are expanded to the best ones; None means all.
 
     >>> from langchain_hybridgraph.query.graph.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CombinedTraversal:
-    """Follows evidence and another traversal from the same seeds; for each chunk the better of the two results counts.
+    """Runs ``LinkEvidence`` and another traversal from the same seeds; each chunk has the better of its two results.
 
-    Both begin at the best ``sources`` seeds. A seed that ``beyond`` reaches by no edge keeps its own score. The edges
-    are those that ``beyond`` follows.
+    ``beyond`` is the other traversal; both follow the edges that it follows, and begin at the best ``sources`` seeds. A
+    seed that ``beyond`` does not reach over an edge keeps its own score.
 
     >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope

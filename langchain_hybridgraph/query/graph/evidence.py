@@ -39,18 +39,22 @@ MAX_LINKS = 1_000
 
 @dataclass(frozen=True)
 class LinkEvidence(EdgeFilteredTraversal):
-    """Weighs the chunks one hop away from the best ``sources`` seeds by the evidence for each.
+    """Scores the chunks one hop away from the best ``sources`` seeds by the evidence that the seeds give for them.
 
-    The evidence of a seed counts by its score divided by the best seed's. A seed can
+    The evidence that a seed gives is multiplied by its score divided by the best seed's score. The kinds of evidence
+    are:
 
-    - name the title of another document (``title``): times the rarity of the name, divided by the number of documents
-      with that title and by the fourth root of the number of documents that the seed names;
-    - share an entity to which at most ``most_common`` edges lead (``shared``): times the squared rarity of the entity,
-      plus ``uncovered`` times the share of the question that the chunk has and half of the seeds lack;
-    - have any other edge to it (``link``), divided by the fourth root of the number of edges of the seed.
+    - ``title``: the seed names the title of another document. The strength is multiplied by the rarity of the name, and
+      divided by the number of documents with that title and by the fourth root of the number of documents that the seed
+      names.
+    - ``shared``: the seed and the chunk mention the same entity, and at most ``most_common`` edges lead to it. The
+      strength is increased by ``uncovered`` times the share of the question's words that the chunk contains and at
+      least half of the seeds lack, and the sum is multiplied by the squared rarity of the entity.
+    - ``link``: the seed has any other edge to the chunk. The strength is divided by the fourth root of the number of
+      edges of the seed.
 
-    The confidence of a mention counts by the fourth root of its weight. The question itself can also name a title
-    (``question_title``), times its rarity.
+    Evidence from a mention is also multiplied by the fourth root of the mention's weight. If the question itself names
+    a title, the strength ``question_title`` is multiplied by the rarity of the title.
 
     The strongest evidence of each kind counts, and the kinds are joined as independent evidence: 1 − Π (1 − strength).
     In addition to the seeds, the ``max_nodes`` chunks with the most evidence are reached, with their similarity to the
@@ -134,7 +138,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         ]
 
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
-        """Return the evidence of shared entities, stronger for chunks that contain words missing in the sources."""
+        """Return the evidence of shared entities, increased for chunks with words of the question that sources lack."""
         return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * coverage))
 
     def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
@@ -247,7 +251,7 @@ class _Mentions(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph, mentions: NeighborEdges) -> _Mentions:
-        """Return these mentions of entities by sources, without the titles of the sources themselves."""
+        """Return these mentions of entities; a source's mention of its own title is left out."""
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
         pairs = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
@@ -285,7 +289,7 @@ class _Mentions(NamedTuple):
 
 
 def _heaviest(links: NeighborEdges) -> NeighborEdges:
-    """Return the heaviest ``MOST_LINKS`` links of each source; among more, each is weak evidence."""
+    """Return the heaviest ``MOST_LINKS`` links of each source; if a source has more, each link is weak evidence."""
     if len(links.node) <= MAX_LINKS:
         return links
     order = np.lexsort((links.node, -links.weight, links.origin))
@@ -301,7 +305,7 @@ def _rarity(graph: Graph, entities: Nodes) -> Weights:
 
 
 def _divided_by_links(source: Nodes, node: Nodes) -> Weights:
-    """Return for each entry the fourth root of 1 / the number of chunks that its source leads to."""
+    """Return for each entry 1 divided by the fourth root of the number of chunks that its source leads to."""
     pairs = np.unique(source << 32 | node)
     return np.asarray(np.bincount(pairs >> 32)[source] ** -0.25)
 
@@ -362,7 +366,7 @@ class _ReachedChunks(NamedTuple):
         *,
         is_lifting: bool,
     ) -> _ReachedChunks:
-        """Return the reached chunks and the other seeds; a path between two sources must add evidence."""
+        """Return the reached chunks and the other seeds; unless ``is_lifting``, a source's path begins at itself."""
         with_evidence = set(ids)
         others = [id for id in seeds if id not in with_evidence]
         path_starts = () if is_lifting else set(sources)
@@ -376,7 +380,7 @@ class _ReachedChunks(NamedTuple):
     def reached_chunks(
         self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
     ) -> tuple[ReachedChunk, ...]:
-        """Return all of them with their values, best first."""
+        """Return the reached chunks with their values, best first."""
         has_source = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
         seed = np.array([seeds.get(id, 0.0) for id in self.begins])
         own = np.array([seeds.get(id, np.nan) for id in self.ids])

@@ -99,8 +99,8 @@ class Expansion:
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the ids and scores at which the traversal begins, best first.
 
-        ``best`` are the :meth:`seed_hits`, ``strength`` is that of the candidates; a seed that is not a candidate has
-        the score 1.
+        ``best`` are the :meth:`seed_hits`. ``strength`` contains the scores of candidates as seeds (:meth:`strengths`);
+        a seed that is not a candidate has the score 1.
         """
         ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
@@ -148,8 +148,8 @@ class Expansion:
     ) -> dict[str, float]:
         """Return the score of each candidate as a seed.
 
-        It is the cosine for a graph score that compares it with the cosines of expanded chunks, otherwise the search's
-        ``own`` score. Candidates with neither are left out.
+        It is the cosine, if that is known and the graph score compares seeds with the cosines of expanded chunks;
+        otherwise it is the search's score in ``own``. Candidates with neither are left out.
         """
         if not by_similarity(self.score):
             cosines = {}
@@ -197,13 +197,13 @@ class Expansion:
     def rivals(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
     ) -> dict[str, int]:
-        """Return the number of chunks that may come before each seed, wherever edges lead.
+        """Return the largest number of chunks that may rank before each seed, whichever chunks the traversal reaches.
 
         Seeds for which it is unknown are left out. ``own`` are the search's scores of the candidates, ``strength``
-        their scores as seeds; ``seeds`` are best first. A score that is combined with the search's own raises no chunk
-        above the best hit of the search. With any other score, a seed has at least its score for being a seed. If the
-        score limits that of other chunks (``at_most``), the seeds above the limit are only behind each other and behind
-        hits that are not seeds.
+        their scores as seeds; ``seeds`` are best first. A graph score that is combined with the search's own score
+        raises no chunk above the best hit of the search. With any other graph score, a seed has at least its part for
+        being a seed. If the graph score states a maximum for other chunks (``at_most``), a seed above it can only rank
+        behind other seeds and behind hits that are not seeds.
         """
         if not seeds:
             return {}
@@ -236,14 +236,14 @@ class Expansion:
         seeds: Mapping[str, float],
         cosines: Mapping[str, float],
     ) -> FusedCandidate:
-        """Return a candidate with the parts of its graph score; ``seeds`` are the scores of the seeds."""
+        """Return the candidate with its graph score split into parts; ``seeds`` contains the scores of the seeds."""
         if chunk is None or not chunk.hops:
             return fused
         own = seeds.get(fused.id, min(1.0, max(0.0, cosines.get(fused.id, 0.0))))
         return fused._replace(parts=parts_of(self.score, fused.score, chunk.hops, own))
 
     def _alone(self, reached_chunk: ReachedChunk) -> FusedCandidate:
-        """Return a reached chunk whose graph score replaces the search's score; a seed has its parts."""
+        """Return a reached chunk whose graph score replaces the search's score; a seed's score is split into parts."""
         value = reached_chunk.value
         parts = {"graph": value} if reached_chunk.hops else parts_of(self.score, value, 0, value)
         return FusedCandidate(reached_chunk.id, value, parts)
@@ -263,7 +263,7 @@ class Expansion:
 class RankedExpansion(Expansion):
     """An expansion whose chunks form one more list of a weighted reciprocal rank fusion.
 
-    ``share`` is the weight of this list among all. Its chunks are ranked by the traversal, ties by id.
+    ``share`` is the share of this list in the weights of all lists. Its chunks are ranked by the traversal, ties by id.
     """
 
     share: float = 0.0

@@ -35,14 +35,16 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     Walks begin at the seeds, in proportion to their scores, and restart with probability 1 − damping per link.
 
     Entities are nodes in addition to chunks. A chunk passes its mass to its neighbours by weight; an entity's weight is
-    divided by degree^``rarity``, and a node with more than ``hub_degree`` edges passes on proportionally less. The mass
-    is pushed from the seeds, and then from the nodes that have more than ``tolerance`` per edge, largest first, until
-    ``max_touched`` edges were read (reported as ``capped``). So the cost depends on the neighbourhood, not on the
+    divided by degree^``rarity``, and a node with more than ``hub_degree`` edges passes on proportionally less. Mass is
+    the probability that a walk is at a node. It is passed on from the seeds, and then from the nodes that have received
+    more than ``tolerance`` per edge, largest mass first, until no such node is left or ``max_touched`` edges have been
+    read (reported as ``capped``). Therefore the cost depends on the size of the neighbourhood, not on that of the
     graph. With a tolerance near 0 this is PageRank (Page et al. 1999; networkx.pagerank), otherwise no node lacks more
     than tolerance times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
 
-    The ``max_nodes`` chunks of largest mass are reached. A chunk's path is the one that brought most mass. An entity
-    can be a seed, too; it is not among the reached chunks, and the chunks that mention it begin their paths.
+    The ``max_nodes`` chunks of largest mass are reached. The path of a chunk is the one that passed on the most mass to
+    it. An entity can be a seed, too; it is not among the reached chunks, and paths from it begin at the chunks that
+    mention it.
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -83,7 +85,8 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
 class _Neighbourhood:
     """Nodes that have received mass, numbered from 0, and the links along which mass is passed on.
 
-    The first nodes are the seeds. ``mass`` has been passed on, ``waiting`` has not.
+    The first nodes are the seeds. ``mass`` is the mass that each node has already passed on, ``waiting`` the mass that
+    it has not yet passed on.
     """
 
     def __init__(self, graph: Graph, settings: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
@@ -101,7 +104,7 @@ class _Neighbourhood:
         self.waiting = shares.copy()
 
     def spread(self) -> None:
-        """Pass mass on until no node has more than the tolerance waiting."""
+        """Pass mass on until no node has more than the tolerance left to pass on."""
         while True:
             due = (self.waiting > 0) & (self.waiting >= self._settings.tolerance * np.maximum(self.degree, 1))
             due[: self._seeds] |= ~self._open[: self._seeds]
@@ -172,7 +175,7 @@ class _Neighbourhood:
 class _Report:
     """The result of a walk: the chunks of largest mass, and how they were reached.
 
-    Numbers are those of the neighbourhood; seeds that are not in the graph come after its last number.
+    Nodes have their numbers in the neighbourhood; seeds that are not in the graph have the numbers after its last one.
     """
 
     def __init__(self, graph: Graph, near: _Neighbourhood, missing: _Seeds, seeds: _Seeds) -> None:
@@ -251,7 +254,7 @@ class _Report:
         return previous
 
     def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _Step:
-        """Return the path of chunks to this one, with the weight of its last step and the product of all weights."""
+        """Return the path of chunks to this chunk, with the weight of its last step and the product of all weights."""
         path, weights, weight = [number], [], 1.0
         while (link := before[number])[0] >= 0:
             number, weight = link[0], weight * link[1]
@@ -262,7 +265,7 @@ class _Report:
         return _Step(number, tuple(reversed(path)), weights[0] if weights else 1.0, math.prod(weights))
 
     def _values(self, steps: Sequence[_Step], score: GraphScore, vector: Vector | None) -> dict[int, float]:
-        """Return the value of each chunk, computed hop by hop, since a score may use the value of the chunk before."""
+        """Return the value of each chunk, computed hop by hop, since a score may use the previous chunk's value."""
         values: dict[int, float] = {}
         best_seed = float(np.nanmax(self._own[self._seeds], initial=0.0))
         own = self._own_of(steps, score, vector)
@@ -283,7 +286,7 @@ class _Report:
         return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
 
     def _own_of(self, steps: Sequence[_Step], score: GraphScore, vector: Vector | None) -> Weights:
-        """Return the similarity of each number; that of a seed is its score."""
+        """Return the similarity of each of these nodes to the query; for a seed, its score."""
         own = self._own.copy()
         if vector is not None and needs_own(score):
             ends = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)
@@ -314,7 +317,7 @@ class _Seeds(NamedTuple):
 
     @classmethod
     def of(cls, seeds: Seeds) -> _Seeds:
-        """Return each id once, with its first score; equal shares if no seed has a score."""
+        """Return each seed once, with its first score; the shares are equal if no seed has a score."""
         first = dict(reversed(list(seeds)))
         ids = list(dict.fromkeys(id for id, _ in seeds))
         scores = np.array([first[id] for id in ids], np.float64)

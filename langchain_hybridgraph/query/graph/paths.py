@@ -62,8 +62,8 @@ class Traversal(Protocol):
         """Return the chunks that are reached from the seeds, each by its best path.
 
         ``seeds`` are ids with scores in [0, 1], best first; a seed that is not in the graph is reached as well. The
-        score NaN means unknown. ``vector`` is the query's, of unit length; without it, similarities are unknown. If
-        another seed leads to a seed on a better path, that path counts.
+        score NaN means unknown. ``vector`` is the query's vector, of unit length; without it, similarities are unknown.
+        A seed that another seed reaches on a better path has that path.
         """
         ...
 
@@ -71,8 +71,9 @@ class Traversal(Protocol):
 class Question(NamedTuple):
     """The question as a traversal may use it.
 
-    ``names`` are normalised. ``coverage`` returns for each chunk the share of the question's words that it contains and
-    the best hits lack; chunks without any may be left out. It is None without a keyword index.
+    ``names`` are normalised. ``coverage`` considers the words of the question that the best hits lack, and returns the
+    share of them that each chunk contains; chunks with none of them may be left out. ``coverage`` is None without a
+    keyword index.
     """
 
     names: Sequence[str] = ()
@@ -197,7 +198,7 @@ class PathSearch:
     ) -> Walk:
         """Return the chunks reached ring by ring from the seeds, up to ``hops`` edges away.
 
-        Only the best ``frontier`` chunks of a ring are expanded; :meth:`grow` has the others.
+        Only the best ``frontier`` chunks of a ring are expanded. The other parameters are those of :meth:`grow`.
         """
         ring = self.seeds
         for _ in range(hops):
@@ -211,8 +212,8 @@ class PathSearch:
     def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
         """Extend these paths by one edge; return the positions of the new paths that can be extended in turn.
 
-        The carried quantity is multiplied by ``decay`` on every edge; edges on which it would fall below ``floor`` are
-        not followed. Only the best ``width`` of the new paths are kept.
+        Each path carries a quantity (``flow``), which every edge multiplies by ``decay``. Edges on which it would fall
+        below ``floor`` are not followed. Only the best ``width`` of the new paths are kept.
         """
         new_paths, visited_places = self._steps(frontier, decay, floor)
         best = self._best_of_each(new_paths)
@@ -269,7 +270,7 @@ class PathSearch:
         return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
-        """Return the paths that are one edge longer, several per node, by node, and the places of visited nodes."""
+        """Return the paths that are one edge longer (by node, several per node) and the places of visited nodes."""
         # Without room, only better paths to reached nodes count; once capped, no other neighbours need to be read.
         is_full = self._room == 0 and self.capped
         graph = self._graph.restricted_to(self._visited.node) if is_full else self._graph
@@ -345,7 +346,8 @@ class PathSearch:
     def _best_of_each(self, new_paths: Paths) -> Nodes:
         """Return the position of one path to each node; the paths are sorted by node.
 
-        It is the best by value (or hops, see ``chosen_by``), then by the id of the chunk before.
+        The best path by value (or by hops, see ``chosen_by``) is chosen, then the one whose previous chunk has the
+        smaller id.
         """
         value, hops = new_paths.rank, -new_paths.hops
         best = np.arange(len(new_paths.node))
@@ -369,7 +371,7 @@ class PathSearch:
         return places[~is_repeated]
 
     def _has_better_seed(self, new_paths: Paths, visited_places: Nodes) -> Mask | bool:
-        """Return the mask of paths from a better seed than any earlier path to the node, if they may win later."""
+        """Return the mask of paths from a better seed than all earlier paths to the node, if the score needs them."""
         return new_paths.seed > self._visited.seed[visited_places] if chosen_by(self._score) == "seed" else False
 
     def _is_better(self, new_paths: Paths, visited_places: Nodes) -> Mask:

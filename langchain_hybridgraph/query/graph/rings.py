@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WaterCircle(EdgeFilteredTraversal):
-    """Expanding rings: carries energy, the seed's score · the weights · ring_decay per hop, and ends below min_energy.
+    """Expanding rings: energy begins as the seed's score, shrinks on every edge, and ends below ``min_energy``.
 
-    The energy of a chunk is that of the path that the score prefers. With the score ``Flow`` the energy is the value
-    itself, which equals the value by ``RingDecay`` with the same decay.
+    Every edge multiplies the energy by the weight of the edge and by ``ring_decay``. If several paths lead to a chunk,
+    the graph score decides which one counts. With the score ``Flow``, the value of a chunk is its energy, as with
+    ``RingDecay`` of the same decay.
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope

@@ -30,10 +30,10 @@ class PathFeatures(NamedTuple):
     - ``hops``: number of edges of the path, 0 for a seed
     - ``weight``: the weight of its last edge, 1 for a seed, 0 for a hit that the traversal did not reach
     - ``product``: the product of all weights along it
-    - ``previous_value``: the value of the chunk before the last one, NaN for a seed and after a root without a value
+    - ``previous_value``: the value of the chunk before the last one; NaN for a seed, and if that chunk has no value
     - ``own``: the chunk's own similarity to the query in [0, 1], the score of a seed; NaN if unknown
-    - ``flow``: the quantity that the traversal carried: WaterCircle's energy, PageRank's mass in proportion to the
-      largest, else seed · product
+    - ``flow``: the quantity that the traversal carried along the path: the energy for WaterCircle, the mass divided by
+      the largest mass for PersonalizedPageRank, and otherwise seed · product
     """
 
     seed: Weights
@@ -64,9 +64,9 @@ class Mixed(Protocol):
     """Graph score that is combined with the search's own score instead of replacing it."""
 
     def mixed(self, own: float, graph: float) -> float:
-        """Return the score of a chunk; ``own`` is its score divided by the best score, ``graph`` its value, in [0, 1].
+        """Return a chunk's score from its search score divided by the best (``own``) and its value (``graph``).
 
-        The result grows with both, and equals ``own`` if ``graph`` is 0.
+        Both are in [0, 1]. The result grows with both, and equals ``own`` if ``graph`` is 0.
         """
         ...
 
@@ -75,9 +75,10 @@ class Mixed(Protocol):
 class HopDecay:
     """vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
 
-    ``hop_decay`` begins with the decay of seeds (hop 0); hops beyond its end use ``tail``. With ``seed_bonus=False``
-    seeds have the first part only. With ``score_expanded=False`` the own score of all chunks but seeds counts as 0, as
-    does an unknown own score. Weights that sum to more than 1 are divided by their sum.
+    ``hop_decay`` lists the decay for each hop, beginning with hop 0, the seeds; hops beyond its end use ``tail``. With
+    ``seed_bonus=False``, seeds have only the first part, vector_weight · own. With ``score_expanded=False``, the own
+    score counts as 0 for all chunks except seeds. An unknown own score also counts as 0. Weights that sum to more than
+    1 are divided by their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), 0.8 * one, 0.8 * one, one, 0.4 * one, one)
@@ -138,8 +139,9 @@ class HopDecay:
 class DistanceDecay:
     """seed_weight · the seed's score over the best seed's + distance_weight · e^(−hops / tau).
 
-    If several seeds lead to a chunk, ``assignment="nearest"`` takes the seed with the fewest hops, then the better one;
-    ``"best"`` takes the seed that gives the largest value. Weights that sum to more than 1 are divided by their sum.
+    If several seeds lead to a chunk, ``assignment="nearest"`` takes the seed with the fewest hops, then the one with
+    the better score; ``"best"`` takes the seed that gives the largest value. Weights that sum to more than 1 are
+    divided by their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(0.8 * one, 0.8, np.array([2]), one, one, one, one, one)
@@ -184,10 +186,11 @@ class DistanceDecay:
 
 @dataclass(frozen=True)
 class Propagation:
-    """alpha · own + (1 − alpha) · the value of the chunk before.
+    """alpha · own + (1 − alpha) · the value of the previous chunk on the path.
 
-    A root has no chunk before it and passes on its own score. If that is unknown (the search did not find the root, its
-    seed score is NaN), its children are roots themselves. Elsewhere an unknown own score counts as 0.
+    A root is a chunk without a previous chunk; its value is its own score. If that score is unknown (the search did not
+    find the chunk, so its seed score is NaN), the next chunks on its paths count as roots. For other chunks, an unknown
+    own score counts as 0.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), one, one, 0.6 * one, 0.8 * one, one)
@@ -247,7 +250,7 @@ class RingDecay:
 
 @dataclass(frozen=True)
 class Flow:
-    """Quantity that the traversal carried: PageRank's mass, WaterCircle's energy, else the seed's score · the weights.
+    """Quantity that the traversal carried: mass (PageRank), energy (WaterCircle), or the seed's score · the weights.
 
     >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
     [0.5]
@@ -264,7 +267,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class NoisyOr:
-    """The carried quantity · strength as evidence e, joined with the search's own score: 1 − (1 − own) · (1 − e).
+    """Search score joined with the evidence e, the carried quantity · strength: 1 − (1 − own) · (1 − e).
 
     Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
 
@@ -350,10 +353,11 @@ def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
 
 
 def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str, float]:
-    """Return a value in parts: the chunk's own (``search``), for being a seed, and from edges (``graph``).
+    """Return the parts of a value: ``search`` (own score), ``seed`` (for being a seed) and ``graph`` (from edges).
 
-    They sum to the value; a part of 0 is left out. A score states by ``of_seed`` how much a seed has for being one, and
-    by ``of_own`` which share of its own score an expanded chunk keeps; both are 0 by default.
+    The parts sum to the value; a part of 0 is left out. A graph score may define ``of_seed``, the part that a seed
+    receives for being a seed, and ``of_own``, the share of its own score that an expanded chunk keeps; both are 0 by
+    default.
 
     >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
     {'search': 0.63, 'seed': 0.3}
@@ -370,9 +374,10 @@ def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str
 def chosen_by(score: GraphScore) -> ChosenBy:
     """Return the rule that decides which of several paths to a chunk counts.
 
-    ``"value"``: the path of the largest value, then of fewer hops, then by the id of the chunk before. ``"hops"``: the
-    shortest, then by value. ``"seed"``: as by value, but a path from a better seed is extended even if another one has
-    a larger value here, since it may win later.
+    ``"value"``: the path with the largest value counts, then the one with fewer hops, then the one whose previous chunk
+    has the smaller id. ``"hops"``: the shortest path counts, then the one with the larger value. ``"seed"``: as for
+    ``"value"``, but a path from a better seed is extended even if another path to the same chunk has a larger value,
+    because it may have the larger value further on.
     """
     return getattr(score, "chosen_by", "value")
 

@@ -1,8 +1,9 @@
 """Best-first search down a tree of directories.
 
-It is a search of its own over the same calls as the pipeline, and not ``traversal.BestFirst`` over a store's graph: a
-directory need not be a chunk (and so no node there), each level is scored by the whole search and by the reranker,
-which means waiting, and of every directory only the best children count.
+This is a separate search, which makes the same calls as the pipeline. It does not use the traversal ``BestFirst`` over
+a store's graph, for three reasons: a directory need not be a chunk, and is then not a node of the graph; each level is
+scored by the complete search and by the reranker, which have to be waited for; and only the best children of every
+directory count.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _DECIMALS = 12
 
 
 class ScoredLevel(NamedTuple):
-    """Scores of the nodes of one level by themselves, with one entry per node, in the order of ``names``.
+    """Own scores of the nodes of one level, with one entry per node, in the order of ``names``.
 
     ``answer_scores`` rate the nodes as answers, ``descent_scores`` as directories in which answers may be; both are in
     [0, 1]. A descent score of NaN is unknown: the node is opened when nothing better is left, and its children are
@@ -62,7 +63,7 @@ class ScoredLevel(NamedTuple):
 class ReachedNode(NamedTuple):
     """A reached node: its value, its own score, and the value of its directory.
 
-    ``directory_value`` is None for a start and below a root without a score.
+    ``directory_value`` is None for a node at which the walk starts, and below a root without a score.
     """
 
     node: int
@@ -83,10 +84,11 @@ class DescentResult(NamedTuple):
 class BestFirstSettings:
     """Settings of a walk down a tree.
 
-    A child's value is ``alpha`` · own + (1 − ``alpha``) · that of its directory (``Propagation``); below a directory
-    without a value it is its own. Values not above ``threshold`` are left out. A directory is not opened if nothing in
-    it could be above the threshold, or if its own score is 0. The max(2 k, 20) best children of each directory count.
-    The walk ends when the best ``k`` stay the same for ``max_rounds`` directories; with fewer than k it continues.
+    The value of a child is ``alpha`` · its own score + (1 − ``alpha``) · the value of its directory (``Propagation``);
+    below a directory without a value, it is the child's own score. Values not above ``threshold`` are left out. A
+    directory is not opened if nothing in it could be above the threshold, or if its own score is 0. The max(2 k, 20)
+    best children of each directory count. The walk ends when the best ``k`` stay the same for ``max_rounds``
+    directories; with fewer than k it continues.
 
     Raises ConfigurationError for values that cannot be used.
     """
@@ -225,7 +227,7 @@ class _Walk:
         return DescentResult(tuple(map(self._nodes.__getitem__, ordered)), self._rounds, converged)
 
     def _update_best(self) -> None:
-        """Check whether new nodes have changed the best k; values only grow, so no other node can."""
+        """Check whether new nodes have changed the best k; values only grow, so other nodes cannot change them."""
         k = self._descent.k
         best = sorted({*self._best, *self._new}, key=self._ranks.__getitem__)[:k]
         # With fewer than k the walk continues.

@@ -18,15 +18,15 @@ class NodeContents(NamedTuple):
     chunks: list[Chunk]
 
     def abstract(self) -> str:
-        """L0, up to 256 characters; "" for a directory without a summary."""
+        """Level 0, a short abstract: up to 256 characters; "" for a directory without a summary."""
         return lead(self.chunks) if self.summary is None else str(self.summary.metadata["abstract"])
 
     def overview(self) -> str:
-        """L1, up to 4,000 characters; for a document, the beginning of its text."""
+        """Level 1, an overview: up to 4,000 characters; for a document, the beginning of its text."""
         return self.text()[:OVERVIEW_LENGTH] if self.summary is None else self.summary.text
 
     def text(self) -> str:
-        """L2: the full text of a document."""
+        """Level 2, the full text of a document."""
         return whole_text(self.chunks)
 
 
@@ -42,7 +42,7 @@ def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
 
 
 def lead(chunks: Sequence[Chunk]) -> str:
-    """L0 of a document, from its first chunk; "" without one."""
+    """Return the abstract of a document, from its first chunk; "" for a document without chunks."""
     return abstract_of(chunks[0].text, str(chunks[0].metadata.get("title") or "")) if chunks else ""
 
 

@@ -45,9 +45,9 @@ class _RerankScores(NamedTuple):
 class QueryTree:
     """The nodes of a tree, scored for one query.
 
-    The score of a document is that of its best chunk, the score of a directory that of its summary. As the way to other
-    nodes, a document that is also a directory has the better of both. ``are_answers`` returns which nodes of a level
-    may be hits; ``scored`` are the nodes for which a score was computed.
+    The score of a document is that of its best chunk, the score of a directory that of its summary. A document that is
+    also a directory is opened by the better of the two scores. ``are_answers`` returns which nodes of a level may be
+    hits; ``scored`` are the nodes for which a score was computed.
     """
 
     def __init__(self, tree: Tree, run: SearchContext) -> None:
@@ -112,8 +112,8 @@ class QueryTree:
     def starts(self, roots: Iterable[int], n: int, n_documents: int) -> list[int]:
         """Return the n best directories by their summaries, the best documents, and the directories of these.
 
-        All are below ``roots``. A document that is a start keeps its own score, so that a directory whose
-        summary does not mention it cannot hide it.
+        All of them are below ``roots``. A document among them keeps its own score, so that it is found even if the
+        summary of its directory does not mention it.
         """
         tree, root_nodes = self.tree, set(roots)
 

@@ -28,7 +28,7 @@ class Relation(Serializable):
 class FoundContext(Serializable):
     """A directory or document that was found.
 
-    ``abstract`` is L0, up to 256 characters; L1 and L2 are read on demand
+    ``abstract`` has up to 256 characters; the overview and the full text are read on demand
     (:meth:`HierarchicalRetriever.overview`, :meth:`HierarchicalRetriever.read`). ``hit`` holds the best chunk of a
     document or the overview of a directory, with the parts of its score.
     """
@@ -70,9 +70,9 @@ class QueryResult(Serializable):
 class FindResult(Serializable, Iterable[FoundContext]):
     """Results by type, each best first; iterating yields all of them, best first.
 
-    ``by_type`` holds the types other than memory, resource and skill. ``query_plan`` holds the queries that were run
-    (one without a session) and the planner's ``reasoning``, ``query_results`` the results of each query. ``degraded``
-    and ``warnings`` are as in a RetrievalResult.
+    ``by_type`` holds the types other than memory, resource and skill. ``query_plan`` contains the queries that were run
+    (only one, without a session) and the planner's ``reasoning``; ``query_results`` contains the results of each query.
+    ``degraded`` and ``warnings`` are as in a RetrievalResult.
     """
 
     contexts: tuple[FoundContext, ...]

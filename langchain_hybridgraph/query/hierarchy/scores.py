@@ -76,7 +76,7 @@ class Scores:
 
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
-    """Return a chunk as a hit with the own score of its node; the part ``rerank`` is the change by a reranker."""
+    """Return a chunk as a hit with its node's own score; the part ``rerank`` is the reranker's change to the score."""
     # A chunk that no source listed was reached through its directory.
     parts, found_by = dict(scores.parts(chunk.id)), scores.found_by(chunk.id) or ("hierarchy",)
     change = own - math.fsum(parts.values())

@@ -130,7 +130,7 @@ def answer_call(request: HierarchicalCall) -> Search[Answer]:
 
 
 def together(walks: Sequence[Search[T]]) -> Search[list[T]]:
-    """Return the results of several searches that wait at the same time."""
+    """Run several searches at the same time and return their results."""
     if len(walks) == 1:
         return [(yield from walks[0])]
     results: dict[int, T] = {}
@@ -296,7 +296,7 @@ def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
 
 
 def _limit(request: HierarchicalCall) -> int | None:
-    """Return the number of reached nodes that have to be read; None means all."""
+    """Return the number of reached nodes to read; None means all."""
     selection = request.pipeline.selection
     return None if selection.mmr_lambda is not None or selection.per_document is not None else request.query.k
 
@@ -347,7 +347,7 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
 
 
 def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
-    """Return the valid edges that relate a chunk to another, by the chunk."""
+    """Return the valid edges from each of these chunks to other chunks, grouped by chunk."""
     leaving: dict[str, list[Edge]] = {}
     for edge in edges:
         if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and _is_valid(edge, scope):

@@ -12,7 +12,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[None]:
-    """Announce the hits that will be in the result wherever edges lead; no-op if the pipeline announces nothing."""
+    """Announce seeds that stay in the result whatever the traversal reaches; no-op if nothing is to be announced."""
     pipeline = context.pipeline
     if pipeline.announce is None:
         return
@@ -38,7 +38,7 @@ def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
 
 
 def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Certain:
-    """Return the seeds that will be in the result wherever edges lead; none if a later stage may drop them."""
+    """Return the seeds that stay in the result whatever the traversal reaches; none if a later stage may drop them."""
     query, pipeline, _ = context
     expansion, selection = pipeline.expansion, pipeline.selection
     reorders = pipeline.reranker is not None or pipeline.scoring is not None or selection.mmr_lambda is not None

@@ -14,9 +14,9 @@ from langchain_hybridgraph.records import Answerability, Hit
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
     """Return the probability that the question has an answer; None if that is unknown.
 
-    Its ``unit`` is the factor that makes the score of the best hit this probability. The unit is 1 if scores have a
-    meaning of their own: those of a reranker, of memories, of a fusion that does not calibrate, and of a traversal that
-    replaces the search's own score.
+    ``unit`` of the result is the factor that turns the score of the best hit into this probability. The unit is 1 if
+    scores have a meaning of their own: those of a reranker, of memories, of a fusion that does not calibrate, and of a
+    traversal that replaces the search's own score.
     """
     answerability = _answerability(candidates)
     best = max((hit.score for hit in hits), default=0.0)

@@ -93,6 +93,6 @@ class ScoringChangelogFusion(ChangelogFusion):
         return self._weighted(cast(ScoresOthers, self.fusion).others(rankings, ids))
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """Return at least the ids that can be among the best n; a change log that loses may make room for another."""
+        """Return all ids that may be among the best n; a down-weighted change log may make room for another chunk."""
         candidates = {entry.id for ranking in rankings for entry in ranking.entries}
         return cast(KnowsContenders, self.fusion).contenders(rankings, n + sum(map(is_changelog, candidates)))

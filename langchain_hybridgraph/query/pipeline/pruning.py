@@ -22,8 +22,9 @@ def hits_needed(pipeline: Pipeline, k: int) -> int:
 def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
     """Return the number of best candidates that every source has to score; None for all candidates.
 
-    The others cannot be among the best, whatever the sources would say about them (Fagin, Lotem and Naor, Optimal
-    Aggregation Algorithms for Middleware, PODS 2001). A graph or memories may bring them back.
+    The other candidates cannot be among the best, whatever scores the sources would give them (Fagin, Lotem and Naor,
+    Optimal Aggregation Algorithms for Middleware, PODS 2001). With a graph or with scores of memories, they still may
+    be, so all candidates are scored.
     """
     return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
 

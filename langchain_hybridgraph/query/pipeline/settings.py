@@ -37,12 +37,12 @@ class Pipeline:
     Each of the ``sources`` returns k × ``overfetch`` candidates, at least 100; ``source_filter`` narrows them in
     addition to the query's filter. ``expansion`` follows the edges of ``graph`` from the best candidates. The reranker
     reads the best ``rerank_depth`` hits, whatever k is, so that the result for k is the head of the result for a larger
-    k. ``scoring`` replaces the scores of all hits by those of memories.
-    ``newest`` returns the ids of the newest chunks of a scope, which are the result if no source finds anything; with
-    None the result is empty then. ``listing`` returns the first n chunks of a scope in the store's order.
-    ``on_error`` decides what a failing source means: ``"degrade"`` continues with the others and raises RetrievalError
-    if none is left, ``"empty"`` returns nothing then, ``"raise"`` raises at the first failure of any stage.
-    ``announce`` receives hits that are certain to be in the result before the result is complete.
+    k. ``scoring`` replaces the scores of all hits by those of memories. ``newest`` returns the ids of the newest chunks
+    of a scope. They are the result if no source finds anything; if ``newest`` is None, the result is then empty.
+    ``listing`` returns the first n chunks of a scope in the store's order. ``on_error`` decides what a failing source
+    means: ``"degrade"`` continues with the others and raises RetrievalError if none is left, ``"empty"`` returns
+    nothing then, ``"raise"`` raises at the first failure of any stage. ``announce`` receives hits that are certain to
+    be in the result before the result is complete.
     """
 
     store: ReadsChunks
@@ -140,8 +140,8 @@ class SearchContext(NamedTuple):
     def record(self, failures: Sequence[Failure], *, is_required: bool = False) -> None:
         """Record the reasons of failed calls in the trace.
 
-        Raises an error that the caller caused, such as a wrong filter: to continue would answer another question. With
-        ``is_required`` raises RetrievalError, unless ``on_error`` is "empty".
+        Raises an error that the caller caused, such as a wrong filter, since results without the filter would be wrong.
+        With ``is_required``, raises RetrievalError for any failure, unless ``on_error`` is "empty".
         """
         for failure in failures:
             self.trace.record(failure.source, failure.error, failure.reason)

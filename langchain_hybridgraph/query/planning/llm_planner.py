@@ -101,7 +101,7 @@ class QueryPlanner:
         return drive(self._plan(summary, messages, query), deadline_in(self.timeout))
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
-        """Do what calling the planner does, without blocking the event loop."""
+        """Return the same result as calling the planner, without blocking the event loop."""
         return await adrive(self._plan(summary, messages, query), deadline_in(self.timeout))
 
     def _plan(self, summary: str | None, messages: Sequence[Any], query: str) -> Search[QueryPlan]:

@@ -100,13 +100,13 @@ class Planner(Protocol):
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
         """Return up to 5 queries for a summary, messages (oldest first) and the query; none for small talk.
 
-        A plan that is not the requested one, such as a fallback, is a :class:`QueryPlan` and gives the reason in its
-        ``degraded``. A planner receives the last 5 messages of a longer session, unless it has ``reads_all_messages``.
+        A planner that falls back to another plan returns a :class:`QueryPlan` with the reason in ``degraded``. A
+        planner receives the last 5 messages of a longer session, unless it has ``reads_all_messages``.
         """
         ...
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
-        """Do what calling the planner does, without blocking the event loop."""
+        """Return the same result as calling the planner, without blocking the event loop."""
         ...
 
 

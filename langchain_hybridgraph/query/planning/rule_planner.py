@@ -134,7 +134,7 @@ class RulePlanner:
         return _plan(query, queries, summary, messages)
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
-        """Do what calling the planner does; an asynchronous expander is awaited."""
+        """Return the same result as calling the planner; an asynchronous expander is awaited."""
         history = turns(messages, query)
         if is_small_talk(query, messages) or not history or not isinstance(self.expander, AsyncExpander):
             return self(summary, messages, query)
@@ -186,7 +186,7 @@ def _queries(query: str, with_name_only: str, expanded: ExpandedQuery | str) -> 
 
 
 def _completed(query: str, words: str) -> str:
-    """Return the query with the first word that refers back replaced by these words, or with the words at its end."""
+    """Replace the first word of the query that refers back by these words, or append the words if there is none."""
     completed, count = _POINTS.subn(lambda match: words.strip(), query, count=1)
     return " ".join(_POINTS.sub(" ", completed).split()) if count else query + words
 

@@ -12,8 +12,8 @@ from langchain_hybridgraph.records import Hit
 def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
     """Return the best candidates that exist, belong to the tenant, pass the filter and are valid, as hits.
 
-    As many are read as later stages can use. If candidates were skipped and some of the best are not admitted, the
-    candidates are completed first.
+    Only as many candidates are read as later stages can use. If earlier stages skipped candidates and some of the best
+    are not admitted, the skipped candidates are added first.
     """
     n = hits_needed(context.pipeline, context.query.k)
     hits = yield from read_hits(context, candidates, n)

@@ -29,8 +29,8 @@ MAX_RELATIONS = 20
 def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     """Return the candidates together with the chunks that edges lead to, with their scores after the traversal.
 
-    Without an expansion, and if no edges can be followed, the candidates stay as they are; if only the seeds and what
-    they lead to are requested, the seeds are returned.
+    Without an expansion, and if no edges can be followed, the candidates stay as they are; if the result may contain
+    only the seeds and the chunks that they lead to, the seeds are returned.
     """
     pipeline, trace = context.pipeline, context.trace
     expansion = pipeline.expansion
@@ -167,7 +167,7 @@ def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: 
 
 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:
-    """Return the given seeds, and whether each is a chunk; a document's id means all of its chunks.
+    """Return the seeds for ``seed_ids``, each with whether it is a chunk; a document's id means all of its chunks.
 
     Other ids are reported as missing, and may still be nodes of the graph.
     """
@@ -191,7 +191,7 @@ def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict
 def _score_seeds(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Add to ``own`` the search's scores of given seeds; 1 without a question."""
+    """Add the search's scores of the requested seeds to ``own``; each is 1 if there is no question."""
     new = [id for id in ids if id not in own]
     candidates, scored = yield from _score_reached(context, candidates, new, own)
     if not candidates.rankings:
@@ -202,9 +202,9 @@ def _score_seeds(
 def _score_reached(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Add to ``own`` the search's scores of chunks that no source found, 0 where the fusion scores only what it ranks.
+    """Add the scores of chunks that no source found to ``own``; 0 if the fusion cannot score chunks outside its lists.
 
-    The rankings keep their first entries only, which is what their scales depend on.
+    The rankings keep only their first entries, because the scales of the fusion depend on these.
     """
     if not ids:
         return candidates, own
@@ -217,7 +217,7 @@ def _score_reached(
 
 
 def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
-    """Return a function for the share that chunks have of the question's words; None without a keyword index."""
+    """Return a function that returns the share of some words that each chunk contains; None without a keyword index."""
     results = candidates.results.items()
     keyword = next(((source, each) for source, each in results if source.name == "keyword" and each.bound), None)
     if keyword is None:

@@ -15,7 +15,7 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
     """Return the chunks that the filter matches, in the store's order, each with a score of 1.
 
     Without a ``limit`` as many are listed as later stages can use. The store may list copies of chunks that have been
-    deleted from their original store; to complete the candidates lists four times as many.
+    deleted from their original store; therefore, completing the candidates lists four times as many.
     """
     query, pipeline, trace = context
     n = limit

@@ -58,7 +58,7 @@ def _unscored(results: Mapping[Source, SourceResult]) -> Candidates:
 def _score_contenders(
     context: SearchContext, candidates: Candidates, fusion: KnowsContenders, n: int
 ) -> Search[Candidates]:
-    """Score the candidates that can be among the best n, and drop the others but each ranking's first."""
+    """Score the candidates that can be among the best n; drop all others except the first entry of each ranking."""
     # A source that cannot bound the scores of candidates it did not find has to score them first.
     bounded = {position for position, ranking in enumerate(candidates.rankings) if ranking.rest is not None}
     candidates = yield from add_scores(context, candidates, _listed(candidates.rankings), skip=bounded)

@@ -10,9 +10,9 @@ from langchain_hybridgraph.records import Chunk, Hit
 
 
 def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits; if no source found anything, the newest chunks, by what is remembered about them.
+    """Return the hits; if no source found anything, return the newest chunks, ordered by their scores as memories.
 
-    Their similarity is 0, their ``found_by`` is ``recent``, and the result is degraded by ``nothing-similar``.
+    The newest chunks have a similarity of 0 and ``found_by`` is ``recent``; ``degraded`` contains ``nothing-similar``.
     """
     query, pipeline, trace = context
     newest, scoring, results = pipeline.newest, pipeline.scoring, candidates.results

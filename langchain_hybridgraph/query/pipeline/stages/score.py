@@ -32,7 +32,7 @@ def score_candidates(context: SearchContext, candidates: Candidates, limit: int 
 
 
 def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the hits by what is remembered about them; unchanged if that does not count or cannot be read."""
+    """Return the hits with their scores as memories, best first; unchanged without ``scoring`` or if it fails."""
     query, pipeline, trace = context
     if pipeline.scoring is None or not hits or scores_unread(pipeline):
         return hits
