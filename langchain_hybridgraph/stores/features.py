@@ -28,8 +28,9 @@ from langchain_hybridgraph.stores.protocols import (
 class Feature(NamedTuple):
     """Something that a store can do or lack.
 
-    ``protocol`` is the protocol of ``stores.protocols`` that a store with the feature implements; None for a promise
-    that no method shows. The attribute ``lacks`` of a store maps the features that it does not have to the reasons.
+    ``protocol`` is the protocol of ``stores.protocols`` that a store with the feature implements; it is None for a
+    feature that adds no methods. The attribute ``lacks`` of a store maps the features that it does not have to the
+    reasons.
     """
 
     name: str
@@ -80,7 +81,9 @@ def wrong_declarations(store: Any) -> list[str]:
 
 
 def feature_table(lacking: Mapping[str, Mapping[str, str]]) -> str:
-    """Return a Markdown table of the features of stores, from what each of them lacks; the reasons follow it.
+    """Return a Markdown table of the features of each store, followed by the reasons for those that it lacks.
+
+    ``lacking`` maps the name of each store to its ``lacks``.
 
     >>> table = feature_table({"Tiny": {"edges": "It has no graph."}})
     >>> [line for line in table.splitlines() if line.startswith(("| edges", "- "))]

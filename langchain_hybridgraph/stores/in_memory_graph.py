@@ -25,17 +25,19 @@ Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
 
 UNKNOWN, HIDDEN, VISIBLE = 0, 1, 2
-# Through its entities a chunk leads to about this many times hub_degree chunks, and to more through the rarest one.
+# Hops through entities lead from a chunk to about FAN * hub_degree chunks; the rarest entity may exceed this limit.
 FAN = 4
 
 
 class InMemoryGraph:
-    """Edges indexed by both ends; a mentioned node (``mentions``) without edges of its own is an entity.
+    """Edges in memory, indexed by both ends, for stores without a graph of their own.
 
-    It stores no chunks; every other end of an edge counts as one. ``visible`` returns which of some ids are chunks in a
-    scope (a store's ``read`` does), ``cosines`` returns cosines with a vector by id (a store's ``vector_scores``);
-    without them every chunk is visible and no cosine is known. Of several edges with equal source, target and relation
-    the heaviest is kept.
+    The target of an edge with the relation ``mentions`` is an entity if no edge leaves it.
+
+    Every other node is taken for a chunk, although the graph stores no chunks. ``visible`` receives ids and a scope and
+    returns the ids of the chunks in that scope, as a store's ``read`` does; without it, every chunk is visible.
+    ``cosines`` receives a vector and ids and returns a cosine for each id, as a store's ``vector_scores`` does; without
+    it, no cosine is known. If several edges have the same source, target and relation, the heaviest is kept.
 
     >>> from langchain_hybridgraph.records import Scope, EdgeFilter
     >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
@@ -68,8 +70,8 @@ class InMemoryGraph:
     def add(self, edges: Iterable[Edge]) -> None:
         """Add these edges.
 
-        Raises ConfigurationError for anything but a list of Edge, ValueError for what a store could not hold: an id, a
-        relation or a description that is not a text, or an empty id or relation. Nothing is added then.
+        Raises ConfigurationError for anything but a list of Edge, and ValueError if an id, a relation or a description
+        is not a text or if an id or a relation is empty. If it raises, no edge is added.
         """
         edges = checked_edges(edges)
         with self._lock:
@@ -78,7 +80,7 @@ class InMemoryGraph:
             self._state = None
 
     def remove(self, ids: Iterable[str]) -> int:
-        """Delete every edge from or to these ids; return their number."""
+        """Delete every edge that starts or ends at one of these ids; return the number of deleted edges."""
         with self._lock:
             nodes = np.array([self.node_of[id] for id in set(ids) if id in self.node_of], np.int64)
             places = self._columns.places_of(nodes)
@@ -93,11 +95,11 @@ class InMemoryGraph:
             return len(places)
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
-        """Return the graph as it is now, for a call with this scope; edges added later are not in it."""
+        """Return the present graph for a call with this scope; it does not see edges that are added later."""
         return _View(self._now(), scope, edge_filter, _StoreAccess(self.node_of, self.visible, self.cosines))
 
     def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
-        """Return these edges for a store that supplies visibility and cosines, where the constructor received none."""
+        """Return the graph of a store; its ``visible`` and ``cosines`` are used if the constructor received none."""
         return _GraphOfStore(self, self.visible or visible, self.cosines or cosines)
 
     def _now(self) -> _State:
@@ -134,7 +136,7 @@ class _Columns:
     names: dict[str, int] = field(default_factory=lambda: {MENTIONS: 0})
 
     def set_edge(self, place: int, source: int, target: int, edge: Edge) -> None:
-        """Append an edge, or overwrite another one."""
+        """Store an edge at this position; append it if the position is new."""
         begins = -np.inf if edge.valid_from is None else edge.valid_from
         ends = np.inf if edge.valid_until is None else edge.valid_until
         relation = self.names.setdefault(edge.relation, len(self.names))
@@ -159,7 +161,7 @@ class _Columns:
 
 
 class _Adjacency(NamedTuple):
-    """The edges of each node on one of their sides: those of node n are ``edge[start[n]:start[n + 1]]``."""
+    """Edges grouped by source or by target; those of node n are ``edge[start[n]:start[n + 1]]``."""
 
     start: Nodes
     edge: Nodes
@@ -171,7 +173,7 @@ class _Adjacency(NamedTuple):
         return cls(np.concatenate([[0], np.cumsum(counts)]), alive[np.argsort(side[alive], kind="stable")])
 
     def edges_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
-        """Return the edges of these nodes, each with the position of its node."""
+        """Return two arrays: for each edge of these nodes, the position of its node in ``nodes``, and the edge."""
         counts = self.start[nodes + 1] - self.start[nodes]
         origin = np.repeat(np.arange(len(nodes)), counts)
         within = np.arange(len(origin)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -179,7 +181,7 @@ class _Adjacency(NamedTuple):
 
 
 class _State(NamedTuple):
-    """One state of the edges; immutable."""
+    """All edges at one moment; immutable."""
 
     ids: NDArray[np.object_]
     edges: list[Edge | None]
@@ -239,13 +241,13 @@ class _GraphOfStore:
         return self.edges.has_graph
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
-        """Return the graph as it is now, for a call with this scope."""
+        """Return the present graph for a call with this scope."""
         edges = self.edges
         return _View(edges._now(), scope, edge_filter, _StoreAccess(edges.node_of, self.visible, self.cosines))
 
 
 class _StoreAccess(NamedTuple):
-    """The look-ups that a view needs: nodes of ids, visible chunks, and cosines."""
+    """Look-ups that a view needs: the node of an id, the visible chunks, and the cosines of chunks."""
 
     node_of: Mapping[str, int]
     visible: Visible | None
@@ -253,7 +255,7 @@ class _StoreAccess(NamedTuple):
 
 
 class _View:
-    """A state of the edges as one call may see it: a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
+    """The edges that one call may see at one moment, as a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
 
     def __init__(self, state: _State, scope: Scope, edge_filter: EdgeFilter, of: _StoreAccess) -> None:
         self._state, self._scope, self._edge_filter = state, scope, edge_filter
@@ -276,7 +278,7 @@ class _View:
 
     @property
     def relations(self) -> frozenset[str]:
-        """The relations of the edges, visible or not."""
+        """Names of all relations, including those of edges that the call may not see."""
         return self._state.relations
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
@@ -300,11 +302,14 @@ class _View:
         return view
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
-        """Return the chunks one hop away, by the heaviest hop; ties go to an edge, then to the rarest entity."""
+        """Return the chunks one hop away, with the heaviest hop to each.
+
+        If two hops are equally heavy, a direct edge is preferred to a shared entity, and a rare entity to a common one.
+        """
         return self._best(self._hops(nodes))
 
     def _hops(self, nodes: Nodes) -> NeighborEdges:
-        """Return all hops to chunks, several between the same two nodes if they are joined in several ways."""
+        """Return all hops to chunks; two chunks may be connected by several hops."""
         hops = _together([self._direct(nodes), self._mentioning(self._rarest(self._mentioned(nodes)), nodes)])
         if self._ends is not None:
             hops = _at(hops, np.isin(hops.node, self._ends))
@@ -316,7 +321,7 @@ class _View:
         return _best_per_pair(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges as stored, the heaviest of each pair."""
+        """Return the stored edges, with only the heaviest edge between any two nodes."""
         is_entity = self._state.is_entity[nodes]
         backwards = self._traverse(nodes, self._state.into, mentions=True)
         parts = [self._direct(nodes), self._mentioned(nodes), _at(backwards, is_entity[backwards.origin])]
@@ -340,7 +345,7 @@ class _View:
         return np.array([cosine_of.get(id, np.nan) for id in ids], np.float64)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the edge or the two mentions behind each step from chunk to chunk."""
+        """Return the edge, or the two mentions of a shared entity, that each step from chunk to chunk used."""
         ends = self.nodes([id for step in steps for id in step]).reshape(-1, 2)
         return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]
 
@@ -391,14 +396,14 @@ class _View:
         return self._traverse(nodes, self._state.out, mentions=True)
 
     def _mentioning(self, mentions: NeighborEdges, nodes: Nodes) -> NeighborEdges:
-        """Return the other chunks that mention the same entities; origin is a position in ``mentions``."""
+        """Return the other chunks that mention the same entities."""
         hops = self._traverse(mentions.node, self._state.into, mentions=True)
         origin = mentions.origin[hops.origin]
         weight = hops.weight * mentions.weight[hops.origin]
         return _at(NeighborEdges(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
 
     def _rarest(self, mentions: NeighborEdges) -> NeighborEdges:
-        """Return the mentions to traverse: each chunk's rarest in any case, and others within ``FAN``."""
+        """Return the mentions to traverse: each chunk's rarest entity, and others within the ``FAN`` limit."""
         degree = self._state.degree[mentions.node]
         order = np.lexsort((mentions.node, degree, mentions.origin))
         is_first = np.diff(mentions.origin[order], prepend=-1) != 0
@@ -409,7 +414,7 @@ class _View:
         return _at(mentions, order[is_first | (total - before <= FAN * self._edge_filter.hub_degree)])
 
     def _traverse(self, nodes: Nodes, side: _Adjacency, *, mentions: bool) -> NeighborEdges:
-        """Return the visible, traversable edges that leave these nodes on one of their sides."""
+        """Return the edges of these nodes on one side that the call may traverse and whose other end is visible."""
         origin, edges = side.edges_of(nodes)
         far_ends = self._state.target if side is self._state.out else self._state.source
         is_open = self._open_mask(edges, mentions)
@@ -422,7 +427,7 @@ class _View:
         return edges[self._open_mask(edges, mentions)]
 
     def _open_mask(self, edges: Nodes, mentions: bool) -> Mask:
-        """Return which edges exist for this call."""
+        """Return which of the edges this call may traverse."""
         state, edge_filter, as_of = self._state, self._edge_filter, self._scope.as_of
         is_open: Mask = state.is_mention[edges] == mentions
         if edge_filter.min_weight > 0:
@@ -434,7 +439,7 @@ class _View:
         return is_open
 
     def _is_visible(self, nodes: Nodes) -> Mask:
-        """Return which of the nodes are entities or chunks in the scope; each is looked up once."""
+        """Return which of the nodes are entities or chunks in the scope; each chunk is looked up only once."""
         unknown = np.unique(nodes[self._visibility[nodes] == UNKNOWN])
         if len(unknown) and self._ask_visible is not None:
             ids = self.ids(unknown)
@@ -459,7 +464,10 @@ def _together(parts: Sequence[NeighborEdges]) -> NeighborEdges:
 
 
 def _best_per_pair(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> NeighborEdges:
-    """Keep one hop per pair of the n nodes: the first when sorted by ``keys``, of which the last is the primary one."""
+    """Keep one hop for each pair of nodes: the first one when sorted by ``keys``.
+
+    ``n`` is the number of nodes. As in ``numpy.lexsort``, the last key is the primary one.
+    """
     pair = hops.origin * n + hops.node
     order = np.argsort(pair)
     again = np.diff(pair[order], prepend=-1) == 0

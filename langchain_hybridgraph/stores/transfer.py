@@ -18,8 +18,9 @@ KINDS: tuple[Kind, ...] = ("parents", "chunks", "edges", "files", "settings", "s
 class MemoryRecord(NamedTuple):
     """Data that a store has learned about a chunk or parent.
 
-    ``values`` maps the names of the catalogue's columns to their present values. A change in the past is the time until
-    which a pair of values was known, and the pair: valid from and until, or confidence and utility.
+    ``values`` maps the names of the catalogue's columns to their present values. The other fields list earlier values.
+    Each entry is a triple: the time until which the values were known, and the two values. These are the start and end
+    of validity in ``past_validity``, and confidence and utility in ``past_trust``.
     """
 
     values: Mapping[str, float | str | None]
@@ -28,7 +29,10 @@ class MemoryRecord(NamedTuple):
 
 
 class ChunkRecord(NamedTuple):
-    """A chunk with its unit vector, or a parent without one; ``memory`` None stands for what its metadata says."""
+    """A chunk with its unit vector, or a parent, which has no vector.
+
+    If ``memory`` is None, confidence, utility and validity are those in the metadata.
+    """
 
     chunk: Chunk
     vector: Vector | None = None
@@ -36,7 +40,7 @@ class ChunkRecord(NamedTuple):
 
 
 class EdgeRecord(NamedTuple):
-    """An edge and the time at which the store received it, None if unknown."""
+    """An edge and the time at which the store received it; the time is None if unknown."""
 
     edge: Edge
     learned_at: float | None = None
@@ -58,18 +62,21 @@ class Setting(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Some records of one kind, and the JSON value from which the next page is read."""
+    """A page of records of one kind.
+
+    ``after`` is a JSON value to pass to :meth:`Source.pages` to continue after this page.
+    """
 
     records: Sequence[Any]
     after: Any
 
 
 class StoreFacts(NamedTuple):
-    """Facts that a destination needs before the first record.
+    """Facts about the source that a destination needs before it receives the first record.
 
-    ``tenants`` is ``("",)`` for a store without tenants. ``version`` changes with every write to the source; None for a
-    store that does not count its writes, which is read twice to find out whether it has changed. ``model`` is the file
-    of a model that was fitted to the texts.
+    ``tenants`` is ``("",)`` for a store without tenants. ``version`` changes with every write to the source; it is None
+    for a store that does not count its writes; such a store is read twice to find out whether it has changed. ``model``
+    is the file of a model that was fitted to the texts.
     """
 
     embedding: str
@@ -93,7 +100,7 @@ class Source(Protocol):
     """Kinds of records that the store has."""
 
     def facts(self) -> StoreFacts:
-        """Return the present facts."""
+        """Return the present facts about the store."""
         ...
 
     def counts(self, tenant: str) -> Mapping[str, int]:
@@ -101,11 +108,14 @@ class Source(Protocol):
         ...
 
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
-        """Yield a tenant's records of a kind, ``size`` at a time; those after a page's ``after``, or all for None."""
+        """Yield a tenant's records of one kind in pages of ``size`` records.
+
+        ``after`` is the value of that name in the last page received; None starts at the beginning.
+        """
         ...
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the n chunks of a tenant nearest to the query's vector by cosine; None if it searches otherwise."""
+        """Return a tenant's n chunks with the largest cosine; None if the store uses another similarity."""
         ...
 
     def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
@@ -113,7 +123,7 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what the source has open."""
+        """Close the files and connections of the source."""
         ...
 
 
@@ -129,11 +139,11 @@ class Destination(Source, Protocol):
         ...
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records as this store can keep them, and the number of what it cannot keep, by name."""
+        """Return the records in the form that this store can keep, and counts of what it cannot keep, by name."""
         ...
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
-        """Write records and the progress after them; writing the same records twice changes nothing."""
+        """Write records and the new progress; writing the same records twice changes nothing."""
         ...
 
     def flush(self) -> None:
@@ -141,5 +151,5 @@ class Destination(Source, Protocol):
         ...
 
     def finish(self) -> Sequence[str]:
-        """Complete a copy whose records are all there and forget its progress; return the problems found."""
+        """Complete a copy once all records are written, and delete its progress; return the problems found."""
         ...

@@ -41,7 +41,7 @@ _ROW = np.dtype(
 class Columns(NamedTuple):
     """Edges as columns of equal length; ``start`` and ``stop`` are ∓infinity if unset.
 
-    ``learned`` is when each was ingested.
+    ``learned`` is the time at which each edge was ingested.
     """
 
     source: Integers
@@ -54,7 +54,7 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, edges: list[tuple[int, int, str, float, float, float, float]], codes: dict[str, int]) -> Self:
-        """Build the columns from rows as the catalogue reads them; relations missing from ``codes`` are added to it."""
+        """Build the columns from rows as the catalogue reads them; new relations are added to ``codes``."""
         rows = np.array(edges, _ROW)
         relation = [codes.setdefault(name, len(codes)) for name in rows["relation"].tolist()]
         columns = [np.ascontiguousarray(rows[name]) for name in ("weight", "start", "stop", "learned")]
@@ -67,12 +67,15 @@ class Columns(NamedTuple):
         return cls(*columns)
 
     def select(self, selection: Mask | Integers) -> Columns:
-        """Return the chosen edges."""
+        """Return the edges at these positions, or those where this mask is true."""
         return Columns._make(column[selection] for column in self)
 
 
 class IncidentEdges(NamedTuple):
-    """Edges attached to the nodes of a look-up: ``origin`` is the node's position, ``end`` the edge's other end."""
+    """Edges of the nodes of a look-up.
+
+    ``origin`` is the position of the edge's node in the look-up, and ``end`` is the node at the other end of the edge.
+    """
 
     origin: NDArray[np.int64]
     end: Integers
@@ -86,14 +89,14 @@ class IncidentEdges(NamedTuple):
         return cls(*columns)
 
     def select(self, selection: Mask | Integers) -> IncidentEdges:
-        """Return the chosen edges."""
+        """Return the edges at these positions, or those where this mask is true."""
         columns: Any = [column[selection] for column in self]
         return IncidentEdges(*columns)
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeSelection:
-    """The edges that exist for a call, by code of the relation (None: all), weight and times."""
+    """Conditions that an edge has to meet in a call: the code of its relation (None: any), its weight and its times."""
 
     relations: Mask | None
     min_weight: float
@@ -104,7 +107,7 @@ class EdgeSelection:
     def by(
         cls, edge_filter: EdgeFilter, as_of: float | None, codes: Mapping[str, int], known_at: float | None = None
     ) -> Self:
-        """Build it from a call's edge_filter and times, with the relations' codes."""
+        """Build the selection from a call's edge filter and times; ``codes`` maps relations to their codes."""
         relations = None
         if edge_filter.relations is not None:
             relations = np.zeros(len(codes), np.bool_)
@@ -131,12 +134,12 @@ class SortedEdges:
         self.learned = columns.learned[order]
 
     def at(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the edges attached to these nodes, as positions in ``nodes`` and positions in this object."""
+        """Return the edges of these nodes as two arrays: positions in ``nodes``, and positions in this object."""
         first, stop = self._ranges(nodes)
         return spread(first, stop - first)
 
     def find(self, heads: Integers, ends: Integers) -> NDArray[np.int64]:
-        """Return the positions of all edges between these pairs."""
+        """Return the positions of all edges between these pairs of nodes."""
         if not len(self.ends):
             return _NONE
         first, stop = self._ranges(heads)
@@ -161,7 +164,7 @@ class SortedEdges:
         return self.starts[place], self.starts[place + 1]
 
     def incident(self, nodes: NDArray[np.int64], stale: Mask | None, selection: EdgeSelection) -> IncidentEdges:
-        """Return the wanted edges attached to these nodes."""
+        """Return the edges of these nodes that the selection accepts."""
         origin, position = self.at(nodes)
         keep: Mask | None = None
         if stale is not None:
@@ -182,7 +185,7 @@ class SortedEdges:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """The facts of each node of the catalogue; -1 means no row or no node, and the last entry is for node -1."""
+    """Facts about each node of the catalogue: -1 means no row or no node, and the last entry is for node -1."""
 
     row: NDArray[np.int32]
     is_entity: Mask
@@ -205,10 +208,10 @@ class NodeFacts:
 
 
 class Changes(NamedTuple):
-    """The present state of the nodes and pairs that changed since an adjacency was made.
+    """The present state of the nodes and pairs of nodes that changed after an adjacency was made.
 
-    ``nodes`` changed; ``existing`` holds (node, row or -1, is an entity) of those that exist in the tenant.
-    ``edges`` are all present edges between ``pairs`` (k × 2).
+    ``nodes`` are the changed nodes. ``existing`` has an entry (node, row or -1, whether it is an entity) for each of
+    them that exists in the tenant. ``edges`` are all present edges between ``pairs`` (k × 2).
     """
 
     nodes: NDArray[np.int64]
@@ -267,7 +270,7 @@ class Adjacency:
         return replace(self, version=version, position=position)
 
     def incident(self, nodes: NDArray[np.int64], selection: EdgeSelection, *, backwards: bool) -> IncidentEdges:
-        """Return the wanted edges that leave these nodes (``backwards``: arrive at them), in no particular order."""
+        """Return the selected edges that leave these nodes (``backwards``: arrive at them), in no particular order."""
         half, stale = (self.into, self.into_stale) if backwards else (self.out, self.out_stale)
         edges = half.incident(nodes, stale, selection)
         if self.recent is None:
@@ -318,7 +321,7 @@ class Adjacency:
         return facts
 
     def _ordered(self) -> Adjacency:
-        """Return the same edges with the changed ones sorted among the others."""
+        """Return the same edges in one sorted order, including the changed edges."""
         stale = self.out_stale
         present = np.arange(len(self.out.ends)) if stale is None else np.flatnonzero(~stale)
         out, into = _halves(Columns.together([self.out.columns(present), self.changed]))
@@ -330,7 +333,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Expand ranges to single positions; return the number of the range and the position for each.
+    """Expand ranges to single positions; return two arrays: the number of the range, and the position.
 
     >>> spread(np.array([10, 20]), np.array([2, 3]))
     (array([0, 0, 1, 1, 1]), array([10, 11, 20, 21, 22]))
@@ -341,7 +344,10 @@ def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def _bisect(values: Integers, low: NDArray[np.int64], high: NDArray[np.int64], keys: Integers) -> NDArray[np.int64]:
-    """Return the first position in each range [low, high) of ascending values that is not below the wanted value."""
+    """Return the position of the first value in each range [low, high) that is at least the wanted value.
+
+    The values in each range are ascending.
+    """
     while (is_open := low < high).any():
         middle = (low + high) // 2
         is_less = is_open & (values[np.minimum(middle, len(values) - 1)] < keys)

@@ -27,7 +27,7 @@ DEEPEST = 64
 
 @dataclass
 class _TreeMirror:
-    """The places of all rows read so far, and the tree of one commit."""
+    """The tree positions of all rows read so far, and the tree of one commit."""
 
     places: Places | None = None
     state: tuple[Snapshot, TreeState] | None = None
@@ -37,8 +37,8 @@ class DirectoryTree:
     """The directories in which the chunks of an index are organised.
 
     The uri of a chunk is its metadata's ``uri``, else ``url``, else its document's id if that is a uri, else its
-    ``source`` (below it if the source holds several documents). The uris are read on first use, and from then on those
-    of new rows: the contents of a row never change.
+    ``source`` (below it if the source holds several documents). The uris of all rows are read on first use; later only
+    those of new rows are read, since the contents of a row never change.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -71,7 +71,7 @@ class TreeRows(Protocol):
 
     @property
     def living(self) -> int:
-        """Number of rows that hold a chunk."""
+        """Number of rows whose chunk still exists."""
         ...
 
     def ids(self, rows: Iterable[int]) -> list[str]:
@@ -83,7 +83,7 @@ class TreeRows(Protocol):
         ...
 
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        """Return these rows, nearest to a unit vector first; may stop after the first n."""
+        """Return these rows, sorted by distance to a unit vector, nearest first; the result may stop after n rows."""
         ...
 
 
@@ -112,7 +112,7 @@ class _SnapshotRows:
 
 
 class Places:
-    """Every uri under which a chunk was ever stored, and the directories above it, as numbers; it only grows."""
+    """Numbers of all uris under which chunks were ever stored, and of the directories above; none is removed."""
 
     def __init__(self) -> None:
         self.uris: list[str] = []
@@ -125,7 +125,7 @@ class Places:
         self.number: dict[str, int] = {}
 
     def grow(self, end: int, entries: Iterable[Place]) -> None:
-        """Add the rows up to ``end``; ``entries`` holds those that are alive."""
+        """Add the rows up to ``end``; ``entries`` holds the rows whose chunk still exists."""
         self.of_row += [-1] * (end - len(self.of_row))
         for entry in entries:
             place = self.of_row[entry.row] = self._place(_uri_of(entry))
@@ -160,7 +160,7 @@ class Places:
 
 
 class _Depth(NamedTuple):
-    """The places of one depth, and the directory of each."""
+    """The places at one depth of the tree, and the directory that contains each."""
 
     places: Nodes
     above: Nodes
@@ -181,7 +181,7 @@ class TreeState:
 
     @classmethod
     def of(cls, places: Places, living: Mask) -> TreeState:
-        """Build the state from the places and the rows that are alive."""
+        """Build the state from the places and the rows whose chunk still exists."""
         size = len(places.uris)
         of_row = np.array(places.of_row, np.int64)
         depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)

@@ -35,7 +35,7 @@ _NOTHING = MemoryState()
 
 
 class FeedbackEffect(NamedTuple):
-    """The effect of a feedback: on confidence and utility, and on the credibility of the source."""
+    """Effect of a kind of feedback on confidence and utility, and on the credibility of the source."""
 
     confidence: float
     utility: float
@@ -125,8 +125,9 @@ class Feedback:
     def credibility(self, source: str) -> float:
         """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
 
-        The mean of Beta(1 + confirmed, 1 + refuted). Counts ``feedback`` with validate and refute on chunks with this
-        ``source`` in their metadata, for this tenant.
+        This is the mean of Beta(1 + confirmed, 1 + refuted). ``confirmed`` and ``refuted`` count the calls of
+        ``feedback`` with ``"validate"`` and ``"refute"`` for this tenant's chunks that have this ``source`` in their
+        metadata.
         """
         with self._index.guard, self._index.catalog.reading() as connection:
             ok, bad = catalog_feedback.credibility_counts(connection, self._index.rows.tenant, reference(source))
@@ -278,7 +279,7 @@ def _effect_of(name: Any) -> FeedbackEffect:
 
 
 def _apply(values: MemoryValues, verb: FeedbackEffect) -> MemoryValues:
-    """Return the state after a feedback; values that it does not affect stay unset."""
+    """Return the state after feedback; unset values that the feedback does not affect stay unset."""
     confidence, utility = values.confidence, values.utility
     if verb.refutes:
         confidence = verb.confidence

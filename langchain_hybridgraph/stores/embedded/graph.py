@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 SORTED_HOPS = 4_000
 
 
-# Through its entities, a chunk leads to this many times hub_degree chunks in scope, and to more through the rarest.
+# Hops through entities lead from a chunk to about FAN * hub_degree chunks in scope; the rarest may exceed this limit.
 FAN = 4
 
 
 @dataclass
 class _GraphMirror:
-    """The edges in memory and the flag whether the index has any, each with the commit it belongs to."""
+    """The edges in memory, and whether the index has any edge, each with the commit from which it was read."""
 
     state: tuple[Snapshot, Adjacency] | None = None
     has_edges: tuple[int, bool] = field(default=(-1, False))
 
 
 class GraphView:
-    """The edges of an index.
+    """The graph of an index: edges between chunks and entities.
 
-    They are read into memory on first use. From then on they follow a log in the catalogue, which also has the changes
-    of other processes (300,000 edges: 9 MB).
+    The edges are read into memory on first use (300,000 edges take 9 MB). Later only changes are read, from a log in
+    the catalogue that includes the changes of other processes.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -112,7 +112,7 @@ class GraphView:
         return self._index.mirror(_GraphMirror, _GraphMirror)
 
     def _latest(self) -> tuple[Snapshot, Adjacency]:
-        """Return rows and edges of the latest commit, both of the same one."""
+        """Return the rows and the edges of the latest commit."""
         mirror, catalogue = self._mirror, self._index.catalog
         present = mirror.state
         if present is not None and catalogue.graph_position() == (present[0].rows.version, present[1].position):
@@ -233,7 +233,7 @@ class ScopedGraph:
         return self._best(self._hops(nodes))
 
     def _hops(self, nodes: Nodes) -> NeighborEdges:
-        """Return all hops to chunks; two nodes joined in several ways have several."""
+        """Return all hops to chunks; two nodes may be connected by several hops."""
         factors = self._degree_factors(nodes)
         links, mentions = self._links(nodes)
         links = links.select(self._is_end(links.end))
@@ -273,7 +273,7 @@ class ScopedGraph:
         return is_open
 
     def _is_end(self, ends: NDArray[np.integer]) -> Mask:
-        """Return which of these ends of edges a hop may lead to."""
+        """Return which of these nodes a hop may lead to."""
         if self.ends is not None:
             return _find_positions(self.ends, ends) >= 0
         is_end: Mask = self.allowed[self.adjacency.facts.row[ends]]
@@ -292,9 +292,9 @@ class ScopedGraph:
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity both share.
 
-        This is the hop that :meth:`neighbours` returns; without damping, an edge or else the rarest entity. Ties
-        between edges go to the smaller relation, then source. None for a step without an edge, or whose edge is gone
-        meanwhile.
+        This is the hop that :meth:`neighbours` returns; without damping, a direct edge is preferred to the rarest
+        entity. Among equally heavy edges, the smaller relation is chosen, then the smaller source. The entry is None
+        for a step without an edge, or if the edge was deleted meanwhile.
         """
         ends = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
@@ -311,7 +311,7 @@ class ScopedGraph:
     def _links(self, nodes: Nodes) -> tuple[IncidentEdges, IncidentEdges]:
         """Return the edges that may be traversed from these nodes, in two parts: mentions of entities come second.
 
-        The first part includes edges that end in an entity or a hidden node; callers that want neither filter them out.
+        The first part includes edges that end in an entity or a hidden node; the caller filters them out if necessary.
         """
         facts, direction = self.adjacency.facts, self.edge_filter.direction
         is_entity = facts.is_entity[nodes]
@@ -360,7 +360,7 @@ class ScopedGraph:
         return mentioning.select(np.argsort(mentioning.origin, kind="stable"))
 
     def _rare_enough(self, mentions: IncidentEdges, degree: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the positions of the mentions to traverse, by origin, rarest entity first.
+        """Return the positions of the mentions to traverse, sorted by origin, the rarest entity first.
 
         ``degree`` is the number of mentions of each entity. The rarest entity of an origin is always kept; others only
         while the total degree is within the limit for hubs.

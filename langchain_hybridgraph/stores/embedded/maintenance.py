@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Number of texts embedded at once when vectors are repaired.
 EMBEDDED_AT_ONCE = 500
-# Seconds that a check waits for its turn to write; without it, engines that are being written to are not checked.
+# Seconds that a check waits for its turn to write; if it does not get the turn, some engines are not checked.
 CHECK_PATIENCE = 1.0
 
 
@@ -72,8 +72,8 @@ class Maintenance:
     def check(self) -> CheckReport:
         """Compare catalogue, matrix and engines without changing them; engines that lag behind are brought up to date.
 
-        The summaries of directories are checked like the index. Blocks writers meanwhile, if the turn to write can be
-        had within a second.
+        The summaries of directories are checked like the index. Writers are blocked meanwhile if the check gets the
+        turn to write within a second.
         """
         report, summaries = self._check(), self._summaries()
         if summaries is None:
@@ -154,7 +154,7 @@ class Maintenance:
         return collection.rows()
 
     def repair(self) -> CheckReport:
-        """Repair what :meth:`check` reports: rebuild both engines and unusable vectors, then check.
+        """Repair the problems that :meth:`check` reports: rebuild both engines and unusable vectors, then check.
 
         The summaries of directories are repaired first.
         """
@@ -183,7 +183,7 @@ class Maintenance:
     def refit(self) -> int:
         """Fit an embedding that is made from the corpus to all present texts, whether or not a fit is due.
 
-        Return the number of texts this embedded. Raises ConfigurationError for an embedding of another kind.
+        Return the number of texts that this call embedded. Raises ConfigurationError for an embedding of another kind.
         """
         if not isinstance(self._index.embedding, FittedEmbedding):
             raise ConfigurationError(

@@ -37,7 +37,7 @@ class Change(NamedTuple):
 
 
 class MemoryIntake:
-    """An index as the admission of new memories sees it (see ``memory.admission.MemoryTarget``)."""
+    """The operations on an index that admitting new memories needs (see ``memory.admission.MemoryTarget``)."""
 
     def __init__(self, index: IndexFolder, reader: Reader, writer: Writer, feedback: Feedback) -> None:
         self._index, self._reader, self._writer, self._feedback = index, reader, writer, feedback

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 # Up to this many chunks Tantivy answers in about the time a thread takes to start (63,666: 0.2 ms, 400,000: 0.9).
 QUICK_ROWS = 200_000
-# Seconds after a commit from which a keyword index without that commit counts as out of date.
+# If a keyword index still lacks a commit after this number of seconds, it counts as out of date.
 LEFT_BEHIND = 5.0
 # From this share of allowed rows on, Chroma is searched for more rows and the others are dropped; below it, the
 # matrix is scanned.
@@ -42,7 +42,7 @@ SERVER_REASON = "vector-server-unavailable"
 
 
 class _FromServer(NamedTuple):
-    """The function that waits for the rows of a Chroma server, or the reason why it should be searched but is not."""
+    """A function that waits for the rows from a Chroma server, or the reason why the server was not searched."""
 
     result: Callable[[], NDArray[np.int64]] | None = None
     reason: str | None = None
@@ -148,9 +148,9 @@ class Reader:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
 
-        Exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Beyond that approximate: by the vectors'
-        signs up to ``MATRIX_BYTES`` and in every process that does not own Chroma, otherwise by Chroma. With a Chroma
-        server, that is searched from ``LEAST_ROWS`` chunks on.
+        The search is exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Otherwise it is approximate:
+        it compares the signs of the vectors up to ``MATRIX_BYTES`` and in every process that does not own Chroma, and
+        uses Chroma elsewhere. A Chroma server, if there is one, is searched from ``LEAST_ROWS`` chunks on.
         """
         return self.start_vector_search(query, n)()
 
@@ -307,7 +307,7 @@ class Reader:
     def _nearest_on_server(
         self, snapshot: Snapshot, n: int, allowed: Mask, from_server: _FromServer
     ) -> tuple[NDArray[np.int64] | None, str | None]:
-        """Return at least n allowed rows that the server found, or None and, if it should have been searched, why."""
+        """Return at least n allowed rows that the server found, or None with the reason, if there was an error."""
         if from_server.result is None:
             return None, from_server.reason
         try:
@@ -347,7 +347,7 @@ class Reader:
 
 
 def _overfetch(n: int, share: float) -> int:
-    """Return the number of rows to search for so that n of them are allowed, given the share of allowed rows."""
+    """Return the number of rows to search for in order to find n allowed ones, given the share of allowed rows."""
     return int(1.1 * n / share) + 8 if share < 1 else n
 
 
@@ -366,7 +366,7 @@ def is_in(entry: StoredChunk, scope: Scope) -> bool:
 
 
 def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
-    """Return mean and standard deviation of the vector's cosines with arbitrary chunks of the scope."""
+    """Return the mean and standard deviation of the vector's cosines with a sample of the scope's chunks."""
     values = cosines(sample, vector).astype(np.float64)
     mean = float(values.sum()) / len(values)
     values -= mean

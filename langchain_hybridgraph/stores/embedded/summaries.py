@@ -31,7 +31,10 @@ STATE = "state"
 
 
 class SummaryIndex:
-    """An index of summaries, each a chunk with the uri of its directory: a ``reader``, a ``writer``, its ``admin``."""
+    """An index of summaries, with its ``reader``, ``writer`` and ``admin``.
+
+    Each summary is a chunk whose id is the uri of its directory.
+    """
 
     def __init__(self, settings: IndexSettings) -> None:
         self._index = open_index(settings)
@@ -45,11 +48,11 @@ class SummaryIndex:
         return self._index.snapshot().rows.version
 
     def all(self) -> list[Chunk]:
-        """Return all summaries, by the uri of their directory."""
+        """Return all summaries; the keys are the uris of their directories."""
         return self.reader.get(self.reader.document_ids())
 
     def take_over(self, summaries: Sequence[Chunk]) -> None:
-        """Write the summaries of another index; they are embedded again."""
+        """Copy the summaries of another index into this one and embed them again."""
         self.writer.upsert(summaries)
         self.writer.flush()
 
@@ -59,7 +62,7 @@ class SummaryIndex:
 
 
 class CurrentSummaries:
-    """The summaries of directories that may be shown: those whose directory has not changed since they were made.
+    """The summaries of directories; those of directories that have changed since are not shown.
 
     A deleted or changed text is in no summary from that moment on, in any process, since each summary is compared with
     the present tree. ``store`` holds all summaries; searches use it.
@@ -175,7 +178,7 @@ class Summaries:
         return self._index.mirror(_SummaryMirror, _SummaryMirror)
 
     def _states(self, summaries: SummaryIndex) -> Mapping[str, str]:
-        """Return the state that each summary was made from, by uri."""
+        """Return the state of the directory from which each summary was made, by uri."""
         mirror = self._mirror
         version, present = summaries.version(), mirror.states
         if present is None or present[:2] != (summaries, version):
@@ -224,7 +227,7 @@ class Summaries:
 
 
 class _BorrowedEmbedding:
-    """The embedding of a generation without the methods that fit it, which the index itself calls."""
+    """The embedding of a generation, without the methods for fitting; only the index of the texts fits it."""
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation

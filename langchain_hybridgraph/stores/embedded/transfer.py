@@ -69,7 +69,7 @@ class TransferIndex(EmbeddedStore):
     def restore(
         self, chunks: Sequence[ChunkRecord], parents: Sequence[ChunkRecord], also: Callable[[sqlite3.Connection], None]
     ) -> None:
-        """Write chunks and parents with their vectors and states, and whatever ``also`` writes, in one transaction."""
+        """Write chunks and parents with their vectors and states; ``also`` writes in the same transaction."""
         tenant = self.tenant or ""
         batch = catalogue_rows([record.chunk for record in chunks], [record.chunk for record in parents], tenant)
         memories = {record.chunk.id: record.memory for record in (*parents, *chunks) if record.memory is not None}
@@ -287,7 +287,10 @@ class EmbeddedDestination:
         return records, {}
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
-        """Write records and the progress after them in one transaction; summaries, kept elsewhere, before it."""
+        """Write records and the new progress in one transaction.
+
+        Summaries are written before this transaction, to their own index.
+        """
         index = self._opened(tenant)
         if kind == "summaries":
             index.restore_summaries(records)

@@ -62,7 +62,7 @@ class Writer:
         vectors_by_id: Mapping[str, Vector] | None = None,
         also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
     ) -> dict[str, int]:
-        """Write a batch; ``also`` writes in the same transaction and returns the rows that it changed."""
+        """Write a batch; the callable ``also`` writes in the same transaction and returns the rows that it changed."""
         ahead = self._embed_ahead(batch) if vectors_by_id is None else None
         with self._index.writer():
             stored = self._stored_hashes(batch)
@@ -85,8 +85,8 @@ class Writer:
     def flush(self) -> int:
         """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
 
-        Return the number of texts this embedded. Threads that add at the same time take turns: all of them write first,
-        then the first to flush brings the engines up to date for all, and the others have nothing to do.
+        Return the number of texts that this call embedded. Threads that add at the same time take turns: all of them
+        write first, then the first to flush brings the engines up to date for all, and the others have nothing to do.
         """
         embedded = 0
         if not self._is_flushed():
@@ -274,7 +274,9 @@ class Writer:
         self._index.snapshot()
 
     def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
-        """Return the facts about the embedding from its first vectors; {} if they are known or there are no vectors.
+        """Return the facts that identify the embedding, from the first vectors; {} if they are stored already.
+
+        It also returns {} if there are no vectors.
 
         They are missing after the tenant whose text was the probe text has been dropped.
         """
@@ -299,7 +301,7 @@ class Writer:
 
 
 class _Ahead(NamedTuple):
-    """Vectors by text, made before the turn to write, and the generation whose model made them."""
+    """Vectors by text that were embedded before the turn to write, and the generation whose model made them."""
 
     generation: int
     vectors: Mapping[str, Vector]

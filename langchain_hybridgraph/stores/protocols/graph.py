@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class NeighborEdges(NamedTuple):
     """Edges that leave some nodes, as arrays of equal length, one entry per edge.
 
-    ``origin`` is a position in the array of nodes passed in, ``node`` is where the edge leads, ``weight`` is in (0, 1].
-    ``via`` is the entity between two chunks that mention it, -1 for a direct edge. Two nodes joined by edges of several
-    relations have one entry, with the largest weight.
+    ``origin`` is a position in the array of nodes passed in, ``node`` is the node that the edge leads to, and
+    ``weight`` is in (0, 1]. ``via`` is the entity that both chunks mention, or -1 for a direct edge. Two nodes joined
+    by edges of several relations have one entry, with the largest weight.
     """
 
     origin: Nodes
@@ -39,17 +39,20 @@ class Graph(Protocol):
     """
 
     def __len__(self) -> int:
-        """Return the number of chunks, in scope or not: the total against which an entity is rare."""
+        """Return the number of all chunks, including those out of scope.
+
+        An entity is rare if few of these chunks mention it.
+        """
         ...
 
     @property
     def has_entities(self) -> bool:
-        """Whether the graph has entities; without any, no name has to be looked up."""
+        """Whether the graph has entities; if not, names in a question need not be looked up."""
         ...
 
     @property
     def relations(self) -> Collection[str]:
-        """The relations of its edges, in scope or not: a traversal over any other relation leads nowhere."""
+        """Names of all relations in the graph, including those of edges out of scope."""
         ...
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
@@ -65,7 +68,10 @@ class Graph(Protocol):
         ...
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
-        """Return the chunks one hop away, by an edge or by a shared entity (weight: the product of both mentions)."""
+        """Return the chunks one hop away, through an edge or a shared entity.
+
+        The weight of a hop through an entity is the product of the weights of both mentions.
+        """
         ...
 
     def links(self, nodes: Nodes) -> NeighborEdges:
@@ -73,7 +79,7 @@ class Graph(Protocol):
         ...
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node, over all relations, in scope or not; common entities have many."""
+        """Return the number of edges of each node, over all relations, including edges out of scope."""
         ...
 
     def is_chunk(self, nodes: Nodes) -> Mask:
@@ -87,7 +93,8 @@ class Graph(Protocol):
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity both share.
 
-        Edges keep their stored direction, whichever way they were traversed; None for a step without an edge.
+        Edges keep their stored direction, even if they were traversed backwards. The entry of a step without an edge is
+        None.
         """
         ...
 

@@ -18,7 +18,9 @@ class KeywordIndex(Protocol):
         ...
 
     def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
-        """Return the n best rows with their BM25 scores (> 0), best first, ties by row; [] for a text without words.
+        """Return the n best rows with their BM25 scores (> 0), best first, ties by row.
+
+        The result is empty for a text without words.
 
         ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
         """
@@ -29,24 +31,30 @@ class KeywordIndex(Protocol):
         ...
 
     def bound(self, text: str) -> float:
-        """Return the largest BM25 that a text could have for this query, Σ idf·(k1 + 1); 0 if no text has its words."""
+        """Return the largest possible BM25 score for this query, Σ idf·(k1 + 1); 0 if no text contains its words."""
         ...
 
     def query_words(self, text: str) -> QuestionWords:
-        """Return the number of different words in a query and their bound, whether any text contains them or not."""
+        """Return the number of different words in a query, and the largest possible BM25 score.
+
+        Words that no text contains are included in both.
+        """
         ...
 
     def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
-        """Return the probability in (0, 1) that the query means a row, because of an identifier or a rare word.
+        """Return, for each row that shares an identifier or a rare word with the query, a probability in (0, 1).
 
-        Rows with no identifier or rare word of the query are left out; ``allowed`` is that of :meth:`search`.
+        It is the probability that the query refers to this row.
+
+        Other rows are left out. ``allowed`` excludes rows as in :meth:`search`.
         """
         ...
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         """Add and remove rows and record ``version``, all in one atomic commit.
 
-        Idempotent: an added row replaces the row of the same number, and a row to remove may be missing.
+        The call may be repeated: an added row replaces the row with the same number, and rows that are already missing
+        may be removed.
         """
         ...
 
@@ -55,7 +63,7 @@ class KeywordIndex(Protocol):
         ...
 
     def rows(self) -> set[int]:
-        """Return all rows in the index, for ``check``."""
+        """Return the numbers of all rows in the index; ``check`` compares them with the catalogue."""
         ...
 
     def reload(self) -> None:

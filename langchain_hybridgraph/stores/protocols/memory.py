@@ -56,7 +56,7 @@ class MemoryColumns(NamedTuple):
 
 
 class Memory(Protocol):
-    """Values that a store has learned about its chunks: confidence, utility, use and validity."""
+    """Values that a store has learned about its chunks: confidence, utility, number of uses, and validity."""
 
     @property
     def mode(self) -> Any:
@@ -68,13 +68,13 @@ class Memory(Protocol):
         ...
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the same as columns with one entry per id; all values of a missing chunk are unset."""
+        """Return the states of these chunks as columns with one entry per id; values of a missing chunk are unset."""
         ...
 
 
 @runtime_checkable
 class HasMemory(Protocol):
-    """A store that keeps what was learned about its chunks."""
+    """A store that keeps learned values about its chunks, such as their confidence."""
 
     @property
     def memory(self) -> Memory:

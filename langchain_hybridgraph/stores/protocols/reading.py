@@ -20,7 +20,8 @@ class ReadsChunks(Protocol):
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that exist in this tenant, pass the filter and are valid; omit the others.
 
-        ``result_chunks`` holds the chunks that the sources returned, for stores that cannot look up ids.
+        ``result_chunks`` holds the chunks that the searches returned; a store that cannot look up ids takes them from
+        there.
         """
         ...
 
@@ -58,7 +59,7 @@ class HasFastLookups(Protocol):
 
     @property
     def has_fast_lookups(self) -> bool:
-        """Whether look-ups are that fast; if so, they are not worth a thread."""
+        """Whether look-ups take well under a millisecond; if so, they are made without starting a thread."""
         ...
 
 
@@ -78,7 +79,7 @@ class HasParents(Protocol):
 
 @runtime_checkable
 class HasVectors(Protocol):
-    """A store that returns the vectors of its chunks, with which diversity (MMR) is measured."""
+    """A store that returns the vectors of its chunks, which MMR needs to diversify results."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
@@ -105,7 +106,7 @@ class ListsTitles(Protocol):
 
 @runtime_checkable
 class ReadsIndex(Protocol):
-    """A store that edge builders can read the results of earlier ingests from."""
+    """A store from which edge builders can read the chunks and edges of earlier ingests."""
 
     def document_ids(self) -> Sequence[str]:
         """Return the ids of all documents."""

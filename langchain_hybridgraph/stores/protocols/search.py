@@ -18,8 +18,8 @@ class SearchesVectors(Protocol):
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the n chunks with the largest cosine in the query's scope, best first, ties by id.
 
-        The vector is the query's own, or else that of its text. ``SourceResult.vector`` is the unit vector that was
-        used, None if the store does not report it.
+        If the query has no vector, its text is embedded. ``SourceResult.vector`` is the unit vector that was used, None
+        if the store does not report it.
         """
         ...
 
@@ -39,11 +39,11 @@ class AwaitsVectors(SearchesVectors, Protocol):
 
 @runtime_checkable
 class StartsVectors(SearchesVectors, Protocol):
-    """A store whose vector search may wait for another process, so that this one can search by keywords meanwhile."""
+    """A store whose vector search may run in another process, while this process searches by keywords."""
 
     @property
     def has_remote_vectors(self) -> bool:
-        """Whether another process compares the vectors now."""
+        """Whether vector searches run in another process at the moment."""
         ...
 
     def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
@@ -88,7 +88,7 @@ class HybridResult(NamedTuple):
 class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
     """A store that makes both searches in one call, such as a server on which every call costs a round trip.
 
-    The BM25 scores of chunks that its keyword search did not return are not requested.
+    A pipeline does not request further BM25 scores for chunks that only the vector search returned.
     """
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:

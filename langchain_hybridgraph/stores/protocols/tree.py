@@ -30,7 +30,7 @@ class Level(NamedTuple):
 class Tree(Protocol):
     """The directories and documents in one state of a store, as one call may see them.
 
-    Nodes are numbers. A document may also be a directory. Nodes without anything in the call's scope do not exist.
+    Nodes are numbers. A document may also be a directory. The tree omits nodes without any chunk in the call's scope.
     """
 
     def __len__(self) -> int:
@@ -58,11 +58,11 @@ class Tree(Protocol):
         ...
 
     def level(self, nodes: Iterable[int]) -> Level:
-        """Return these nodes as if they were the children of one directory."""
+        """Return a :class:`Level` with these nodes, as if they were the children of one directory."""
         ...
 
     def child_level(self, node: int) -> Level:
-        """Return the children of a directory; below -1, the nodes outside any directory."""
+        """Return the children of a directory as a :class:`Level`; -1 stands for the top of the tree."""
         ...
 
     def is_directory(self, node: int) -> bool:
@@ -112,11 +112,11 @@ class HasTree(Protocol):
 
 
 class CurrentSummaries(Protocol):
-    """The summaries of a store's directories in one of its states."""
+    """The summaries of a store's directories at one moment."""
 
     @property
     def store(self) -> SearchableStore:
-        """All summaries, as a store to search: each is a chunk whose id is the uri of its directory."""
+        """Searchable store of all summaries; each summary is a chunk whose id is the uri of its directory."""
         ...
 
     def __len__(self) -> int:

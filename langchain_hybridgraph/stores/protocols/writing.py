@@ -25,9 +25,9 @@ class AcceptsChunks(Protocol):
         ...
 
     def flush(self) -> int:
-        """Bring every index up to date with the batches written, and do the work that waits for the end of an ingest.
+        """Bring every index up to date with the batches written; called at the end of an ingest.
 
-        Return the number of texts that were embedded only now.
+        Return the number of texts that this call embedded.
         """
         ...
 
@@ -48,7 +48,8 @@ class FileRecord(NamedTuple):
     """The state of a file when an ingest read it.
 
     ``stamp`` is the file system's stamp, "" where it cannot be trusted because the file was written at about the time
-    it was read. ``digest`` is the digest of its bytes, ``made_by`` of everything else its chunks and edges depend on.
+    it was read. ``digest`` is the digest of its bytes, and ``made_by`` is the digest of everything else on which its
+    chunks and edges depend.
     """
 
     source: str

@@ -79,7 +79,7 @@ class Catalogue(CatalogConnections):
             return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
 
     def age(self) -> float:
-        """Return the seconds since its files were last written to; 0 for a catalogue in memory."""
+        """Return the seconds since the database's files were last written to; 0 for a catalogue in memory."""
         times = []
         for path in () if self._path is None else (self._path, self._path.with_name(f"{self._path.name}-wal")):
             with suppress(FileNotFoundError):
@@ -97,7 +97,7 @@ class Catalogue(CatalogConnections):
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
         """Return the chunks in these rows, in no particular order; replaced and deleted rows are left out.
 
-        Their validity is as known at ``known_at``, None for what is known now.
+        Their validity is the one that was known at ``known_at``; None means now.
         """
         return self._select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
 
@@ -239,7 +239,10 @@ class Catalogue(CatalogConnections):
             return row.fetchone() is not None
 
     def stored_hashes(self, tenant: str, ids: Iterable[str]) -> dict[str, StoredHashes]:
-        """Return the hashes and row of these ids; ids that only edges name have the kind ``graph``."""
+        """Return the stored hashes and the row of each of these ids.
+
+        An id that only edges name has the kind ``graph``.
+        """
         with self.reading() as connection:
             results = connection.execute(
                 "SELECT id, kind, row, text_hash, content_hash FROM nodes "
@@ -352,7 +355,7 @@ class Catalogue(CatalogConnections):
                 yield arcs
 
     def changed_pairs(self, position: int) -> list[tuple[int, int]]:
-        """Return the pairs of nodes whose edges changed after ``position``; a changed node is paired with itself."""
+        """Return the pairs of nodes whose edges changed after ``position``; a changed node forms a pair with itself."""
         with self.reading() as connection:
             return connection.execute(
                 "SELECT DISTINCT source, target FROM graph_changes WHERE number > ?", (position,)
@@ -380,7 +383,7 @@ class Catalogue(CatalogConnections):
             ).fetchall()
 
     def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
-        """Return the nodes of those ids that only edges name."""
+        """Return the nodes of those of these ids that only edges name."""
         with self.reading() as connection:
             return dict(
                 connection.execute(

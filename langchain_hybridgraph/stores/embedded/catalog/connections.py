@@ -19,9 +19,9 @@ from langchain_hybridgraph.stores.embedded.catalog.outbox import trim_graph_chan
 class CatalogConnections:
     """Connections to one SQLite database.
 
-    ``path`` None keeps it in memory. Reads may run on any number of threads; one write at a time.
-    Raises NotAnIndexError if the file is not a catalogue, and FormatVersionError if its format is too new, or too old
-    and ``create`` is False (``create`` converts an old catalogue to the present format).
+    With ``path`` None, the database is kept in memory. Any number of threads may read at the same time, but only one
+    may write. Raises NotAnIndexError if the file is not a catalogue, and FormatVersionError if its format is too new,
+    or too old and ``create`` is False (``create`` converts an old catalogue to the present format).
     """
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
@@ -50,7 +50,10 @@ class CatalogConnections:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Borrow a connection for SELECTs; each sees the last commit, inside :meth:`snapshot` all the same one."""
+        """Borrow a connection for SELECT statements.
+
+        Each statement sees the last commit; inside :meth:`snapshot`, all see the same commit.
+        """
         snapshot_connection: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
         try:
             if snapshot_connection is not None:
@@ -159,7 +162,7 @@ class CatalogConnections:
 
     @contextmanager
     def _lending(self) -> Iterator[None]:
-        """Count a connection as lent; while a fork is being prepared, a thread without a connection waits for it."""
+        """Count a connection as lent; a thread without a connection waits while a fork is being prepared."""
         lent = getattr(self._snapshot, "lent", 0)
         with _fork.changed:
             if _fork.is_near and not lent:
@@ -176,7 +179,7 @@ class CatalogConnections:
                     _fork.changed.notify_all()
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
-        """Return a pooled connection made in the file's present state; close the others."""
+        """Return a pooled connection that was made in the file's present state; close all older ones."""
         while True:
             try:
                 file_state, connection = self._pool.pop()
@@ -187,7 +190,7 @@ class CatalogConnections:
             connection.close()
 
     def _check_place(self, *, may_be_gone: bool = False) -> None:
-        """Raise StoreError if the file at the path, and so those next to it, are not the ones that were opened.
+        """Raise StoreError if the file at the path is not the one that was opened.
 
         Connections outlive a deleted file, so that reads may continue.
         """
@@ -253,7 +256,7 @@ _catalogues: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 
 
 def close_connections_before_fork(deadline: float) -> None:
-    """Wait until all connections of this process are back, close them, and lend none until the fork is over.
+    """Wait until no connection of this process is in use, close all, and lend none until the fork is over.
 
     SQLite must not be carried into a forked process: it would rely on the parent's locks. A catalogue
     that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.

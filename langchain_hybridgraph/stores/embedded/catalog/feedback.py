@@ -30,7 +30,7 @@ _OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
 
 
 def _then(table: str, name: str) -> str:
-    """Return a join with the values at a given time, which are those stored by the first change after it."""
+    """Return an SQL join with the values at a given time; they are stored with the first change after that time."""
     return (
         f"LEFT JOIN {table} {name} ON {name}.node = l.node AND {name}.known_until = "
         f"(SELECT min(known_until) FROM {table} WHERE node = l.node AND known_until > ?1) "
@@ -92,7 +92,9 @@ class StoredMemory(NamedTuple):
 def learned(
     connection: sqlite3.Connection, tenant: str, ids: Iterable[str], known_at: float | None
 ) -> dict[str, MemoryState]:
-    """Return the state of each of these chunks and parents, now or at a time; leave out those not known then.
+    """Return the state of each of these chunks and parents, now or at a time.
+
+    Chunks and parents that were not known at that time are left out.
 
     The number of uses has no history; it is always the present one.
     """
@@ -127,7 +129,7 @@ def position(connection: sqlite3.Connection) -> int:
 
 
 def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether the log no longer contains that change, so that everything must be read again."""
+    """Return whether the log no longer contains the change with this number, so that all states must be read again."""
     first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
     return number < 0 or (first is not None and first > number + 1)
 
@@ -150,8 +152,8 @@ def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> 
 def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow], now: float) -> None:
     """Insert or replace chunks and parents with the state that their metadata gives.
 
-    Learned values of an existing chunk are kept, unless its metadata give another value than before. A changed text is
-    a new statement that was not known before ``now``.
+    Learned values of an existing chunk are kept, unless the new metadata differ from the old in that value. A chunk
+    whose text has changed is a new statement that was not known before ``now``.
     """
     existing = _read_existing(connection, entries)
     put_entries(connection, entries)
@@ -177,7 +179,7 @@ class _ExistingMemory(NamedTuple):
 
 
 def _read_existing(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> dict[str, _ExistingMemory]:
-    """Return the state of those of these entries that already exist."""
+    """Return the stored state of the entries that already exist."""
     if not entries:
         return {}
     rows = connection.execute(
@@ -211,7 +213,7 @@ def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
 
 
 def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> MemoryValues:
-    """Return the state after these metadata have been ingested."""
+    """Return the state of an existing chunk after its new metadata have been ingested."""
     first, last = _initial(before.metadata_values, now)._asdict(), _initial(entry.metadata_values, now)._asdict()
     values = before.values._asdict()
     changes = {name: last[name] for name in last if last[name] != first[name] and _overrides(name, last, first, values)}
@@ -222,7 +224,10 @@ def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> Memor
 
 
 def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Return whether a change in the metadata replaces the learned value; a removed value replaces only itself."""
+    """Return whether a change in the metadata replaces the learned value.
+
+    A value removed from the metadata is unset only if no other value was learned since.
+    """
     return last[name] is not None or values[name] == first[name]
 
 
@@ -237,7 +242,7 @@ def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str])
 
 
 def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], now: float) -> int:
-    """Count one more use of each of these; return the number that exist."""
+    """Count one more use of each of these chunks; return the number of chunks that exist."""
     return connection.execute(
         "UPDATE learned SET active_count = active_count + 1, used_at = ? WHERE node IN "
         "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
@@ -261,7 +266,7 @@ def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str)
 
 
 def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list[str]:
-    """Return the ids of chunks whose end of validity, as their metadata state it, has passed."""
+    """Return the ids of chunks whose end of validity, as stated in their metadata, has passed."""
     rows = connection.execute(
         "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE expires_at < ? AND tenant = ?", (now, tenant)
     )
@@ -329,7 +334,7 @@ def repair(connection: sqlite3.Connection, now: float) -> list[int]:
 
 
 def revise(connection: sqlite3.Connection, memory: StoredMemory, after: MemoryValues, now: float) -> list[int]:
-    """Write the present state; return the row of the chunk if its times have changed, else []."""
+    """Write the present state of a chunk; return a list with its row if its times have changed, else []."""
     replace(connection, memory.node, memory.values, after, now)
     return [memory.row] if memory.row is not None and memory.values[:4] != after[:4] else []
 

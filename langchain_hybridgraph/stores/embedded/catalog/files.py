@@ -14,7 +14,7 @@ _FILES_OF = (
     "DELETE FROM files WHERE (tenant, source) IN "
     "(SELECT f.tenant, f.source FROM file_documents f JOIN ({}) d ON f.tenant = d.tenant AND f.document = d.document)"
 )
-# Files with an edge to one of these nodes: without it, the edges of such a document would lead elsewhere, or not exist.
+# Files with an edge to one of these nodes; without the node, the edges of their documents would change.
 _LINKING = _FILES_OF.format(
     "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone CROSS JOIN edges e ON e.target = gone.value "
     "CROSS JOIN nodes n ON n.node = e.source WHERE n.document NOT NULL"

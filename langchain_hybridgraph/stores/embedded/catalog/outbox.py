@@ -25,7 +25,7 @@ def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
 
 
 def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Delete the changes up to version ``floor``; a reader that has missed them reads everything again."""
+    """Delete the changes up to version ``floor``; a reader that has not applied them reads everything again."""
     connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
     set_facts(connection, floor=floor)
 

@@ -14,7 +14,7 @@ from langchain_hybridgraph.records import MENTIONS, Chunk
 
 logger = logging.getLogger(__name__)
 
-# Kinds of nodes; a graph node is only named by edges: an entity, a directory, or a chunk that is not there (yet).
+# Kinds of nodes. Only edges name a graph node: it is an entity, a directory, or a chunk that is not stored (yet).
 CHUNK, PARENT, GRAPH = "chunk", "parent", "graph"
 MODE_PREFIX = "mode "
 LOST_EDGES = "source NOT IN (SELECT node FROM nodes) OR target NOT IN (SELECT node FROM nodes)"
@@ -101,7 +101,7 @@ class StoredChunk(NamedTuple):
 
 
 class RowState(NamedTuple):
-    """The id of a chunk's row, and when it is valid and known."""
+    """The id of the chunk in a row, and the times at which it is valid and known."""
 
     row: int
     tenant: str
@@ -166,7 +166,10 @@ def mode_name(tenant: str) -> str:
 
 
 def json_list(texts: Iterable[str]) -> str:
-    """Encode texts for ``json_each``, which ends a text at a NUL: texts with a NUL are left out, and none is stored."""
+    """Encode texts for SQLite's ``json_each``.
+
+    ``json_each`` cuts a text at a NUL character. Texts with a NUL are left out; the catalogue stores none.
+    """
     return json.dumps([text for text in texts if "\0" not in text])
 
 

@@ -26,7 +26,9 @@ MOST_NESTED = 100
 
 
 def catalogue_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
-    """Return chunks and parents as the catalogue writes them, without rows; the last one with an id counts.
+    """Return chunks and parents in the form that the catalogue writes, without row numbers.
+
+    If several have the same id, the last one is used.
 
     Raises ValueError for an id that is empty, holds a NUL or is not valid Unicode, TypeError for metadata that cannot
     be stored.
@@ -66,7 +68,7 @@ def _checked_edges(edges: Iterable[Edge]) -> list[Edge]:
 
 
 def content_id(text: str, metadata: Mapping[str, Any]) -> str:
-    """Return an id for a chunk without one: the same text with the same metadata gets the same id in every run.
+    """Return an id for a chunk without an id; equal text and metadata give the same id in every run.
 
     >>> content_id("a", {"page": 1}) == content_id("a", {"page": 2})
     False

@@ -72,7 +72,7 @@ def _history(connection: sqlite3.Connection, table: str, columns: str, nodes: st
 
 
 def edges(connection: sqlite3.Connection, tenant: str, after: Sequence[str], size: int) -> list[EdgeRecord]:
-    """Return the next edges of a tenant by source, relation and target, after those of ``after``."""
+    """Return the next edges of a tenant, sorted by source, relation and target; ``after`` names the last edge read."""
     results = connection.execute(_EDGES, (tenant, *after, size))
     return [EdgeRecord(Edge(*values), learned_at) for *values, learned_at in results]
 
@@ -98,7 +98,7 @@ def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
 
 
 def count_rows_before(connection: sqlite3.Connection, row: int) -> int:
-    """Return the number of chunks, of all tenants, with a smaller row."""
+    """Return the number of chunks of all tenants whose row is smaller than this one."""
     return int(connection.execute("SELECT count(*) FROM nodes WHERE row < ?", (row,)).fetchone()[0])
 
 

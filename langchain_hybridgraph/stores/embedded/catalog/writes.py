@@ -49,7 +49,9 @@ def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> 
 def put_edges(
     connection: sqlite3.Connection, tenant: str, edges: Collection[Edge], now: float, *, by_weight: bool = True
 ) -> None:
-    """Insert edges, creating missing ends; if two have the same source, target and relation, the heavier is kept.
+    """Insert edges and create missing nodes at their ends.
+
+    If two edges have the same source, target and relation, the heavier one is kept.
 
     Without ``by_weight`` the new edge is kept. An edge whose validity changes counts as learned at ``now``; its earlier
     validity is not kept.
@@ -79,7 +81,7 @@ def put_edges(
 
 
 def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edge]) -> None:
-    """Delete the edges that have the source, relation and target of one of these."""
+    """Delete the stored edges with the same source, relation and target as one of these edges."""
     connection.executemany(
         "DELETE FROM edges WHERE source = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?2) AND relation = ?3 "
         "AND target = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?4)",

@@ -54,7 +54,7 @@ class CloseGuard:
             self._condition.wait_for(self._is_left_to_this_thread, max(0.0, deadline - time.monotonic()))
 
     def let_in(self) -> None:
-        """Undo :meth:`hold`."""
+        """Allow calls of other threads again after :meth:`hold`."""
         with self._condition:
             self._is_held = False
             self._condition.notify_all()

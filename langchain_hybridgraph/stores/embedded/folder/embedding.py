@@ -32,7 +32,7 @@ class Embedding(Protocol):
 
 
 class NoEmbedding:
-    """Placeholder for the embedding of an index whose texts are not embedded; its name identifies the model."""
+    """Placeholder for an embedding, for an open index that embeds no texts; its name identifies the model."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Raise StoreError; an index whose embedding cannot embed is recognised by its name."""
@@ -74,8 +74,8 @@ def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> 
 def is_embedding_of(facts: Mapping[str, Any], name: str, embedding: Embedding) -> bool:
     """Return whether the embedding called ``name`` gives the probe text the vector that the index's facts record.
 
-    A fitted embedding is recognised by its name only, because a new fit changes its vectors. So is one that cannot
-    embed now or that gives one text two different vectors.
+    Some embeddings are recognised by their name only: a fitted embedding, because a new fit changes its vectors; an
+    embedding that cannot embed now; and one that gives the same text different vectors.
     """
     has_same_name = bool(facts["embedding"] == name)
     if has_same_name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):

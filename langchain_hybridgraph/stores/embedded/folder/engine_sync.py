@@ -30,7 +30,7 @@ def open_index(settings: IndexSettings) -> IndexFolder:
 class EngineSync:
     """Makes Tantivy and Chroma follow the outbox of an index; both can be rebuilt at any time.
 
-    Its methods require the turn to write, except :meth:`complete`, which takes it.
+    The caller must hold the turn to write, except for :meth:`complete`, which acquires it.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -51,8 +51,8 @@ class EngineSync:
     def step(self, *, is_complete: bool = False) -> None:
         """Bring the engines up to the catalogue's version, then shorten the outbox.
 
-        If Chroma is far behind, it needs several steps, unless ``is_complete``. A Chroma server that does not answer is
-        updated later.
+        If Chroma lacks many changes, one call applies only some of them, or all with ``is_complete``. A Chroma server
+        that does not answer is updated later.
         """
         facts = self._index.catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
@@ -92,8 +92,8 @@ class EngineSync:
 def complete_in_background(index: IndexFolder) -> None:
     """Bring the collection on a server up to date on a thread of its own.
 
-    A no-op while such a thread runs, for a short time after the server failed, and for a store that may not write. If
-    another process has the turn to write, that one brings the collection up to date.
+    The call does nothing while such a thread runs, for a short time after the server failed, and for a read-only store.
+    If another process has the turn to write, that process brings the collection up to date.
     """
     server = used_server(index)
     if server is None or index.settings.read_only or not server.is_waiting:
@@ -121,7 +121,7 @@ def uses_chroma(index: IndexFolder) -> bool:
 
 
 def used_server(index: IndexFolder) -> ServedChroma | None:
-    """Return the index on a Chroma server, None without a server or with too few chunks."""
+    """Return the index on a Chroma server; None if there is no server or the index has too few chunks."""
     server = index.shared.server
     return server if server is not None and server.is_worthwhile(len(index.rows)) else None
 

@@ -31,7 +31,7 @@ FEWEST_SAMPLED = 50
 class Generation:
     """Files ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted embedding, ``model-N.npz``.
 
-    A change of the model makes generation N + 1 next to the present one and switches in one commit of the catalogue.
+    When the model changes, the files of generation N + 1 are made, and one commit of the catalogue switches to them.
     ``folder`` None keeps the matrix in memory and has no collection: the matrix is always scanned.
 
     ``unusable_files`` names the files of this generation that were missing or, once they have been read, unusable.
@@ -50,8 +50,8 @@ class Generation:
     def load(self, model: Callable[[BinaryIO], Embedding]) -> None:
         """Use the generation's own model, which ``model`` reads from its file when it is first needed.
 
-        Without a usable one the present embedding is kept. The file is opened now: the writer of the next generation
-        removes it.
+        If the file is not usable, the present embedding is kept. The file is opened now: the writer of the next
+        generation removes it.
         """
         assert self.model_file is not None
         try:
@@ -82,7 +82,7 @@ class Generation:
             self._unread = None
 
     def _lose_model(self) -> None:
-        """Keep the present embedding; the texts are available, so the model can be fitted again."""
+        """Record that the model file is unusable and keep the present embedding; the model can be fitted again."""
         logger.warning("the model %s cannot be read; repair() makes a new one", self.model_file, exc_info=True)
         self.unusable_files += ("model",)
 

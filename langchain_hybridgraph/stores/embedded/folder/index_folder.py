@@ -47,7 +47,7 @@ MATRIX_BYTES = 400 << 20
 
 
 class Snapshot(NamedTuple):
-    """One state of the index, that of ``rows.version``; a search uses one state from beginning to end."""
+    """The index at version ``rows.version``; a search uses one snapshot from beginning to end."""
 
     rows: Rows
     generation: Generation
@@ -190,7 +190,7 @@ class IndexFolder:
         _indexes.add(self)
 
     def change_embedding(self, embedding: Embedding) -> None:
-        """Exchange the embedding of an index that has not been opened yet."""
+        """Replace the embedding of an index that has not been opened yet."""
         self.settings = replace(self.settings, embedding=embedding)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -330,12 +330,15 @@ class IndexFolder:
     # -- the embedding ---------------------------------------------------------------------------------------
 
     def is_unfitted(self, generation: Generation) -> bool:
-        """Return whether the model is still to be fitted: fitting makes a copy of the embedding that was passed in."""
+        """Return whether the model has not been fitted yet.
+
+        Fitting makes a copy of the embedding that was passed in.
+        """
         is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
         return is_fitted and generation.embedding is self.settings.embedding
 
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
-        """Return the unit vectors of texts, len(texts) × dimension; raises ValueError if the embedding returns others.
+        """Return the unit vectors of texts, len(texts) × dimension; raises ValueError for other shapes.
 
         The generation's model must have been fitted.
         """
@@ -402,5 +405,5 @@ def _reopen_in_child() -> None:
         index._forget_parent()
 
 
-# This hook runs before that of the module shared_folder, which is registered first, and after it in the child.
+# Before a fork, this hook runs before the one of shared_folder, which is registered first; in the child, after it.
 os.register_at_fork(before=_hold_memory, after_in_parent=_release_memory, after_in_child=_reopen_in_child)

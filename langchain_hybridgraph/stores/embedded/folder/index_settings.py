@@ -25,10 +25,10 @@ class IndexSettings:
 
     ``path`` None keeps everything in memory. ``embedding`` makes the vectors, ``name`` identifies its model, and
     ``load`` reads the model of a fitted embedding from its open file. A ``tenant`` at creation makes a folder with
-    tenants: from then on every store opened on it names its tenant and sees only that tenant's data. ``language`` is
-    that of the keyword index of a new folder. A change that has waited ``write_timeout`` seconds for its turn to write
-    raises StoreLockedError. ``vector_server`` searches the vectors of a large index. ``check_embedding`` False trusts
-    that the index was made with the embedding.
+    tenants: from then on every store opened on this folder names its tenant and sees only that tenant's data.
+    ``language`` is that of the keyword index of a new folder. A change that has waited ``write_timeout`` seconds for
+    its turn to write raises StoreLockedError. ``vector_server`` searches the vectors of a large index.
+    ``check_embedding`` False trusts that the index was made with the embedding.
 
     Raises ValueError for a tenant's name that cannot be stored, ConfigurationError for an invalid timeout.
     """

@@ -45,7 +45,7 @@ class KeywordEngine:
         return index
 
     def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
-        """Return the answer of the index; if the index is replaced meanwhile, ask the new one."""
+        """Return the result of a call on the index; if the index is replaced meanwhile, call the new one."""
         index = self.index
         try:
             return question(index)

@@ -24,8 +24,8 @@ _AT_ONCE = 50_000
 class MemoryMirror:
     """The present state of a tenant's chunks, by row: 72 bytes each, read on first use.
 
-    From then on it follows a log in the catalogue that also has the changes of other processes: after a
-    feedback, the next search reads one row. 150 chunks take 0.03 ms, and 1 ms from the catalogue.
+    Later it reads only changes, from a log in the catalogue that includes those of other processes: after a feedback,
+    the next search reads one row. Reading 150 chunks takes 0.03 ms; reading them from the catalogue takes 1 ms.
     """
 
     def __init__(self, catalogue: Catalogue, tenant: str) -> None:

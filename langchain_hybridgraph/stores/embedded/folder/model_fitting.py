@@ -32,7 +32,11 @@ class ModelFitting:
         self._index = index
 
     def is_due(self) -> bool:
-        """Return whether a fit is due: for the first texts, for twice as many, or for new texts that differ."""
+        """Return whether a fit is due.
+
+        A fit is due for the first texts, when the number of texts has doubled, and when new texts differ from the old
+        ones.
+        """
         catalogue, generation = self._index.catalog, self._index.generation
         if not isinstance(self._index.settings.embedding, FittedEmbedding):
             return False
@@ -53,7 +57,7 @@ class ModelFitting:
     def fit(self) -> int:
         """Create generation n + 1 of model, matrix and collection, and switch to it with one commit.
 
-        Return the number of texts this embedded. Requires the turn to write and a fitted embedding.
+        Return the number of texts that this call embedded. Requires the turn to write and a fitted embedding.
         """
         index, catalogue = self._index, self._index.catalog
         model = index.embedding

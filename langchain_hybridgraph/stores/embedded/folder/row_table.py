@@ -35,7 +35,7 @@ _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
 class ValidityHistory(NamedTuple):
-    """Earlier validity of rows: the row, known until, valid from, valid until; the latest first."""
+    """Earlier validity of rows: row, known until, valid from and valid until, the latest first."""
 
     row: NDArray[np.int64]
     known_until: NDArray[np.float64]

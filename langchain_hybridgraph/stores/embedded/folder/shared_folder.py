@@ -83,7 +83,7 @@ class OpenFolder:
         return folder
 
     def release(self) -> None:
-        """End one use; after the last one, engines and catalogue are closed."""
+        """Record that one store no longer uses the folder; after the last store, close engines and catalogue."""
         with _guard:
             self._holders -= 1
             if self._holders:

@@ -195,7 +195,7 @@ class WriterLock:
         return self._is_paused
 
     def resume(self) -> None:
-        """Undo :meth:`pause`."""
+        """Let other threads take the turn again after :meth:`pause`."""
         if self._is_paused:
             self._is_paused = False
             self._threads.release()
