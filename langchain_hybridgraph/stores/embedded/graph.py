@@ -345,7 +345,7 @@ class ScopedGraph:
         return _select(hops, hops.node != nodes[origin])
 
     def _mentions_of(self, entities: Nodes) -> IncidentEdges:
-        """Return the mentions of these entities by chunks that a hop may lead to, in the order of the entities."""
+        """Return the mentions of these entities by chunks that a hop may lead to, in the order of ``entities``."""
         if self.ends is None:
             mentioning = self.adjacency.incident(entities, self.selection, backwards=True)
             mentioning = mentioning.select((mentioning.relation == MENTIONS_CODE) & self._is_end(mentioning.end))

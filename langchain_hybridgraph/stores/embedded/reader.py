@@ -256,7 +256,7 @@ class Reader:
             return self._index.keywords.query(search)
 
     def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
-        """Return why the keyword index may lack texts: it was never filled, or its writer died before updating it."""
+        """Return the reason why the keyword index may lack texts, such as a writer that stopped before updating it."""
         if rows.living > 0 and not index.applied_version:
             return "no-keyword-index"
         is_behind = index.applied_version < rows.version and self._index.catalog.age() > LEFT_BEHIND
@@ -307,7 +307,10 @@ class Reader:
     def _nearest_on_server(
         self, snapshot: Snapshot, n: int, allowed: Mask, from_server: _FromServer
     ) -> tuple[NDArray[np.int64] | None, str | None]:
-        """Return at least n allowed rows that the server found, or None with the reason, if there was an error."""
+        """Return at least n allowed rows that the server found, or None.
+
+        The second value is the reason if the server failed or lacked recent commits.
+        """
         if from_server.result is None:
             return None, from_server.reason
         try:

@@ -121,7 +121,7 @@ class Summaries:
         return CurrentSummaries(summaries, self._states(summaries), tree)
 
     def index(self) -> SummaryIndex | None:
-        """Return the index of the summaries, by the directories' uris; None if there is none."""
+        """Return the index of the summaries, whose ids are the uris of directories; None if there are no summaries."""
         index, mirror = self._index, self._mirror
         with index.guard:
             number = index.snapshot().generation.number

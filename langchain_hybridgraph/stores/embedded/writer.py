@@ -316,7 +316,7 @@ def _key(edge: Edge) -> tuple[str, str, str]:
 
 
 def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
-    """Return one edge per source, target and relation: the heaviest, and the first of equally heavy ones."""
+    """Return the heaviest edge for each source, target and relation; of equally heavy edges, the first."""
     heaviest: dict[tuple[str, str, str], Edge] = {}
     for edge in edges:
         if edge.weight > heaviest.setdefault(_key(edge), edge).weight:

@@ -127,7 +127,7 @@ def used_server(index: IndexFolder) -> ServedChroma | None:
 
 
 def catch_up(index: IndexFolder) -> None:
-    """Bring engines up to date unless another process is writing at the moment."""
+    """Bring the engines up to date unless another process is writing at the moment."""
     server = used_server(index)
     is_behind = uses_chroma(index) if server is None else server.is_waiting
     if index.settings.read_only or not (index.keywords.lags(index.rows.version) or is_behind):

@@ -105,7 +105,7 @@ class IndexFolder:
 
     @property
     def guard(self) -> CloseGuard:
-        """Context manager that every call holds, so that nothing is closed meanwhile."""
+        """Context manager that every call enters, so that the folder is not closed during the call."""
         return self._state.guard
 
     @property
@@ -247,7 +247,9 @@ class IndexFolder:
 
     @contextmanager
     def writer(self, timeout: float | None = None) -> Iterator[None]:
-        """Hold the turn to write for one change: wait for it, load what others have written, and pass it on at the end.
+        """Hold the turn to write for one change.
+
+        Wait for the turn, load the changes of other writers, and pass the turn on at the end.
 
         Raises StoreLockedError after ``timeout`` seconds (None: ``write_timeout``), ReadOnlyError for an index that was
         opened with ``read_only``. A thread may nest calls.

@@ -159,7 +159,7 @@ class KeywordEngine:
             index.close()
 
     def _forget(self) -> None:
-        """Drop the index, so that the next use opens it again; running searches finish on the old one."""
+        """Drop the open index, so that the next use opens it again; running searches finish on the old index."""
         with self._opening:
             self._index = None
 
