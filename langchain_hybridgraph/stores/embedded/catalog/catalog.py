@@ -383,7 +383,7 @@ class Catalogue(CatalogConnections):
             ).fetchall()
 
     def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
-        """Return the nodes of those of these ids that only edges name."""
+        """Return the nodes of the ids that only edges name; the other ids are left out."""
         with self.reading() as connection:
             return dict(
                 connection.execute(

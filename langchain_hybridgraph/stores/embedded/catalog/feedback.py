@@ -242,7 +242,7 @@ def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str])
 
 
 def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], now: float) -> int:
-    """Count one more use of each of these chunks; return the number of chunks that exist."""
+    """Count one more use of each of these chunks and parents; return the number of those that exist."""
     return connection.execute(
         "UPDATE learned SET active_count = active_count + 1, used_at = ? WHERE node IN "
         "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",

@@ -121,7 +121,7 @@ def uses_chroma(index: IndexFolder) -> bool:
 
 
 def used_server(index: IndexFolder) -> ServedChroma | None:
-    """Return the index on a Chroma server; None if there is no server or the index has too few chunks."""
+    """Return the index on a Chroma server; None without a server, or if the index has too few chunks."""
     server = index.shared.server
     return server if server is not None and server.is_worthwhile(len(index.rows)) else None
 
