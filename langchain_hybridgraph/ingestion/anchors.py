@@ -41,7 +41,7 @@ _NOT_IN_NAME = re.compile(r"[^\w.]+")
 
 
 def is_reference(role: str) -> bool:
-    """Return whether a role leads to a label or an object.
+    """Return whether a reStructuredText role is a reference to a label or an object.
 
     >>> is_reference("py:func"), is_reference("ref"), is_reference("kbd")
     (True, True, False)
@@ -51,7 +51,7 @@ def is_reference(role: str) -> bool:
 
 
 def is_object(directive: str) -> bool:
-    """Return whether a directive describes an object; ``.. role::`` without a domain defines one for the page.
+    """Return whether a directive describes an object. ``.. role::`` without a domain does not: it defines a new role.
 
     >>> is_object("py:function"), is_object("rst:directive:option"), is_object("note")
     (True, True, False)
@@ -60,7 +60,7 @@ def is_object(directive: str) -> bool:
 
 
 def role_anchor(role: str, target: str) -> str:
-    """Return the anchor that a role with this target leads to.
+    """Return the name of the anchor to which a role with this target links.
 
     >>> role_anchor("confval", "language"), role_anchor("rst:dir", "toctree:maxdepth"), role_anchor("ref", "intro")
     ('confval-language', 'directive-toctree-maxdepth', 'intro')
@@ -73,7 +73,7 @@ def role_anchor(role: str, target: str) -> str:
 
 
 def object_name(directive: str, signature: str, inside: str = "") -> str:
-    """Return the name of an object that a directive describes, with the name of the object around it.
+    """Return the full name of the object that a directive describes, including the enclosing object's name.
 
     >>> object_name("py:method", "put(item)", inside="Queue"), object_name("cpp:function", "int Shape::area() const")
     ('Queue.put', 'Shape::area')
@@ -95,9 +95,9 @@ def object_name(directive: str, signature: str, inside: str = "") -> str:
 def object_anchors(
     directive: str, signature: str, *, inside: str = "", module: str = "", program: str = ""
 ) -> list[str]:
-    """Return the anchors of an object, several for an option with several names.
+    """Return the anchors of an object; an option with several names has several.
 
-    ``inside`` is the :func:`object_name` of the object around it.
+    ``inside`` is the :func:`object_name` of the enclosing object.
 
     >>> object_anchors("py:method", "put(item)", inside="Queue", module="asyncio")
     ['asyncio.Queue.put']
@@ -118,9 +118,9 @@ def object_anchors(
 
 
 def role_targets(anchor: str) -> list[str]:
-    """Return the names by which roles lead to an anchor: itself, and a Python object's name without its module.
+    """Return the names by which roles can refer to an anchor: its own, and a Python object's name without the module.
 
-    The module ends before the first capital letter, or at the last dot.
+    The module name is assumed to end before the first capitalised part, or else at the last dot.
 
     >>> role_targets("asyncio.Queue.put"), role_targets("os.path.join"), role_targets("1.2.3")
     (['asyncio.Queue.put', 'Queue.put'], ['os.path.join', 'join'], ['1.2.3'])
@@ -133,7 +133,7 @@ def role_targets(anchor: str) -> list[str]:
 
 
 def term_anchor(term: str) -> str:
-    """Return the anchor of a term of a glossary.
+    """Return the anchor of a glossary term.
 
     >>> term_anchor("Source directory")
     'term-source-directory'

@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CutDocument:
-    """Document (or one of the Documents that are parts of it) with its chunks and parents, in the order of the text.
+    """Chunks and parents of one Document, in the order of the text. A document may consist of several Documents.
 
-    ``continues`` is set if an earlier Document of this ingest belongs to the same document, as the pages of a file do.
-    ``metadata`` are those of the Document. ``links`` are the links of each chunk by id, found in the full text; None if
-    they have to be read from the chunks. ``mentions`` is the result of ``edges.entities.find_mentions`` for the chunks;
-    None if it was not computed.
+    ``continues`` is set if an earlier Document of this ingest belongs to the same document, such as an earlier page of
+    the same file. ``metadata`` is the Document's metadata. ``links`` maps each chunk's id to its links, found in the
+    full text; None if links have to be parsed from the chunks' texts. ``mentions`` is the result of
+    ``edges.entities.find_mentions`` for the chunks; None if it was not computed yet.
     """
 
     id: str
@@ -51,7 +51,7 @@ class CutDocument:
 
     @property
     def title(self) -> str | None:
-        """Title in the document's metadata, None without one."""
+        """Title from the document's metadata; None if it has none."""
         title = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
         return str(title) if title else None
 
@@ -72,18 +72,21 @@ def first_chunk_id(document: str) -> str:
 
 
 def chunk_index(chunk: Chunk) -> float | None:
-    """Return the chunk's position in its document, from its metadata ``chunk_index``; None without a finite number."""
+    """Return the chunk's position in its document, from its metadata ``chunk_index``; None if that is not a finite
+    number."""
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) and isfinite(index) else None
 
 
 def anchors_of(chunk: Chunk) -> Sequence[str]:
-    """Return the anchors (after ``#``) of links to a chunk, from its metadata ``anchors``."""
+    """Return the anchors (the part of a link after ``#``) by which links can point to a chunk, from its metadata
+    ``anchors``."""
     return _texts(chunk.metadata.get("anchors"))
 
 
 def targets_of(chunk: Chunk) -> Sequence[str]:
-    """Return the names by which roles lead to a chunk from any document, from its metadata ``targets``."""
+    """Return the names by which reStructuredText roles in any document can refer to a chunk, from its metadata
+    ``targets``."""
     return _texts(chunk.metadata.get("targets"))
 
 
@@ -93,7 +96,8 @@ def position(chunk: Chunk) -> float:
 
 
 def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]:
-    """Sort chunks by index; equal indexes keep the given order, and a chunk without one follows the chunk before it.
+    """Sort chunks by index. Chunks with equal indexes keep their order; a chunk without an index stays after its
+    predecessor.
 
     >>> in_order([("c", 2), ("new", None), ("a", 0)], index=lambda chunk: chunk[1])
     [('a', 0), ('c', 2), ('new', None)]
@@ -107,11 +111,12 @@ def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]
 
 
 class Cutter:
-    """Splitter of the documents of one ingest, one after the other, into chunks with ids.
+    """Splitter of the documents of one ingest into chunks with ids.
 
-    With ``splitter`` None every document is one chunk with its id (or a hash of text and source). A :class:`Chunk` or
-    :class:`CutDocument` is not split. Several Documents with the same ``document_id`` or ``source`` are parts of
-    one document. The last of several with the same ``Document.id`` counts, and ``note`` is called.
+    If ``splitter`` is None, every document becomes one chunk, with the document's id (or a hash of its text and
+    source). A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same ``document_id`` or
+    ``source`` are parts of one document. If several Documents have the same ``Document.id``, the last one replaces the
+    others, and ``note`` is called with a warning.
     """
 
     def __init__(self, splitter: Splitter | None, note: Note) -> None:
@@ -122,7 +127,8 @@ class Cutter:
         self._hash_counts: dict[str, int] = {}  # number of uses of each hash in the latest document
 
     def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
-        """Return the chunks of a document. Raises ConfigurationError for other objects and for an empty id."""
+        """Return the chunks of a document. Raises ConfigurationError for an object that is not a document, and for an
+        empty id."""
         if isinstance(document, CutDocument):
             return document
         if isinstance(document, Chunk):
@@ -149,11 +155,11 @@ class Cutter:
         return self._split(id, document, self._splitter)
 
     def has_cut(self, id: str) -> bool:
-        """Return whether a document of this id was split already, so that another one would continue it."""
+        """Return whether a Document with this id was already split; another one with this id would continue it."""
         return id in self._chunks
 
     def adopt(self, cut: CutDocument) -> None:
-        """Record a document that another instance has split with the same splitter."""
+        """Record a document that another Cutter has split with the same splitter."""
         self._chunks[cut.id] = len(cut.chunks)
         pieces = [*((PARENT, parent) for parent in cut.parents), *(("", chunk) for chunk in cut.chunks)]
         hashed = [(chunk.id, _hashed_name(cut.id, kind, chunk.text)) for kind, chunk in pieces]
@@ -210,7 +216,7 @@ class Cutter:
 
 
 class _OutlineLookup:
-    """Lookup of the anchors and links in each piece of a document's text, for any splitter."""
+    """Lookup of the anchors and links in each piece of a document's text; it works with any splitter."""
 
     def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
         self._text = document.page_content
@@ -219,23 +225,24 @@ class _OutlineLookup:
         starts = [piece.start for piece in pieces if piece.start is not None]
         ends = [piece.start + len(piece.text) for piece in pieces if piece.start is not None]
         for anchor in self._outline.anchors:
-            # The last of several overlapping pieces has most of the text after the anchor.
+            # Of several overlapping pieces, the last one contains most of the text after the anchor.
             last = bisect_right(starts, anchor.start) - 1
             if last >= 0 and anchor.start < ends[last]:
                 self._anchors.setdefault(starts[last], []).append(anchor)
 
     def anchors(self, piece: Piece) -> list[Anchor]:
-        """Return the anchors of a piece, in order."""
+        """Return the anchors in a piece, in the order of the text."""
         return self._anchors.get(piece.start, []) if piece.start is not None else []
 
     def opening_name(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
-        """Return the name of the anchor at the beginning of a piece, None if there is none."""
+        """Return the name of the anchor with which a piece begins; None if it does not begin with one."""
         if not anchors or piece.start is None or self._text[piece.start : anchors[0].start].strip():
             return None
         return anchors[0].name if anchors[0].name != FIRST else None
 
     def links(self, piece: Piece) -> list[Link]:
-        """Return the links that begin in a piece, each once; a piece without offset is parsed for links."""
+        """Return the links that begin in a piece, without repeats. A piece with an unknown offset is parsed for
+        links."""
         links = self._outline.links
         if piece.start is None:
             return list(dict.fromkeys(find_links(piece.text)))
@@ -254,7 +261,7 @@ def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dic
 
 
 def _identity(document: Document) -> tuple[str, bool]:
-    """Return the document's id, and whether another Document with it would be the same one."""
+    """Return the document's id, and whether another Document with the same id would replace this one."""
     document_id = document.metadata.get("document_id")
     if document_id is not None:
         return replace_surrogates(str(document_id)), False

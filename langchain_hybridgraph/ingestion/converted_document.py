@@ -14,9 +14,9 @@ from langchain_hybridgraph.ingestion.markdown import Anchor
 class ConvertedDocument(Document):
     """Document whose source has anchors that are not in its text.
 
-    Metadata ``start_index`` of its chunks counts in its text, not in the source.
+    The metadata ``start_index`` of its chunks is an offset in the converted text, not in the source.
 
-    Documents made from it by a text splitter, and what LangChain loads after ``dumps``, are plain Documents.
+    Documents that a text splitter makes from it, or that LangChain loads after ``dumps``, are plain Documents.
 
     >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})
     >>> document.anchors
@@ -33,10 +33,11 @@ class ConvertedDocument(Document):
 
     @property
     def anchors(self) -> tuple[Anchor, ...]:
-        """Return the anchors by place in the text; none if the text was replaced, because the places are unknown."""
+        """Return the anchors with their positions in the text; none if the text was replaced, which makes the positions
+        unknown."""
         return self._anchors if self.page_content == self._text else ()
 
     @classmethod
     def lc_id(cls) -> list[str]:
-        """Return the id of Document, which needs no import of this class to be loaded."""
+        """Return LangChain's serialisation id of Document, so that loading does not need this class."""
         return Document.lc_id()

@@ -15,16 +15,17 @@ from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, Recur
 from langchain_hybridgraph.processes import ordered_map
 from langchain_hybridgraph.text.tokens import approximate_tokens
 
-_BATCH = 1 << 17  # bytes of files that one task reads
+_BATCH = 1 << 17  # number of bytes that one task reads
 
 
 def cut_ahead(
     files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
 ) -> Iterator[CutDocument | None]:
-    """Yield the chunks of each file, cut by worker processes if there are many; None for files left to the caller.
+    """Yield the chunks of each file, split by worker processes if there are many files; None for files left to the
+    caller.
 
-    The caller reads files of other kinds than text, files that cause a warning, and all files if the splitter might
-    return other results in another process. ``begin`` is called with each file before it is read.
+    The caller has to read files that are not text and files that cause a warning. It has to read all files if the
+    splitter might return different results in another process. ``begin`` is called with each file before it is read.
     """
     if splitter is None or not _is_portable(splitter):
         for file in files:

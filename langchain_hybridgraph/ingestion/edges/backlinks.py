@@ -15,7 +15,7 @@ from langchain_hybridgraph.stores.protocols import HasDocuments, ReadsIndex, Sea
 
 MAX_NAMING_CHUNKS = 100  # maximum number of chunks that may name a new document
 _SLICE = 1_000
-_BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # does not begin with a heading
+_BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # id of a chunk that does not begin with a heading
 _MAY_LINK = re.compile(r"\[|`|://|<[aA]\s")
 _INDEX_NAMES = frozenset({"index", "readme"})
 
@@ -28,10 +28,11 @@ class Readable(ReadsIndex, HasDocuments, Protocol):
 class Backlinks:
     """Chunks that link to new or changed documents, or to lost headings, collected during one ingest.
 
-    For a heading that was removed, and for a document that has a new heading, the stored edges show which chunks link
-    to it: one lookup for each such document. Deleting a document deletes the edges to it. Chunks that link to a new
-    document are therefore those with a pending link to it, and the ``MAX_NAMING_CHUNKS`` chunks with the highest BM25
-    scores for its file name or title (in a store with keyword search: ``stores.protocols.SearchesKeywords``).
+    If a document has lost or gained a heading, the stored edges show which chunks link to it; this takes one lookup for
+    each such document. Deleting a document deletes the edges to it, so edges do not show which chunks link to a new
+    document. These chunks are found in two ways: by pending links to the document, and as the ``MAX_NAMING_CHUNKS``
+    chunks with the highest BM25 scores for its file name or title (in a store with keyword search:
+    ``stores.protocols.SearchesKeywords``).
     """
 
     def __init__(self, store: Readable, relation: str) -> None:
@@ -42,12 +43,13 @@ class Backlinks:
         self._new: list[_New] = []
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Remember the chunks of the next documents, before they are written."""
+        """Record the stored chunks of the next documents, before the new versions are written."""
         self._old_ids = old_ids
 
     def see(self, document: CutDocument) -> None:
-        """Collect links to headings that the document has lost, and to a document with a new heading."""
-        if document.continues:  # only the first part has headings that can be linked
+        """Collect links to headings that the document has lost and, if it has a new heading, all links to the
+        document."""
+        if document.continues:  # only the first part of a document has headings that links can point to
             return
         old_ids = self._old_ids.get(document.id)
         if not old_ids:
@@ -63,7 +65,8 @@ class Backlinks:
             self._add_linking(lost_ids)
 
     def documents(self, excluded: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
-        """Yield the documents that are not in ``excluded``, each with the chunks whose links have to be read again."""
+        """Yield documents, each with those of its chunks whose links have to be read again, except the documents in
+        ``excluded``."""
         for start in range(0, len(self._new), _SLICE):
             targets = {id for new in self._new[start : start + _SLICE] for id in new.ids()}
             self._add_linking(targets)
@@ -106,13 +109,13 @@ class Backlinks:
 
 
 class _New(NamedTuple):
-    """Document that is new in the store, with its names in links other than its id."""
+    """Document that is new in the store, with the names besides its id that links may use for it."""
 
     id: str
     names: tuple[str, ...]
 
     def ids(self) -> Iterator[str]:
-        """Yield the targets that pending links to this document may have."""
+        """Yield the chunk ids that pending links to this document may have as their target."""
         for name in (self.id, *self.names):
             if replace_surrogates(name) == name:
                 yield from (name, first_chunk_id(name))
@@ -129,7 +132,7 @@ def _names(document: CutDocument) -> tuple[str, ...]:
 
 
 def _as_ingested(document: str, chunks: list[Chunk]) -> Iterator[CutDocument]:
-    """Yield the complete document; chunks with ids chosen by the user follow one by one."""
+    """Yield the chunks of a document together, then each chunk with an id chosen by the user separately."""
     own = [chunk for chunk in chunks if not chunk.id.startswith(f"{document}#")]
     cut = tuple(chunk for chunk in chunks if chunk.id.startswith(f"{document}#"))
     if cut:

@@ -39,7 +39,7 @@ from langchain_hybridgraph.uris import directory_of
 
 
 class EdgeSet(NamedTuple):
-    """Edges to write; existing edges of the builder's relations from ``replaces`` are deleted first."""
+    """Edges to write. Before that, all edges of the builder's relations from the chunks in ``replaces`` are deleted."""
 
     edges: Sequence[Edge]
     replaces: Sequence[str] = ()
@@ -47,21 +47,21 @@ class EdgeSet(NamedTuple):
 
 @runtime_checkable
 class EdgeBuilder(Protocol):
-    """Builder of edges during one ingest: it sees every document once, and finally the full store.
+    """Builder of edges during one ingest. It receives every document once, and at the end the complete store.
 
-    ``see`` is called when the document's chunks are stored, ``finish`` when all are stored, deleted ones are removed
-    and the indexes are up to date. A builder that needs all documents collects data in ``see`` and returns edges in
-    ``finish``, where it may search the store. Edges are replaced source by source, so that an ingest of some documents
-    does not change the edges of others.
+    ``see`` is called after the document's chunks are stored. ``finish`` is called after all chunks are stored, deleted
+    chunks are removed, and the indexes are up to date. A builder that needs all documents collects data in ``see`` and
+    returns edges in ``finish``, where it may search the store. Edges are replaced separately for each source chunk, so
+    that an ingest of some documents does not change the edges of others.
     """
 
     @property
     def relations(self) -> Sequence[str]:
-        """Relations that the builder writes; no two builders of one ingest share one."""
+        """Relations that the builder writes. Two builders of the same ingest must not write the same relation."""
         ...
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the last ingest and begin a new one."""
+        """Discard the state of the last ingest and begin a new one."""
         ...
 
     def see(self, document: CutDocument) -> Iterable[EdgeSet]:
@@ -75,17 +75,17 @@ class EdgeBuilder(Protocol):
 
 @runtime_checkable
 class Compares(EdgeBuilder, Protocol):
-    """Builder that needs the earlier state of the documents."""
+    """Builder that needs the state of the documents before the ingest."""
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive the stored ids of the chunks and parents of the next documents; a new document has none."""
+        """Receive the ids that are stored for the chunks and parents of the next documents; a new document has none."""
         ...
 
 
 class SequenceEdges:
-    """Edges from each chunk to the next one of the same parent, or of the document if it has no parents; weight 1.
+    """Edges of weight 1 from each chunk to the next one of the same parent, or of the document if it has no parents.
 
-    The order is that of ``chunk_index``, in whatever order and in however many batches the chunks are ingested. Chunks
+    Chunks are ordered by ``chunk_index``, even if they are ingested in another order or in several batches. Chunks
     without an index keep the order in which they are ingested.
 
     >>> chunks = tuple(Chunk(str(i), "", {}, "d", parent) for i, parent in enumerate(["p1", "p1", "p2", "p2"]))
@@ -106,7 +106,8 @@ class SequenceEdges:
         self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Yield the edges of earlier documents, which are complete unless more of their parts are added later."""
+        """Yield the edges of the documents before this one. They are complete unless more parts of these documents
+        follow."""
         if not document.chunks:
             return
         others = [id for id in self._unwritten if id != document.id]
@@ -117,7 +118,7 @@ class SequenceEdges:
         self._unwritten[document.id] = None
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the documents that were not complete before."""
+        """Yield the edges of the documents that ``see`` has not yielded."""
         yield from self._flush(list(self._unwritten))
         self._documents = {}
 
@@ -134,13 +135,13 @@ class _Sequence(NamedTuple):
     chunks: dict[str, tuple[str | None, float | None]]
 
     def add(self, chunks: Iterable[Chunk]) -> None:
-        """Add chunks; the last of several with one id counts."""
+        """Add chunks; a chunk replaces an earlier one with the same id."""
         for chunk in chunks:
             self.chunks.pop(chunk.id, None)
             self.chunks[chunk.id] = chunk.parent, chunk_index(chunk)
 
     def edge_set(self) -> EdgeSet:
-        """Return the edges between neighbours, which replace all earlier edges of these chunks."""
+        """Return the edges between neighbouring chunks, to replace all earlier edges of these chunks."""
         groups: dict[str | None, list[tuple[str, float | None]]] = {}
         for id, (parent, index) in self.chunks.items():
             groups.setdefault(parent, []).append((id, index))
@@ -148,7 +149,8 @@ class _Sequence(NamedTuple):
         return EdgeSet(edges, list(self.chunks))
 
     def _edges(self, chunks: Sequence[tuple[str, float | None]]) -> Iterator[Edge]:
-        """Yield the edges of chunks in order; a chunk without an index is numbered by its position in this list."""
+        """Yield the edges between consecutive chunks; a chunk without an index is numbered by its position in this
+        list."""
         numbered = [(id, place if index is None else index + 1) for place, (id, index) in enumerate(chunks, start=1)]
         for (source, before), (target, after) in pairwise(numbered):
             description = f"In “{self.name}”, part {after:g} follows part {before:g}."
@@ -156,17 +158,18 @@ class _Sequence(NamedTuple):
 
 
 class LinkEdges:
-    """Edges from the chunk with a link to the first chunk of the linked document, or to the one below the anchor.
+    """Edges from the chunk that contains a link to the first chunk of the linked document, or to the chunk at the
+    anchor.
 
-    Links are Markdown, HTML, wiki and reStructuredText links, included files, and the ``links`` metadata (ids,
-    URLs, paths or titles), which start at the first chunk. Anchors are compared by their letters and digits,
-    because renderers derive different anchors from a heading; the role of a label or object leads to the only chunk
-    with it among its ``targets``, which are its explicit anchors. A document is identified by its id, ``source``,
-    ``uri``, and, for wiki links and ``links``, by its title or file name if only one document has it. Documents of
-    earlier ingests are identified by their id and, if the store can list them (``stores.protocols.ReadsIndex``), by
-    their title or the file name in their id. A relative link to a missing document is stored as an edge to the
-    future id of its first chunk (``pending=False`` drops it). Links to the web that lead to no document are not
-    stored.
+    Links are Markdown, HTML, wiki and reStructuredText links, included files, and the ``links`` metadata (ids, URLs,
+    paths or titles), which start at the first chunk. Anchors are compared by their letters and digits, because
+    renderers derive different anchors from a heading; a role that names a label or an object is resolved to the chunk
+    with this name in its metadata ``targets`` (its explicit anchors), if only one chunk has it. A document is
+    identified by its id, ``source``, ``uri``, and, for wiki links and ``links``, by its title or file name if only one
+    document has it. Documents of earlier ingests are identified by their id and, if the store can list them
+    (``stores.protocols.ReadsIndex``), by their title or the file name in their id. A relative link to a missing
+    document is stored as an edge to the future id of its first chunk (``pending=False`` drops it). Links to web pages
+    that are not documents of the store are ignored.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -188,23 +191,24 @@ class LinkEdges:
         self._backlinks: Backlinks | None = None
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the names and links of the last ingest."""
+        """Discard the names and links of the last ingest."""
         self._store = store
         is_first = isinstance(store, Sized) and len(store) == 0
         older = store if implements(store, Readable) and not is_first else None
         self._earlier = None if older is None else StoredNames(older)
         self._backlinks = None if older is None else Backlinks(older, self.relations[0])
         self._names = _Names()
-        # Links can point forward, so all are kept until the end; on disk, because they may not fit into memory.
+        # A link can point to a later document, so all are kept until the end; on disk, as they may not fit into memory.
         self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Remember the earlier chunks of the next documents."""
+        """Record the stored chunks of the next documents."""
         if self._backlinks is not None:
             self._backlinks.before(old_ids)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Remember the document's names and links; yield an empty set that deletes edges from chunks without links."""
+        """Record the document's names and links; yield an empty edge set, which deletes old edges from chunks without
+        links."""
         if not document.chunks or self._spool is None:
             return
         self._names.add(document)
@@ -248,7 +252,7 @@ class LinkEdges:
         return edges
 
     def _relinked(self, document: CutDocument, chunks: Sequence[str], store: Readable) -> Iterator[EdgeSet]:
-        """Yield the edges of an unchanged document after reading its links again, if any of them has changed."""
+        """Read the links of an unchanged document again, and yield its edges if any of them has changed."""
         links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
         resolver = _LinkResolver(self._names, store, None)
@@ -256,7 +260,7 @@ class LinkEdges:
         edges = self._edges(links, resolver)
         sources = sorted({link.source for link in links})
         old = [edge for edge in store.edges(sources) if edge.relation in self.relations]
-        # Where the link may have led before its heading or its document existed.
+        # Possible targets of the stored edge, from before the heading or document of the link existed.
         targets = {
             (link.source, target)
             for link in links
@@ -279,7 +283,7 @@ class LinkEdges:
             yield EdgeSet([*remaining, *new], sources)
 
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
-        """Return whether a link leads to a document of this ingest, by a name that is unique in the store."""
+        """Return whether a link names a document of this ingest, by a name that only one document in the store has."""
         if link.parsed.kind == ROLE and self._names.role_target(link.names[0]) is not None:
             return True
         document = self._names.find(link)
@@ -290,9 +294,9 @@ class LinkEdges:
 
 
 class _ChunkLink(NamedTuple):
-    """Link from a chunk, with all names that its target may have, best first.
+    """Link from a chunk, with all names that may identify its target, the best first.
 
-    ``document`` is the title or id of the chunk's document; ``has_own_id`` is set if the chunk's id is the user's own.
+    ``document`` is the title or id of the chunk's document. ``has_own_id`` is set if the user chose the chunk's id.
     """
 
     source: str
@@ -304,7 +308,8 @@ class _ChunkLink(NamedTuple):
 
 
 class _DocumentLinks(NamedTuple):
-    """Links of a document by chunk, to be resolved later; ``bases`` are the paths that they may be relative to."""
+    """Links of a document by chunk, to be resolved later; ``bases`` are the paths to which the links may be
+    relative."""
 
     label: str
     has_own_id: bool
@@ -312,7 +317,7 @@ class _DocumentLinks(NamedTuple):
     links: Mapping[str, Sequence[Sequence[str]]]
 
     def read(self) -> Iterator[_ChunkLink]:
-        """Resolve relative links at the location of the document."""
+        """Return the links of a document, with relative ones resolved against the document's location."""
         for chunk, links in self.links.items():
             for link in (Link(*fields) for fields in links):
                 path, fragment = split_fragment(link.target)
@@ -321,7 +326,7 @@ class _DocumentLinks(NamedTuple):
     def _names(self, link: Link, path: str) -> list[str]:
         if link.kind in (WIKI, ROLE):
             return [path.strip() or self.bases[-1]]
-        # The name as written comes first: an id may look like anything.
+        # The name as written comes first, because an id can have any form.
         whole = [link.target] if link.kind == NAME or is_external(link.target) else []
         bases = (above for base in self.bases for above in _folders(base)) if link.kind == INCLUDE else self.bases
         relative = (name for base in bases for name in candidates(path, base))
@@ -329,7 +334,7 @@ class _DocumentLinks(NamedTuple):
 
 
 def _folders(path: str) -> Iterator[str]:
-    """Yield the path, and the same file name in each folder above it: tools resolve includes differently."""
+    """Yield the path, then the same file name in each folder above, because tools resolve includes differently."""
     yield path
     while path and (above := posixpath.dirname(path)) != path:
         path = above
@@ -347,13 +352,13 @@ class _Names:
 
     def __init__(self) -> None:
         self._documents: dict[str, str] = {}
-        self._titles: dict[str, str | None] = {}  # None: several documents have it
+        self._titles: dict[str, str | None] = {}  # None if several documents have the name
         self._starts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
         self._role_targets: dict[
             str, str | None
-        ] = {}  # by target of roles, in any document; None: several chunks have it
+        ] = {}  # chunk by the name that roles use; None if several chunks have the name
 
     def add(self, document: CutDocument) -> None:
         first = document.chunks[0].id
@@ -384,25 +389,25 @@ class _Names:
             self._titles[title] = document.id if is_unique else None
 
     def _add_own_ids(self, document: CutDocument) -> None:
-        """Add chunks whose ids were chosen by the user as targets of links."""
+        """Register chunks with ids chosen by the user as targets of links."""
         for chunk in document.chunks:
             if _has_own_id(document, chunk):
                 self._documents.setdefault(chunk.id, chunk.id)
                 self._starts.setdefault(chunk.id, chunk.id)
 
     def find(self, link: _ChunkLink) -> str | None:
-        """Return the document that a link refers to, None if this ingest has none."""
+        """Return the document of this ingest to which a link refers; None if there is none."""
         document = next((self._documents[name] for name in link.names if name in self._documents), None)
         if document is None and link.parsed.kind not in (PATH, INCLUDE):
             document = self._titles.get(folded(link.names[0]) if link.names else "")
         return document
 
     def documents(self) -> Set[str]:
-        """Return the ids of the documents, and their other names."""
+        """Return the ids and all other names of the documents."""
         return self._documents.keys()
 
     def set_label(self, document: str, label: str) -> None:
-        """Set the label of a document of an earlier ingest, for descriptions."""
+        """Set the label that edge descriptions use for a document of an earlier ingest."""
         self._labels.setdefault(document, label)
 
     def anchored_chunk(self, document: str, anchor: str) -> str | None:
@@ -410,7 +415,8 @@ class _Names:
         return self._anchors.get((document, folded_anchor(anchor)))
 
     def role_target(self, name: str) -> str | None:
-        """Return the chunk of this ingest to which roles with this name lead, None if there is none or several."""
+        """Return the chunk of this ingest to which roles with this name refer; None if there is no such chunk, or
+        several."""
         return self._role_targets.get(name)
 
     def first_chunk(self, document: str) -> str:
@@ -422,7 +428,7 @@ class _Names:
 
 
 class _LinkResolver:
-    """Resolve links to chunks, with one request to the store for many links."""
+    """Resolver of links to chunks, with one request to the store for many links."""
 
     def __init__(self, names: _Names, store: HasDocuments, earlier: StoredNames | None) -> None:
         self._names = names
@@ -467,12 +473,13 @@ class _LinkResolver:
         )
 
     def first(self, link: _ChunkLink) -> str | None:
-        """Return the first chunk of the linked document of this ingest, None if it is not part of it."""
+        """Return the first chunk of the linked document; None if that document is not part of this ingest."""
         document = self._names.find(link)
         return None if document is None else self._names.first_chunk(document)
 
     def find(self, link: _ChunkLink, *, pending: bool) -> str | None:
-        """Return the chunk that a link leads to; for a missing document a future id if ``pending``, else None."""
+        """Return the id of the linked chunk. If the document is missing, return its future id if ``pending`` is set,
+        else None."""
         if link.parsed.kind == ROLE:
             role_chunk = self._names.role_target(link.names[0]) or self._role_targets.get(link.names[0])
             if role_chunk is not None:
@@ -508,7 +515,7 @@ class _LinkResolver:
 
 
 def _pending_target(link: _ChunkLink) -> str | None:
-    """Return the future id of the first chunk of a missing document, None for a link to the web."""
+    """Return the id that the first chunk of a missing document will have; None for a link to a web page."""
     if not link.names or link.parsed.kind in (ROLE, INCLUDE) or is_external(link.parsed.target):
         return None
     name = link.names[0]
@@ -524,7 +531,7 @@ _TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt",
 
 
 def _links_of(document: CutDocument) -> dict[str, list[Link]]:
-    """Return the links of each chunk, in order and without repeats; chunks without links are left out."""
+    """Return the links of each chunk that has any, in order and without repeats."""
     if document.links is not None:
         links_by_chunk = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
     else:
@@ -549,10 +556,10 @@ def _links_of(document: CutDocument) -> dict[str, list[Link]]:
 class HierarchyEdges:
     """Edges from each directory to its contents, by ``uri``: ``docs`` contains ``docs/use.md``; weight 1.
 
-    A directory is the first chunk of the document with that ``uri``, of this ingest or, if its id is its uri, of an
-    earlier one; directories without a document are nodes of the graph only, with their uri as id. A document is
-    represented by its first chunk. Any scheme is possible; the part before the first ``/`` after ``scheme://`` has no
-    directory.
+    A directory's node is the first chunk of the document with that ``uri``. The document may be from this ingest or, if
+    its id is its uri, from an earlier one. A directory without a document is a node that exists only in the graph, with
+    its uri as id. A document is represented by its first chunk. The uri may have any scheme; the part before the first
+    ``/`` after ``scheme://`` is the top and has no directory.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -570,18 +577,18 @@ class HierarchyEdges:
         self._titles: dict[str, str] = {}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the directories of the last ingest."""
+        """Discard the directories of the last ingest."""
         self._store, self._chunks = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Remember the location of the document; its directory may be a document that is added later."""
+        """Record the location of the document; its directory may be a document that is added later."""
         uri = _text(document.metadata.get("uri")).rstrip("/")
         if uri and document.chunks:
             self._chunks.setdefault(uri, document.chunks[0].id)
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all documents, each with those of the directories above it."""
+        """Yield the edges to all documents and to the directories above them."""
         if self._store is None:
             return
         nodes = self._nodes(self._store)
@@ -598,7 +605,7 @@ class HierarchyEdges:
             yield EdgeSet(edges)
 
     def _nodes(self, store: AcceptsChunks) -> dict[str, str]:
-        """Return the id of the node of every uri, and of all directories above them."""
+        """Return the node id of every uri, and of all directories above these."""
         above: dict[str, None] = {}
         for uri in self._chunks:
             directory = directory_of(uri)
@@ -618,7 +625,7 @@ class HierarchyEdges:
 
 
 def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:
-    """Return whether the chunk has an id chosen by the user, which does not begin with the id of its document."""
+    """Return whether the user chose the chunk's id; such an id does not begin with the id of the document."""
     return not chunk.id.startswith(f"{document.id}#")
 
 

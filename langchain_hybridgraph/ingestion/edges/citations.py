@@ -22,13 +22,14 @@ _NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 
 
 class CitationEdges:
-    """Edges from the first chunk of a document to the first chunk of each document in a metadata field; weight 1.
+    """Edges of weight 1 from the first chunk of a document to the first chunk of each document that a metadata field
+    names.
 
     An entry is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object with one of them. A title
-    counts if only one document has it. Documents of earlier ingests are found by their id, and by other names (titles
-    must match exactly) if the store can list them (``stores.protocols.ReadsIndex``). A citation of a missing document
-    is stored as an edge to the future id of its first chunk (``pending=False`` drops it). It becomes an edge to the
-    document when one with that id, exact title, DOI, source or uri is ingested.
+    is used only if exactly one document has it. Documents of earlier ingests are found by their id, and by other names
+    (titles must match exactly) if the store can list them (``stores.protocols.ReadsIndex``). A citation of a missing
+    document is stored as an edge to the future id of its first chunk (``pending=False`` drops it). It becomes an edge
+    to the document when one with that id, exact title, DOI, source or uri is ingested.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -50,11 +51,12 @@ class CitationEdges:
         self._waiting: list[_Citing] = []
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the documents of the last ingest."""
+        """Discard the documents of the last ingest."""
         self._store, self._names, self._waiting = store, _Names(), []
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Remember the document's names and citations; yield an empty set that deletes edges from its other chunks."""
+        """Record the document's names and citations; yield an empty edge set, which deletes old edges from its other
+        chunks."""
         if not document.chunks:
             return
         first, *others = document.chunks
@@ -67,7 +69,7 @@ class CitationEdges:
             yield EdgeSet((), [chunk.id for chunk in others])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all citations, and the pending edges of earlier ingests that lead to these documents."""
+        """Yield the edges of all citations, and resolve the pending edges of earlier ingests to these documents."""
         store, waiting = self._store, {citing.chunk: citing for citing in self._waiting}
         self._store, self._waiting = None, []
         if store is None:
@@ -93,13 +95,13 @@ class CitationEdges:
                 yield Edge(citing.chunk, target.chunk, self.relations[0], 1.0, text)
 
     def _redirected(self, store: AcceptsChunks, citing_ids: Iterable[str]) -> Iterator[EdgeSet]:
-        """Yield the edges of unchanged documents, with pending edges redirected to the documents that now exist."""
+        """Yield the edges of unchanged documents, with pending edges redirected to documents that now exist."""
         pending_targets = self._names.pending_targets()
         if not isinstance(store, ReadsIndex) or not pending_targets:
             return
         excluded = set(citing_ids)
         for chunk in store.get(list(pending_targets)):
-            del pending_targets[chunk.id]  # the edge leads to an existing document
+            del pending_targets[chunk.id]  # the target of the edge is an existing document
         ids = list(pending_targets)
         for start in range(0, len(ids), _SLICE):
             incoming = store.edges(ids[start : start + _SLICE], backwards=True)
@@ -112,7 +114,7 @@ class CitationEdges:
 
 
 class _Citing(NamedTuple):
-    """Chunk with citations; ``has_own_id`` is set if its id is the user's own."""
+    """Chunk with citations; ``has_own_id`` is set if the user chose its id."""
 
     chunk: str
     label: str
@@ -126,7 +128,7 @@ class _Cited(NamedTuple):
 
 
 class _Names:
-    """Names of documents, and the first chunk of each."""
+    """Documents of one ingest by name, each with its first chunk."""
 
     def __init__(self) -> None:
         self._exact: dict[str, _Cited] = {}
@@ -148,11 +150,12 @@ class _Names:
             self._titles[title] = cited if other is None or other.chunk == first.id else None
 
     def find(self, name: str) -> _Cited | None:
-        """Return the document with this name, None if there is none or more than one."""
+        """Return the document with this name; None if no document has it, or several have it."""
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
     def pending_targets(self) -> dict[str, str]:
-        """Return the targets of earlier pending edges to these documents, mapped to their first chunks."""
+        """Return the ids that earlier pending edges to these documents have as targets, mapped to the documents' first
+        chunks."""
         return {
             name: chunk
             for name, chunk in self._pending_targets.items()
@@ -193,7 +196,7 @@ def _first_chunks_with(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chun
 
 
 def _references(value: Any) -> list[str]:
-    """Return the names in a metadata value, each once, in order."""
+    """Return the names of documents in a metadata value, in order and without repeats."""
     if isinstance(value, Mapping):
         identifier = next((value[key] for key in _NAMES if value.get(key)), None)
         return [] if identifier is None else _references(identifier)
@@ -204,7 +207,7 @@ def _references(value: Any) -> list[str]:
 
 
 def _doi(name: str) -> str:
-    """Return the DOI in a name, in lower case and without a prefix; "" if it is not one.
+    """Return the DOI in a name, in lower case and without a prefix; "" if the name is not a DOI.
 
     >>> _doi("https://doi.org/10.1112/PLMS/s2-42.1.230"), _doi("Numbers")
     ('10.1112/plms/s2-42.1.230', '')

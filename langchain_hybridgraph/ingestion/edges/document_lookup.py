@@ -15,14 +15,14 @@ _SLICE = 200
 
 
 class NamedDocument(NamedTuple):
-    """Document of the store with its names."""
+    """Stored document with its names."""
 
     document: str
     label: str
 
 
 class StoredNames:
-    """Documents of a store by title or file name; each name is looked up only once."""
+    """Lookup of stored documents by title or file name; each name is looked up only once."""
 
     def __init__(self, store: ReadsIndex) -> None:
         self._store = store
@@ -30,10 +30,10 @@ class StoredNames:
         self._by_name: dict[str, NamedDocument | None] = {}
 
     def find(self, names: Iterable[str]) -> dict[str, NamedDocument]:
-        """Return the document of each name that exactly one document has; other names are left out.
+        """Return the document for each name, omitting names that no document or several documents have.
 
-        Titles match as spelt in the store, with the first letter or all first letters in upper case, or in lower case.
-        The file name at the end of a document's id matches in any case.
+        A title matches as it is given, in lower case, or with a capital first letter of the title or of each word. The
+        file name at the end of a document's id matches in any case.
 
         >>> from langchain_hybridgraph import HybridGraphStore, ingest
         >>> store = HybridGraphStore(None)
@@ -50,7 +50,7 @@ class StoredNames:
         return {name: document for name, document in documents if document is not None}
 
     def targets(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the chunk with each name in its metadata ``targets``; names that several chunks have are left out."""
+        """Return the chunk that has each name in its metadata ``targets``, omitting names that several chunks have."""
         distinct = list(dict.fromkeys(names))
         chunk_ids: dict[str, set[str]] = {}
         for start in range(0, len(distinct), _SLICE):
@@ -87,7 +87,7 @@ class StoredNames:
 
 
 def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yield the first chunk of each document, by ``chunk_index`` and id."""
+    """Yield the first chunk of each document in the order of ``chunk_index`` and id."""
     first: dict[str, Chunk] = {}
     for chunk in chunks:
         best = first.setdefault(chunk.document, chunk)

@@ -33,27 +33,28 @@ from langchain_hybridgraph.uris import ENTITY, TITLE
 Extract = Callable[[str], Iterable[str]]
 Triple = tuple[str, str, str]
 
-OWN, FURTHER = 1.0, 0.5  # the document's own title: from its first chunk, from the others
-TITLED, WORD = 0.8, 0.4  # another document's title of several words, of one word
-EXTRACTED, STATED = 0.8, 0.9  # returned by ``extract``, part of a triple
-ABOUT, STATEMENTS = 0.8, 3  # subject of at least this share of triples: what a document is about
-SHORTENED = 0.6  # the full name, if the text has only a part of it
+OWN, FURTHER = 1.0, 0.5  # weight of the document's own title: from its first chunk, from its other chunks
+TITLED, WORD = 0.8, 0.4  # weight of another document's title: of several words, of one word
+EXTRACTED, STATED = 0.8, 0.9  # weight of a name that ``extract`` returned, of a part of a triple
+ABOUT, STATEMENTS = 0.8, 3  # number of triples from which their subject counts as the topic of the document
+SHORTENED = 0.6  # weight of a full name of which the text has only a part
 MOST_NAMES = 100  # maximum number of entities of a chunk; the most certain are kept
 BLOCK = 1_000  # number of chunks whose edges are written together
-FEW_WORDS = 2_000  # up to this number the titles that may contain them are queried; for more, all titles are read
+FEW_WORDS = 2_000  # maximum number of texts for which possible titles are queried; for more, all titles are read
 
 
 class EntityEdges:
     """Edges from each chunk to the entities that it mentions: titles of documents, and names in the text; no model
     needed.
 
-    An entity is a node of the graph only, with the id ``entity:`` and the normalised name (no case, accents,
-    punctuation, possessive or leading article); two chunks that mention it are one hop apart. Names are found by
-    capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`), titles by their words, in any case
-    and script. "Mercury (planet)" is also "Mercury", and "Lovelace" also "Ada Lovelace" if the document has no other.
-    The weight is the certainty of a mention: 1 for the document's own title (from its first chunk; .5 from the others),
-    .8 for names and titles of several words, .4 to .6 for single words and parts. The rarity of an entity is computed
-    from its degree during traversal. A title is also the node ``title:`` and the name, by which later ingests find it.
+    An entity is a node that exists only in the graph. Its id is ``entity:`` followed by the normalised name (no case,
+    accents, punctuation, possessive or leading article); two chunks that mention it are one hop apart. Names are
+    recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`), document titles by
+    their words, in any case and script. "Mercury (planet)" also counts as "Mercury", and "Lovelace" as "Ada Lovelace"
+    if the document has no other full name with it. The weight is the certainty of a mention: 1 for the document's own
+    title (from its first chunk; .5 from the others), .8 for names and titles of several words, .4 to .6 for single
+    words and parts. The rarity of an entity is computed from its degree during traversal. A title has a second node,
+    ``title:`` followed by the name, by which later ingests find it.
 
     Documents that are added later get the same edges as in one ingest of all, if the store can be read back
     (``ReadsIndex``); otherwise older and newer documents share only names. The title of a deleted document stays an
@@ -90,17 +91,17 @@ class EntityEdges:
         self._size = 0
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the titles and names of the last ingest."""
+        """Discard the titles and names of the last ingest."""
         self._store = store
         self._titles = _Titles()
         self._names = _Names("")
-        # Titles are matched when all of them are known. Until then texts are on disk: they may not fit into memory.
+        # Titles are matched when all are known. Until then, texts are kept on disk: they may not fit into memory.
         self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
         self._size = 0
         self._is_first = not implements(store, ReadsIndex) or (isinstance(store, Sized) and len(store) == 0)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Remember the mentions in the document's chunks; titles of later documents are added at the end."""
+        """Record the mentions in the document's chunks; mentions of titles of later documents are added at the end."""
         if not document.chunks or self._waiting is None:
             return
         mentions = document.mentions
@@ -151,7 +152,7 @@ class EntityEdges:
                 edges = self._title_edges(older, waiting)
                 new_names = self._titles.names.keys() - {edge.target.removeprefix(TITLE) for edge in edges}
                 for edge in edges:
-                    if edge.source not in new_ids:  # else the document may have another title now
+                    if edge.source not in new_ids:  # otherwise the document may have a different title now
                         stored.add(edge.target.removeprefix(TITLE), edge.description.partition(_NAMES)[0])
                 # Write these before the titles: after an interruption, the next ingest would consider the titles old.
                 yield from self._older_mentions(new_names, older, new_ids)
@@ -166,10 +167,9 @@ class EntityEdges:
         self._waiting = None
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
-        """Return edges to the titles in the store that can be distinguished from other words: all, or those in the
-        texts.
+        """Return edges to distinctive titles in the store: to all of them, or only to titles in the texts.
 
-        Searching for possible titles is quick for few texts only, because every word may begin one.
+        Searching the texts for possible titles is quick only for few texts, because every word may begin a title.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()
@@ -208,7 +208,7 @@ class EntityEdges:
             for name in (triple[0], triple[2]):
                 words = words_of(name)
                 places = [place for place, reading in enumerate(readings) if _contains(reading.words, words)]
-                # The first part of a document has text that no other part has.
+                # The first part of a document may have text that no other part has.
                 for place in places or ([] if document.continues else [0]):
                     mentions[place].state(entity_name(name, readings[place].language), triple)
         self._add_subjects(document.id, readings[0], mentions[0])
@@ -221,7 +221,7 @@ class EntityEdges:
             self._add_subjects(chunk_mentions.chunk, reading, chunk_mentions)
 
     def _add_subjects(self, id: str, reading: Reading, mentions: _Mentions) -> None:
-        """Add the subject of several triples as what the document is about."""
+        """Add the subject of several triples as the document's topic."""
         subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
         for subject in [subject for subject, count in subjects.items() if count >= STATEMENTS]:
             name = entity_name(subject, reading.language)
@@ -231,7 +231,7 @@ class EntityEdges:
     def _add_title(
         self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
-        """Add the names in the document's title; yield those that other texts may use for it."""
+        """Add the names in the document's title; yield the names that other texts may use for the document."""
         for name, spelling, is_certain in _title_names(document.title or "", language):
             if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
                 continue
@@ -254,7 +254,7 @@ class EntityEdges:
 
 
 class DocumentMentions(NamedTuple):
-    """Mentions in the chunks of a document: a line of JSON for each chunk, and the number of words in all.
+    """Mentions in the chunks of a document, as a line of JSON for each chunk, and the total number of words.
 
     ``titles`` are the names of the document, each with its spelling.
     """
@@ -266,7 +266,7 @@ class DocumentMentions(NamedTuple):
 
 
 def find_mentions(document: CutDocument) -> DocumentMentions:
-    """Return the entities that ``EntityEdges()`` finds in the chunks of a document, which has at least one.
+    """Return the entities that ``EntityEdges()`` finds in the chunks of a document; there must be at least one chunk.
 
     >>> find_mentions(CutDocument("cat", {"title": "Cat"}, (Chunk("cat#0", "Cats purr."),))).titles
     []
@@ -277,7 +277,7 @@ def find_mentions(document: CutDocument) -> DocumentMentions:
 
 
 class _Mentions:
-    """Mentions of one chunk: weight and description by node."""
+    """Entities that one chunk mentions: the weight and description of each edge, by node id."""
 
     def __init__(
         self, chunk: str, label: str, words: str = "", entities: dict[str, tuple[float, str]] | None = None
@@ -298,7 +298,7 @@ class _Mentions:
             self.add(ENTITY + name, weight, f"{self.label} mentions {spelling}.")
 
     def state(self, name: str, triple: Triple) -> None:
-        """Add an entity of a triple."""
+        """Add an entity that is part of a triple."""
         if name:
             self.add(ENTITY + name, STATED, " ".join(triple) + ".")
 
@@ -315,7 +315,7 @@ class _Mentions:
 
 
 class _Names:
-    """Full names in one document, which complete short ones in its texts."""
+    """Full names in one document, used to complete shorter forms of these names in its texts."""
 
     def __init__(self, document: str) -> None:
         self.document = document
@@ -323,7 +323,7 @@ class _Names:
         self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
 
     def complete(self, mentions: Sequence[_Mentions]) -> None:
-        """Add to each chunk the full names for short ones that can refer to only one name of the document."""
+        """Add to each chunk the full name for each short form that can refer to only one name in the document."""
         for chunk_mentions in mentions:
             for node in chunk_mentions.entities:
                 self._add(node.removeprefix(ENTITY))
@@ -365,7 +365,7 @@ _QUALIFIER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
 
 
 class _TitleName(NamedTuple):
-    """Name of a titled document; one that is not ``is_certain`` counts only if the text contains it, too."""
+    """Name from a document's title; unless ``is_certain`` is set, it counts only if the text contains it, too."""
 
     name: str
     spelling: str
@@ -408,7 +408,7 @@ _NAMES = " is what "
 
 
 class _Titles:
-    """Search for many titles in a text, by their words."""
+    """Titles to search for in texts, word by word."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}  # normalised name → spelling
@@ -444,7 +444,8 @@ class _Titles:
             yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {spelling}.")
 
     def _may_contain(self, text: str) -> bool:
-        """Return whether a text has the first word of a title, a test ten times faster than reading its words."""
+        """Return whether a text contains the first word of a title; this is ten times faster than splitting it into
+        words."""
         if _INITIALS.search(text):
             return True
         return not self._sizes.keys().isdisjoint(_ASCII_WORD.findall(text.lower()))
@@ -466,7 +467,7 @@ def _candidates(words: Sequence[str]) -> Iterator[str]:
     for place, word in enumerate(words):
         if not word or word in functions:
             continue
-        name = ""  # built like joined(), one word longer each time: joining each separately takes seven times longer
+        name = ""  # each candidate extends the one before; calling joined() for each takes seven times longer
         for end in range(place + 1, min(place + max(MOST_CHARACTERS, MOST_WORDS), len(words)) + 1):
             last = words[end - 1]
             if not last:
@@ -477,7 +478,7 @@ def _candidates(words: Sequence[str]) -> Iterator[str]:
 
 
 def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
-    """Yield the edges to those of the names that are titles of documents in the store."""
+    """Yield edges to the names that are titles of stored documents."""
     edges: list[Edge] = []
     remaining = iter(names)
     while batch := list(islice(remaining, 20_000)):
@@ -486,7 +487,7 @@ def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
 
 
 def _waiting(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the ids and words of chunks whose titles are resolved later."""
+    """Yield the ids and words of the chunks whose mentions of titles are still to be found."""
     lines.seek(0)
     for line in lines:
         chunk, _, words, _ = json.loads(line)
@@ -498,7 +499,7 @@ def _contains(words: Sequence[str], name: Sequence[str]) -> bool:
 
 
 def _clipped(title: str) -> str:
-    """Return a title for descriptions."""
+    """Return a title, shortened for use in descriptions."""
     return title if len(title) <= MOST_LETTERS else f"{title[:MOST_LETTERS]}…"
 
 

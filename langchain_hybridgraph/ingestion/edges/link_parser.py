@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-# Endings of a link that may differ from the name of the document here.
+# Endings by which a link and the name of the document it points to may differ.
 _SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
 _INDEXES = ("index.md", "README.md", "index.rst", "index.html", "readme.md", "README.rst")
 _NO_DOCUMENTS = frozenset({"mailto", "javascript", "data", "tel", "sms", "irc", "about", "blob"})
@@ -19,7 +19,7 @@ PATH, NAME, WIKI, ROLE, INCLUDE = "path", "name", "wiki", "role", "include"
 
 
 class Link(NamedTuple):
-    """Link as written.
+    """Link as written in the text.
 
     ``kind`` is ``path`` (relative to its document), ``include`` (relative to its document's folder or one above it),
     ``wiki`` (a title), ``role`` (the target of a reStructuredText role) or ``name`` (from metadata: an id, a URL, a
@@ -51,7 +51,7 @@ def folded_anchor(anchor: str) -> str:
 
 
 def is_external(target: str) -> bool:
-    """Return whether a target is a URL on the web, which is only linked to a document with exactly this URL."""
+    """Return whether a target is a web URL; such a link only matches a document with exactly this URL."""
     return urlsplit_scheme(target) in {"http", "https", "ftp"}
 
 
@@ -65,7 +65,7 @@ def urlsplit_scheme(target: str) -> str:
 
 
 def candidates(path: str, base: str) -> list[str]:
-    """Return possible names of the document that is linked as ``path`` from the document ``base``, best first.
+    """Return possible names of the document to which a link ``path`` in the document ``base`` points, the best first.
 
     >>> candidates("../install", "docs/guide/use.md")[:3]
     ['docs/install', 'docs/install.md', 'docs/install.rst']

@@ -61,7 +61,7 @@ _BROKEN = FoundEdge(source="", target="", relation="", weight=0.0, description="
 
 
 def _readable(items: Any) -> Any:
-    """Parse the items as edges: an invalid one is left out, unless there are no others."""
+    """Parse the items as edges. Invalid items are left out; raise an error if all are invalid."""
     if not isinstance(items, list):
         return items
     edges = [_edge_of(item) for item in items]
@@ -84,21 +84,20 @@ class FoundEdges(BaseModel):
 
 
 class LLMEdges:
-    """Edges that a chat model finds between chunks: source, target, relation, weight, one sentence.
+    """Edges that a chat model finds between chunks, each with a relation, a weight and a one-sentence description.
 
     The model reads the chunks of a document in windows of ``batch_size``; consecutive windows share ``overlap`` chunks.
-    With ``batch_size=1`` there are no windows. :meth:`across_documents` adds pairs of chunks of different
-    documents. ``workers`` windows are sent at the same time, each up to ``attempts`` times, with ``backoff`` seconds
-    before the second attempt and twice as many before each later one. The time limit of a call is a setting of the
-    model.
+    With ``batch_size=1`` no windows are sent. :meth:`across_documents` adds pairs of chunks of different documents.
+    ``workers`` windows are sent at the same time, each up to ``attempts`` times, with ``backoff`` seconds before the
+    second attempt and twice as many before each later one. The time limit of a call is a setting of the model.
 
     ``llm`` is any LangChain chat model; one without structured output is prompted for JSON. ``method`` is LangChain's
     name for the way to answer (``"function_calling"``, ``"json_mode"``, …), if its default does not work. ``relations``
     are the names that it may use, or a mapping of names to their meanings; by default it may use ``RELATIONS``, except
-    those that another builder of the ingest writes. In answers they match in any case, and ids with or without
-    quotation marks. An edge with an id that is not in the window, to itself, of another relation or with a weight
-    outside (0, 1] is dropped. A window without a usable answer is dropped. The ``warnings`` of the report give the
-    numbers.
+    those that another builder of the ingest writes. In answers, relations are compared without case, and ids may have
+    quotation marks. An edge is dropped if one of its ids is not in the window, if both ids are the same, if its
+    relation is another one, or if its weight is outside (0, 1]. A window without a usable answer is dropped. The
+    report's ``warnings`` state how many edges and windows were dropped.
 
     A window is sent only once, as long as its texts are the same and its edges are in the store: the answers are
     recorded as hashes in the file ``progress``, by default ``llm_edges.jsonl`` in the folder of the store (in this
@@ -156,12 +155,12 @@ class LLMEdges:
         return tuple(self._meanings)
 
     def across_documents(self, similarity_threshold: float = 0.5, max_pairs_per_chunk: int = 3) -> LLMEdges:
-        """Return a builder that also sends pairs of chunks of different documents, each pair together.
+        """Return a builder that also asks the model about pairs of similar chunks of different documents.
 
-        Pairs are those with the largest cosines, from ``similarity_threshold`` on. In one ingest no chunk is in more
-        than ``max_pairs_per_chunk`` pairs, and one chunk of each pair belongs to an ingested document. Raises
-        ConfigurationError for a threshold outside (0, 1] and for less than one pair; ``ingest`` raises it for a store
-        without vectors.
+        The pairs are those with the largest cosine similarity, which must be at least ``similarity_threshold``. In one
+        ingest, a chunk is in at most ``max_pairs_per_chunk`` pairs, and at least one chunk of each pair belongs to an
+        ingested document. Raises ConfigurationError for a threshold outside (0, 1] and for less than one pair;
+        ``ingest`` raises it for a store without vectors.
         """
         if not 0 < similarity_threshold <= 1 or max_pairs_per_chunk < 1:
             raise ConfigurationError(
@@ -173,7 +172,7 @@ class LLMEdges:
         return wider
 
     def without(self, relations: Iterable[str]) -> LLMEdges:
-        """Return a builder without these relations, unless they were requested by name."""
+        """Return a builder that does not write these relations, except those that the user passed in ``relations``."""
         excluded = set(relations)
         if not self._has_default_relations or excluded.isdisjoint(self._meanings):
             return self
@@ -182,7 +181,7 @@ class LLMEdges:
         return narrower
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the last ingest's documents, and read earlier answers."""
+        """Discard the documents of the last ingest, and read the recorded answers."""
         if self._across is not None and not isinstance(store, HasNeighbours):
             raise ConfigurationError(
                 f"across_documents() needs a store that returns its vectors, which {type(store).__name__} does not; "
@@ -195,7 +194,7 @@ class LLMEdges:
         self._store, self._documents, self.warnings = store, {}, ()
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Remember the document's chunks; the model is called when all are stored."""
+        """Record the document's chunks; the model is called when all documents are stored."""
         chunks = self._documents.setdefault(document.id, {})
         if not document.continues:
             chunks.clear()
@@ -203,7 +202,8 @@ class LLMEdges:
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges that are still valid, then those of each window as soon as it is answered."""
+        """Yield the stored edges that are still valid, then the edges of each window as soon as the model has
+        answered."""
         store, documents = self._store, self._documents
         self._store, self._documents = None, {}
         if store is None:
@@ -262,7 +262,7 @@ class LLMEdges:
     def _retained(
         self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_Question]
     ) -> Iterator[EdgeSet]:
-        """Yield the edges of answers that are still valid; they replace all others from or to these chunks."""
+        """Yield the edges of answers that are still valid, to replace all other edges from or to these chunks."""
         relations, inside = set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}
         outside = sorted({edge.source for edge in around} - inside)
@@ -345,7 +345,7 @@ class LLMEdges:
 
 
 class _Dropped:
-    """Number of dropped edges and of answers with dropped edges, with the reasons."""
+    """Counts of dropped edges by reason, and of answers that had dropped edges."""
 
     def __init__(self) -> None:
         self._answers = 0
@@ -360,7 +360,8 @@ class _Dropped:
             self._examples.setdefault(reason, example)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return one sentence with the most common reason first (ties by name); none if nothing was dropped."""
+        """Return one warning that lists the most common reason first (ties by name); an empty list if nothing was
+        dropped."""
         if not self._answers:
             return ()
         reasons = [
@@ -374,14 +375,14 @@ class _Dropped:
 
 
 class _Question(NamedTuple):
-    """Chunks that the model reads together; ``key`` is the hash under which the answer is recorded."""
+    """Chunks that are sent to the model in one request; ``key`` is the hash under which the answer is recorded."""
 
     key: str
     instructions: str
     chunks: tuple[Chunk, ...]
 
     def pairs(self) -> Iterator[frozenset[str]]:
-        """Return the pairs of chunks that an answer may relate."""
+        """Return the pairs of chunks between which an answer may have edges."""
         return (frozenset(pair) for pair in combinations([chunk.id for chunk in self.chunks], 2))
 
     def __str__(self) -> str:
@@ -389,9 +390,10 @@ class _Question(NamedTuple):
 
 
 def windows(n: int, size: int, overlap: int) -> list[range]:
-    """Return the positions in each window over n chunks: ``size`` long, starting ``size − overlap`` apart.
+    """Return the positions of the chunks in each window over n chunks. Windows have ``size`` chunks and start ``size −
+    overlap`` apart.
 
-    A window inside the previous one is left out, and so is a window of one chunk.
+    Windows of one chunk and windows that the previous window contains are left out.
 
     >>> windows(8, size=5, overlap=2), windows(6, size=5, overlap=0)
     ([range(0, 5), range(3, 8)], [range(0, 5)])
@@ -407,7 +409,8 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
 def _nearest_pairs(
     neighbours: Neighbours, ids: Iterable[str], threshold: float, max_pairs: int
 ) -> list[tuple[str, str]]:
-    """Return the pairs with the largest cosines, such that no chunk is in more than ``max_pairs``; ties by id."""
+    """Return the pairs of chunks with the largest cosines, at most ``max_pairs`` for each chunk; ties are broken by
+    id."""
     places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
     candidates = {
         (min(place, other), max(place, other)): cosine

@@ -13,14 +13,14 @@ from langchain_hybridgraph.records import Edge
 
 
 class Answer(NamedTuple):
-    """Recorded result of one request: the hashes of the edges."""
+    """Recorded answer to one request: the hashes of its edges."""
 
     question: str
     edges: tuple[str, ...]
 
 
 class LLMCache:
-    """Answered questions in a file of one JSON object per line, or in memory for ``path`` None.
+    """Record of answered questions, in a file of one JSON object per line, or in memory if ``path`` is None.
 
     It contains only hashes, so that no part of a deleted text remains in it. Each answer is on disk when :meth:`note`
     returns. A line that a crash has cut off is ignored. After the file is deleted, the model is called again.
@@ -30,7 +30,7 @@ class LLMCache:
         self.path = path
         self._answers: dict[str, Answer] = {}
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)  # fail now rather than with the first answer
+            path.parent.mkdir(parents=True, exist_ok=True)  # an unwritable file fails now, not after the first answer
         if path is not None and path.exists():
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 answer = _answer(line)
@@ -55,7 +55,7 @@ class LLMCache:
 
 
 def edge_hash(edge: Edge) -> str:
-    """Return a hash of the source, relation and target of an edge, by which it is recognised."""
+    """Return a hash that identifies an edge by its source, relation and target."""
     return hashed(edge.source, edge.relation, edge.target)
 
 

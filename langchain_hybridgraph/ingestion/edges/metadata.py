@@ -16,19 +16,19 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 SHARES = "shares"
 
-# Up to this number values are looked up one by one; for more, all chunks with the key are read.
+# Maximum number of values to look up one by one; for more, all chunks with the key are read.
 _FEW_VALUES = 32
 _SLICE = 2_000
 
 
 class MetadataEdges:
-    """Edges between chunks of different documents with a common value: equal, or an element of both lists.
+    """Edges between chunks of different documents that share a metadata value: equal values, or a common list element.
 
-    ``keys`` are metadata keys; dots address values in objects, and equality is that of filters. All documents with a
-    value form a circle, ordered by id. A chunk is connected to the first chunk with the value in each of the
+    ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. All documents
+    with a value form a circle, ordered by id. A chunk is connected to the first chunk with the value in each of the
     ``per_value`` nearest documents in the circle. Up to ``per_value`` + 1 documents are therefore all connected to each
-    other, and a value of n chunks makes at most n · ``per_value`` edges instead of n². Edges lead both ways. One common
-    value has the weight ``weight``, several have 1 − (1 − ``weight``)ⁿ.
+    other, and a value of n chunks makes at most n · ``per_value`` edges instead of n². There is an edge in each
+    direction. Its weight is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
 
     A new chunk is connected to those of earlier ingests if the store can be queried for them
     (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. The
@@ -61,16 +61,16 @@ class MetadataEdges:
         self._ingested: dict[str, _Holder] = {}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the values of the last ingest."""
+        """Discard the values of the last ingest."""
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Remember the values of the document's chunks; other documents with them may follow."""
+        """Record the values of the document's chunks; later documents may share them."""
         self._ingested.update((chunk.id, self._holder(chunk)) for chunk in document.chunks)
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the ingested chunks, and of the chunks that are or were their neighbours."""
+        """Yield the edges of the ingested chunks, and of the chunks that share or shared a value with them."""
         store, ingested = self._store, self._ingested
         self._store, self._ingested = None, {}
         if store is None or not ingested:
@@ -103,7 +103,7 @@ class MetadataEdges:
     def _holders(
         self, store: AcceptsChunks, values: Mapping[_Value, Any], holders: Mapping[str, _Holder]
     ) -> dict[str, _Holder]:
-        """Return the given chunks and those in the store with one of these values; it may return others, too."""
+        """Return the given chunks and all stored chunks with one of these values; others may be included."""
         if not values or not isinstance(store, ReadsIndex):
             return dict(holders)
         if len(values) <= _FEW_VALUES:
@@ -116,7 +116,7 @@ class MetadataEdges:
         return {**holders, **{holder.id: holder for holder in stored}}
 
     def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
-        """Yield the chunks with edges to these chunks, including edges through values that are no longer shared."""
+        """Yield the chunks that have edges to these chunks, including edges for values that are no longer shared."""
         if isinstance(store, ReadsIndex):
             for batch in _slices(ids):
                 sources = {
@@ -129,7 +129,7 @@ class MetadataEdges:
             yield from map(self._holder, store.get(some))
 
 
-_Value = tuple[str, Any]  # the key, and the value as filters compare it
+_Value = tuple[str, Any]  # the key, and the value in the form that filters compare
 
 
 class _Holder(NamedTuple):
@@ -142,7 +142,8 @@ class _Holder(NamedTuple):
 
 
 class _Circles:
-    """Documents with each value, in a circle ordered by id, each with its first chunk that has the value."""
+    """For each value, the documents that have it, in a circle ordered by id, with the first chunk that has the
+    value."""
 
     def __init__(self, holders: Iterable[_Holder]) -> None:
         chunks: dict[_Value, dict[str, list[_Holder]]] = {}
@@ -159,7 +160,7 @@ class _Circles:
         self._place = {value: {id: place for place, id in enumerate(order)} for value, order in self._order.items()}
 
     def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
-        """Return the chunks to which this one is connected, each once."""
+        """Return the chunks to which this one is connected, without repeats."""
         chunks: dict[str, _Holder] = {}
         for value in holder.values:
             for document in self._nearest(value, holder.document, n):
@@ -168,9 +169,9 @@ class _Circles:
         return list(chunks.values())
 
     def affected(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
-        """Return these chunks, and all that may be connected to their documents now or may have been before."""
+        """Return these chunks, and all chunks that may be connected to their documents now, or may have been before."""
         documents = {(value, holder.document) for holder in holders for value in holder.values}
-        # One document further than any edge leads, so that the two directions need no separate treatment.
+        # One document further than edges reach, so that the two directions need no separate treatment.
         pairs = {
             (value, near)
             for value, document in documents
@@ -189,7 +190,7 @@ class _Circles:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """Yield the values that may be shared: the value, or the elements of a list, without empty ones and objects."""
+    """Yield the values that chunks can share: the value, or the elements of a list, except empty values and objects."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
         if isinstance(plain, (str, int, float)) and plain != "" and not _is_nan(plain):
@@ -205,7 +206,8 @@ def _values(holders: Iterable[_Holder]) -> dict[_Value, Any]:
 
 
 def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, _Holder]:
-    """Return the chunks that are still stored: a document that was ingested twice has only its last chunks."""
+    """Return the chunks that are still stored; a document that was ingested twice has only the chunks of its last
+    version."""
     stored_ids: set[str] = set()
     for batch in _slices(sorted({holder.document for holder in holders.values()})):
         stored_ids.update(*store.document_chunks(batch).values())

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 # Maximum number of values (64 MB) in one product of matrices.
 _BLOCK = 1 << 24
-# Largest error of a cosine through single precision and the order of additions.
+# Largest error of a cosine caused by single precision and the order of additions.
 _ROUNDING = 1e-5
-# Number of equally near chunks beyond k that are compared, first by id.
+# Number of candidates beyond k, so that chunks with equal cosines can be ordered by id.
 _TIES = 64
 _DECIMALS = 6
 _SLICE = 4_000
@@ -50,7 +50,8 @@ class Neighbours:
         self._same = {place: np.array(group) for group in places.values() for place in group}
 
     def nearest(self, places: Sequence[int], k: int, threshold: float) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-        """Yield for each position its k nearest chunks of other documents, with their cosines, best first.
+        """Yield, for the chunk at each position, its k nearest chunks of other documents with their cosines, best
+        first.
 
         Cosines below ``threshold`` are left out; ties are broken by id.
         """
@@ -60,14 +61,15 @@ class Neighbours:
                 yield place, self._best(place, scores, k, threshold)
 
     def reach(self, places: Sequence[int]) -> Scores:
-        """Return for each chunk its approximate largest cosine with a chunk at these positions of another document."""
+        """Return, for each chunk, its approximate largest cosine with those chunks at these positions that belong to
+        other documents."""
         largest = np.full(len(self.ids), -1, np.float32)
         for _, block in self._blocks(places):
             np.maximum(largest, block.max(axis=0), out=largest)
         return largest
 
     def cosines(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
-        """Return the cosine of each pair of positions, to six decimals."""
+        """Return the cosine of each pair of chunks, given by their positions, rounded to six decimals."""
         result: list[float] = []
         for start in range(0, len(pairs), _SLICE):
             ones, others = zip(*pairs[start : start + _SLICE], strict=True)
@@ -75,7 +77,8 @@ class Neighbours:
         return result
 
     def _blocks(self, places: Sequence[int]) -> Iterator[tuple[int, Scores]]:
-        """Yield the cosines of these positions with all chunks, some rows at a time; -1 within a document."""
+        """Yield the cosines of the chunks at these positions with all chunks, some rows at a time; -1 for chunks of the
+        same document."""
         step = max(1, _BLOCK // max(1, len(self.ids)))
         for start in range(0, len(places), step):
             batch = list(places[start : start + step])

@@ -35,10 +35,10 @@ _REQUIRED_PARAMETERS: Mapping[str, tuple[str, str]] = {
 
 @runtime_checkable
 class _YieldsRelations(EdgeBuilder, Protocol):
-    """Builder that can leave relations to others."""
+    """Builder that can omit relations that another builder writes."""
 
     def without(self, relations: Iterable[str]) -> EdgeBuilder:
-        """Return the same builder without these relations."""
+        """Return a copy of the builder that does not write these relations."""
         ...
 
 

@@ -16,18 +16,18 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 _SLICE = 2_000
 # Number of earlier chunks whose edge weights are compared with the current cosines.
 _SAMPLE = 256
-# Smallest change of a cosine that counts.
+# Smallest difference at which a cosine counts as changed.
 _CHANGED = 1e-4
 
 
 class SimilarityEdges:
     """Edges from each chunk to the ``k`` nearest chunks of other documents, by the store's vectors.
 
-    Only cosines of at least ``threshold`` count; they are the weights. The search is exact, and ties are broken by id.
-    New chunks get their edges. Older chunks get new edges if a new or changed chunk is, or was, among their nearest:
-    adding documents one by one gives the same edges as adding them together. If the vectors of older chunks have
-    changed, for example because a model was fitted again, all chunks get new edges. A deleted neighbour is replaced
-    when one of the two chunks is ingested again.
+    Only chunks with a cosine of at least ``threshold`` are connected; the cosine is the weight of the edge. The search
+    is exact, and ties are broken by id. New chunks get their edges. Older chunks get new edges if a new or changed
+    chunk is, or was, among their nearest: adding documents one by one gives the same edges as adding them together. If
+    the vectors of older chunks have changed, for example because a model was fitted again, all chunks get new edges. A
+    deleted neighbour is replaced when one of the two chunks is ingested again.
 
     Raises ConfigurationError for ``k`` below 1, a threshold outside (0, 1], and a store without vectors.
 
@@ -53,7 +53,7 @@ class SimilarityEdges:
         self._ingested: dict[str, None] = {}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the chunks of the last ingest."""
+        """Discard the chunks of the last ingest."""
         if not isinstance(store, HasNeighbours):
             raise ConfigurationError(
                 f"SimilarityEdges needs a store that returns its vectors, which {type(store).__name__} does not; "
@@ -62,7 +62,7 @@ class SimilarityEdges:
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Remember the chunks; their neighbours may be ingested later."""
+        """Record the chunks; their nearest chunks may be ingested later."""
         self._ingested.update(dict.fromkeys(chunk.id for chunk in document.chunks))
         return ()
 
@@ -90,7 +90,8 @@ class SimilarityEdges:
             yield EdgeSet(edges, replaced)
 
     def _affected(self, store: HasNeighbours, neighbours: Neighbours, places: Sequence[int]) -> set[int]:
-        """Return the positions of older chunks whose nearest chunks may have changed because of these positions."""
+        """Return the positions of older chunks whose nearest chunks may have changed because of the chunks at these
+        positions."""
         ingested = set(places)
         reach = neighbours.reach(places) if len(ingested) < len(neighbours.ids) else np.zeros(0, np.float32)
         near = [
