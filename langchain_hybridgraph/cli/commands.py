@@ -431,7 +431,7 @@ def demo(
 
 
 def _unknown(documents: list[str], existing: Iterable[str]) -> list[str]:
-    """Explain ids that no document has: list documents below such a path, else similar ids."""
+    """Explain ids that no document has: list the documents below such an id if it is a path, else similar ids."""
     existing = list(existing)
     hints = []
     for id in documents:
@@ -516,7 +516,7 @@ def _parsed(where: str | None) -> Filter | None:
 
 
 def _first_ids(documents: list[str]) -> str:
-    """Return a colon and the first few ids, or an empty text."""
+    """Return a colon and the first few ids; an empty string if there are no ids."""
     return f": {_listed(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 

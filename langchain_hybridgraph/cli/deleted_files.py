@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeletedFiles:
-    """Check whether a document that was not read again came from one of these paths and no longer exists.
+    """Check for documents of these paths whose file, or line of a file, no longer exists.
 
     A file is deleted if the file system no longer has it. A line of a JSON Lines file is deleted if the file was read
     without it. Anything that cannot be checked (a folder without permission) counts as existing, and so does a document

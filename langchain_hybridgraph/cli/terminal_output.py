@@ -43,7 +43,7 @@ class _Terminal(Console):
     """Console that leaves a closed pipe to its caller."""
 
     def on_broken_pipe(self) -> None:
-        """Raise the error again; rich would exit with 1."""
+        """Raise the error again, because rich would exit with code 1."""
         raise BrokenPipeError
 
 
@@ -105,7 +105,7 @@ def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
 
 
 def show_migration(console: Console, report: MigrationReport) -> None:
-    """Print what was copied and verified, by kind, and how far sample queries agree."""
+    """Print the counts of copied and verified items by kind, and the share of equal results of sample queries."""
     console.print(
         f"{'continued' if report.resumed else 'copied'} {report.source} to {report.destination}", soft_wrap=True
     )

@@ -25,7 +25,8 @@ class Branch(NamedTuple):
 
 
 def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
-    """Yield the tree below a URI (None: all of it), up to a number of levels, each directory before its contents.
+    """Yield the tree below a URI (None for the complete tree) to a number of levels, each directory before its
+    contents.
 
     Raises ConfigurationError if there is nothing at the URI.
     """

@@ -30,7 +30,7 @@ from langchain_hybridgraph.options.memory import SOURCES, MemoryFields, MemoryOp
 from langchain_hybridgraph.options.retriever import HybridFields, PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
 
-# Tables of the objects that a setting can name, as module:variable.
+# Tables of the objects that a setting can name, each table written as module:variable.
 KINDS: Mapping[str, str] = {
     "fusion": "query.fusion:FUSIONS",
     "traversal": "query.graph:TRAVERSALS",
@@ -445,7 +445,7 @@ def _key(name: str, field: FieldInfo) -> tuple[Any, Any]:
 
 
 def _in_file(default: Any, form: Form | None) -> Any:
-    """Return a default as a file writes it."""
+    """Return a default in the notation of a settings file."""
     if form is not None and form.names is not None and default is not None:
         return next(name for name, kind in named_objects(form.names).items() if type(default) is kind)
     if is_dataclass(default) and not isinstance(default, type):

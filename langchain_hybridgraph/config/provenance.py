@@ -24,7 +24,7 @@ class Origin(NamedTuple):
     line: int | None = None
 
     def written_key(self, key: str) -> str:
-        """Return the key as it is written at this origin."""
+        """Return the key as written at this origin, such as the name of the environment variable."""
         if self.kind == "file":
             return f"{self}: {key}"
         return self.name if self.kind == "environment" else key

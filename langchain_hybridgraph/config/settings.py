@@ -19,7 +19,7 @@ from langchain_hybridgraph.config.provenance import Origin, Problem, UnusableSet
 from langchain_hybridgraph.options.graph import SHORTHAND
 
 _WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
-# Keys that set a traversal and its score in full, which shorthand stands for.
+# Keys that set a traversal and its score in full, for each shorthand key.
 _LONGHAND = ("traversal", "score", "preset")
 
 

@@ -19,13 +19,13 @@ _READERS = ("markdown-it-py", "mdit-py-plugins", "pypdf", "python-docx", "python
 
 
 class _NoNameError(Exception):
-    """An option is an object without a name that is the same in every process."""
+    """Error for an option whose value has no name that is the same in every process."""
 
 
 def fingerprint(splitter: Any, builders: Iterable[Any]) -> bytes | None:
     """Return a digest of the options of a splitter and edge builders, and of the code that they run.
 
-    Return None if the options cannot be compared, because one is a model or a function without a name.
+    Return None if the options cannot be compared because one of them is a model or a function without a name.
 
     >>> from langchain_hybridgraph.ingestion import RecursiveSplitter
     >>> fingerprint(RecursiveSplitter(512, 50), []) == fingerprint(RecursiveSplitter(512, 40), [])
@@ -64,18 +64,18 @@ def _version(distribution: str) -> str:
 
 
 def _options(builder: Any) -> Iterator[str]:
-    """Yield a builder's relations and its constructor arguments, which are attributes with the same names."""
+    """Yield a builder's relations and its constructor arguments, read from the attributes with the same names."""
     yield _kind(builder)
     yield from _words(tuple(builder.relations))
     for name in inspect.signature(type(builder)).parameters:
-        if name != "relation":  # is among the relations
+        if name != "relation":  # already included in the relations
             value = next((getattr(builder, each) for each in (name, f"_{name}") if hasattr(builder, each)), builder)
             yield name
             yield from _words(value)
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Yield words that are equal for equal values and differ for different ones."""
+    """Yield strings that describe a value: equal values yield equal strings, different values different ones."""
     if value is None or isinstance(value, bool | int | float | str | bytes):
         yield f"{type(value).__name__} {value!r}"
     elif isinstance(value, Mapping):

@@ -18,7 +18,7 @@ _TICK = 2_000_000_000
 
 @dataclass
 class _Reading:
-    """File that is being read: its state before, and the number of its chunks and parents so far."""
+    """File that is being read: its state before reading, and the number of its chunks and parents so far."""
 
     file: File
     stamp: str
@@ -29,7 +29,7 @@ class _Reading:
 
 
 class KnownFiles:
-    """Files of one ingest: those that need not be read, and records of the others.
+    """Files of one ingest: which of them need not be read, and records of those that were read.
 
     A file need not be read if its status in the file system is as recorded, or if its bytes have the recorded digest.
     A file written less than two seconds before the check is compared only by digest: it may have been written again
@@ -41,7 +41,7 @@ class KnownFiles:
         self._made_by = made_by
         self._records = {record.source: record for record in store.files.read() if record.made_by == made_by}
         self._owners = {document: source for source, record in self._records.items() for document in record.documents}
-        self._shared: set[str] = set()  # files that have a document in common: the last one counts, so all are read
+        self._shared: set[str] = set()  # files that share a document: the last one wins, so all are read
         self._unread: dict[str, tuple[File, FileRecord]] = {}
         self._restamped: dict[str, FileRecord] = {}
         self._reading: dict[str, _Reading] = {}
@@ -61,7 +61,7 @@ class KnownFiles:
         return record
 
     def unread_record(self, file: File) -> FileRecord | None:
-        """Return the record of an unchanged file; None if it must be read, or must be read after all."""
+        """Return the record of an unchanged file; None if it changed, or if something it depends on did."""
         entry = self._unread.get(file.source)
         return None if entry is None else entry[1]
 
@@ -72,7 +72,7 @@ class KnownFiles:
         self._reading[file.source] = _Reading(file, stamp, _digest(file.path))
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
-        """Count the chunks and parents of a document of a file that is being read."""
+        """Count the chunks and parents of a document in the file that is being read."""
         source = file.source
         reading = self._reading[source]
         reading.documents[document] = None

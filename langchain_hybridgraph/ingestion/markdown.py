@@ -28,7 +28,7 @@ def _names(text: str) -> frozenset[str]:
 
 # Every repetition is bounded, so that no text makes a search quadratic.
 _NEWLINE = re.compile(r"\r\n?|\n")
-_MAYBE_LINK = re.compile(r"\]|\)=|<[a-zA-Z]|://|`_|[}:]`|--8<--|\{[^}\n]")  # what may be a link or an anchor
+_MAYBE_LINK = re.compile(r"\]|\)=|<[a-zA-Z]|://|`_|[}:]`|--8<--|\{[^}\n]")  # a possible link or anchor
 _MARKUP = re.compile(r"[\\`*_\[\]<>&!]")
 _ATTRIBUTES = re.compile(r"[ \t]{0,99}\{:?(?=[^{}\n]{0,300}[#.=])([^{}\n]{0,300})\}[ \t]{0,99}\Z")
 _IDS = re.compile(r"\{:?(?=[^{}\n]{0,300}#)([^{}\n]{1,600})\}")
@@ -77,7 +77,8 @@ class Section(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """Position that a link can name after ``#``; if it is ``explicit``, roles in any document can name it, too."""
+    """Position to which a link can point with ``#`` and a name. If ``explicit``, roles in any document can refer to it,
+    too."""
 
     start: int
     name: str
@@ -85,11 +86,11 @@ class Anchor(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """Structure of a text: sections, which cover it without a gap, title, code, anchors and links, in its order.
+    """Structure of a text: title, sections (which cover the text without gaps), code, anchors and links, in text order.
 
-    ``fences`` are code, as (start, end). ``links`` are pairs of a start and a link. An anchor that occurs twice is left
-    out, because links to it are ambiguous. ``heading_ids`` are the attribute lists with an id that end a heading, as
-    (start, end), with the white space before them.
+    ``fences`` are the (start, end) ranges of code. ``links`` are pairs of a start and a link. An anchor that occurs
+    twice is left out, because links to it are ambiguous. ``heading_ids`` are the attribute lists with an id that end a
+    heading, as (start, end), with the white space before them.
     """
 
     sections: tuple[Section, ...]
@@ -108,7 +109,7 @@ class _Heading(NamedTuple):
 
 
 def outline(text: str, *, headings: bool = True) -> Outline:
-    """Return the structure of a Markdown text; with ``headings=False`` one section that is the full text.
+    """Return the structure of a Markdown text; with ``headings=False``, the full text is one section.
 
     It understands CommonMark, tables, front matter, ``{#id}`` attributes, HTML and MyST anchors, wiki links,
     admonitions and tabs of MkDocs (``!!! note``, ``=== "Tab"``), MyST directives, and the roles of reStructuredText.
@@ -132,7 +133,7 @@ def _outline(text: str, headings: bool) -> Outline:
 
 
 def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
-    """Return an outline with additional anchors, in the text's order; they take precedence over those of headings.
+    """Return an outline with additional anchors, which take precedence over the anchors of headings; all in text order.
 
     >>> with_anchors(outline("# Use\\n\\n# Run"), [Anchor(7, "use")]).anchors
     (Anchor(start=7, name='use', explicit=False), Anchor(start=7, name='run', explicit=False))
@@ -145,10 +146,10 @@ def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
 
 
 def without_heading_ids(text: str) -> tuple[str, tuple[Anchor, ...]]:
-    """Return a Markdown text without the attribute lists with an id that end its headings, and its anchors.
+    """Return a Markdown text without the ids at the end of headings (``{#id}``), and the anchors of the text.
 
-    The anchors are those of the attributes and those made of headings, for :func:`with_anchors`; none if there are no
-    such attributes.
+    The anchors are these ids and those derived from headings, to pass to :func:`with_anchors`; empty if no heading has
+    an id.
 
     >>> without_heading_ids("# Guide\\n## Run it { #run }\\nNow.\\n```\\n# x { #y }\\n```\\n")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -214,7 +215,7 @@ def slug(heading: str) -> str:
 
 
 class _Reader:
-    """Reader of the blocks of one text; it parses inline markup only where there may be a link or an anchor."""
+    """Reader of the blocks of one text. It parses inline markup only where a link or an anchor is possible."""
 
     def __init__(self, text: str, env: dict[str, Any]) -> None:
         self._text = text
@@ -226,7 +227,7 @@ class _Reader:
         self._fences: list[tuple[int, int]] = []
         self._links: list[tuple[int, Link]] = []
         self._heading_ids: list[tuple[int, int]] = []
-        self._targets: list[Anchor] = []  # of MyST: they belong to the block that follows
+        self._targets: list[Anchor] = []  # MyST attributes, which belong to the block that follows
         start = front_matter_end(text)
         self._lines = [start, *(match.end() for match in _NEWLINE.finditer(text, start))]
         self._blocks = self._parse(_NEWLINE.sub("\n", text[start:]).replace("\0", "\ufffd"))
@@ -306,7 +307,7 @@ class _Reader:
             self._headings.append(_Heading(start, body, int(token.tag[1:]), text))
 
     def _find_heading_ids(self, content: str, first: int) -> None:
-        """Find the attribute list that ends a heading; what only resembles one, such as a path, stays in the text."""
+        """Find the attribute list at the end of a heading; text that only resembles one, such as a path, is kept."""
         ids = _HEADING_IDS.search(content) if content.endswith("}") else None
         words = ids["attributes"].split() if ids else []
         if ids and any(word[0] == "#" for word in words) and all(map(_ATTRIBUTE.fullmatch, words)):
@@ -338,7 +339,7 @@ class _Reader:
             self._fences.append((start, end))
 
     def _inline(self, content: str, first: int, *, heading: bool) -> None:
-        """Read the content of a block that starts in this line; the attributes of a heading are those of its line."""
+        """Read the inline content of a block that starts at this line."""
         if _MAYBE_LINK.search(content) is None:
             return
         place = self._position_mapping(content, first)

@@ -132,7 +132,7 @@ def ingest(
 
 
 class _Run:
-    """State of one ingest: documents that are not written yet, and counts for the report."""
+    """State of one ingest: the documents not written yet, and the counts for the report."""
 
     def __init__(self, store: AcceptsChunks, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int) -> None:
         self.store = store
@@ -151,7 +151,7 @@ class _Run:
         self._counts: Counter[str] = Counter()
         self._empty: list[str] = []
         self._document_ids: set[str] = set()
-        # Stored chunks of each document that its new version lacks. Mostly empty, so it fits into memory.
+        # Stored chunks of each document that its new version no longer has. Mostly empty, so it fits into memory.
         self._vanished: dict[str, set[str]] = {}
         self._start()
 
@@ -199,7 +199,7 @@ class _Run:
         self._unread_files = files.unread_records
 
     def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, files: KnownFiles) -> None:
-        """Ingest a file, using its chunks if it has been cut already."""
+        """Ingest a file; use its chunks if it was already split."""
         parts: Iterable[Document | CutDocument]
         if ahead is None or self._cutter.has_cut(ahead.id):
             parts = documents.read(file)
@@ -219,7 +219,7 @@ class _Run:
             builder.start(self.store)
 
     def _take(self, document: Document | Chunk | CutDocument) -> CutDocument:
-        """Cut a document, and write the batch when it is full."""
+        """Split a document, and write the batch when it is full."""
         report("cutting", *self._position)
         cut = self._cutter.cut(_as_document(document))
         if not cut.continues and cut.id in self._batch_ids:
@@ -235,7 +235,8 @@ class _Run:
         return cut
 
     def _write(self) -> None:
-        """Write the batch: chunks first, in transactions of the batch size, then the edges that are certain."""
+        """Write the batch: first the chunks, in transactions of the batch size, then the edges that are already
+        final."""
         batch, self._batch, self._batch_ids, self._pending = self._batch, [], set(), 0
         if not batch:
             return
@@ -252,7 +253,7 @@ class _Run:
         self._documents += len(batch)
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
-        """Delete what the documents no longer have and, if requested, documents that were not passed in."""
+        """Delete chunks that the documents no longer have and, if requested, documents that were not passed in."""
         vanished = {id for ids in self._vanished.values() for id in ids}
         self._vanished = {}
         if prune and isinstance(self.store, ListsDocuments):
@@ -264,7 +265,7 @@ class _Run:
             self._counts["removed"] += self.store.remove(ids)
 
     def _connect(self) -> None:
-        """Update the indexes, and write the edges that depend on them."""
+        """Update the indexes, and write the edges that need up-to-date indexes."""
         report("index", *self._position)
         self._counts["embedded"] += self.store.flush()
         for done, builder in enumerate(self._builders):
@@ -275,8 +276,8 @@ class _Run:
                 self.note(warning)
 
     def finish(self, documents: Iterable[Any]) -> IngestReport:
-        """Report what was done."""
-        for skipped in getattr(documents, "skipped", ()):  # what read_files left out
+        """Return the report of the ingest."""
+        for skipped in getattr(documents, "skipped", ()):  # files that read_files left out
             self.note(skipped)
         empty = [*self._empty, *(id for record in self._unread_files if not record.chunks for id in record.documents)]
         if empty:

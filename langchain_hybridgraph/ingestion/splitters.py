@@ -112,7 +112,7 @@ class RecursiveSplitter:
         yield from _cut(text, self.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
-        """Yield the spans of the pieces of a text with this outline; a split section never shares a piece."""
+        """Yield the spans of the pieces of a text with this outline. A section that had to be split shares no piece."""
         pending: _Span | None = None
         level = 0
         small = self.size / 2 if self.join_sections else 0.0
@@ -131,7 +131,7 @@ class RecursiveSplitter:
             yield pending
 
     def pack(self, text: str, atoms: Iterable[_Span]) -> Iterator[_Span]:
-        """Join neighbouring atoms while they fit; each span begins with the overlap of the previous one."""
+        """Join neighbouring atoms while they fit into a piece; each span begins with the end of the previous one."""
         current: _Span | None = None
         for atom in atoms:
             if current is None:
@@ -177,7 +177,7 @@ class RecursiveSplitter:
 
 @dataclass(frozen=True)
 class ParentChildSplitter:
-    """Splitter into children, which are searched, and parents of neighbouring children, which are returned for them.
+    """Splitter into children, which are searched, and parents (groups of neighbouring children), which are returned.
 
     By default children have at most 256 tokens and never cross a heading, parents have 1024 and may contain several
     short sections. With another splitter for either (anything that ``ingest`` accepts), parents are split first, and

@@ -331,7 +331,8 @@ class _Run:
         return Chunk(uri, summary.overview, {"uri": uri, "level": 1, "abstract": summary.abstract, **marks})
 
     def _is_current(self, old: Chunk, marks: Mapping[str, str]) -> bool:
-        """Return whether a summary has these marks and the right author; without ``summarise``, any author is right."""
+        """Return whether a summary is up to date: the marks match and, unless ``summarise`` is None, the author does,
+        too."""
         is_by_same_author = self.summarise is None or old.metadata.get("by") == self._kind
         return is_by_same_author and all(old.metadata.get(name) == mark for name, mark in marks.items())
 
@@ -340,7 +341,7 @@ class _Run:
         return "" if self.summarise is None else str(getattr(self.summarise, "kind", "function"))
 
     def _summary(self, directory: Directory, texts: Sequence[str]) -> tuple[Summary, str]:
-        """Return the summary and its author, "" if it was extracted without a model."""
+        """Return the summary and its author; the author is "" if the summary was extracted without a model."""
         terms = list(self._terms(texts, directory))
         without_model = extracted(directory, terms)
         if self.summarise is None:

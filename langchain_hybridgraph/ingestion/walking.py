@@ -51,7 +51,7 @@ class Walk:
                 yield path
 
     def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
-        """Return the contents of a folder, each with whether it is a folder; nothing if it was visited before."""
+        """Return the entries of a folder, each with a flag for folders; nothing if the folder was visited before."""
         try:
             status = folder.stat()
             identity = status.st_dev, status.st_ino
@@ -84,7 +84,8 @@ class Walk:
 
 
 def source_of(root: Path, file: Path) -> str:
-    """Return the name of a file: its path as passed in; an absolute path begins with the last folder of ``root``."""
+    """Return the ``source`` of a file: its path as passed in; for an absolute path, the part from the last folder of
+    ``root``."""
     if root.is_absolute() or ".." in root.parts:
         base = root.resolve()
         inside = file.relative_to(root)

@@ -23,13 +23,13 @@ BYTES, CHARACTERS = 512 << 20, 64 << 20
 
 
 class BoundedReader:
-    """Reader of one file after the other in a worker process, which is restarted after it had to be killed."""
+    """Reader of files in a worker process, one at a time. If the process has to be killed, a new one is started."""
 
     def __init__(self) -> None:
         self._worker: _Worker | None = None
 
     def read(self, path: Path, note: Callable[[str], None]) -> list[Part]:
-        """Return the parts of a file. Raises UnreadableError with the reason if there are none."""
+        """Return the parts of a file. Raises UnreadableError with the reason if the file cannot be read."""
         if path.stat().st_size > BYTES:
             raise UnreadableError(f"it has {path.stat().st_size >> 20:,} MB; at most {BYTES >> 20} MB are read")
         if self._worker is None or self._worker.is_over:
@@ -85,7 +85,7 @@ class _Worker:
         self._process.stdin.flush()
 
     def answer(self, seconds: float) -> Any:
-        """Return the next answer. Raises UnreadableError if there is none in time."""
+        """Return the next answer. Raises UnreadableError if the process does not answer in time."""
         try:
             line = self._answers.get(timeout=max(seconds, 0.0))
         except queue.Empty:

@@ -149,7 +149,7 @@ class FileDocuments(Iterator["Document"]):
                         f"{file} and {paths_by_source[source]} would both have the source {source!r}: read their "
                         "common folder, or run from there with relative paths"
                     )
-                if real_path not in real_paths:  # otherwise a link or an overlapping argument leads to it again
+                if real_path not in real_paths:  # otherwise a link or another argument leads to this file again
                     real_paths.add(real_path)
                     yield File(file, source, is_named)
 

@@ -51,7 +51,7 @@ def from_html(html: str) -> Page:
     parser.feed(html)
     parser.close()
     if parser.is_incomplete:
-        # An element to leave out was never closed, so the rest of the page may be missing.
+        # An element whose content is left out was never closed, so the rest of the page may be missing.
         parser = _Reader(frozenset(["script", "style", "head"]), navigation=True)
         parser.feed(html)
         parser.close()
@@ -75,7 +75,7 @@ class _Reader(HTMLParser):
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether an element to leave out is still open."""
+        """Return whether an element whose content is left out is still open."""
         return bool(self._dropping) and self._dropping[0] != "head"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

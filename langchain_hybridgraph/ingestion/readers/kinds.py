@@ -27,14 +27,14 @@ class UnreadableError(Exception):
 
 
 class Kind(NamedTuple):
-    """Reader of files with a suffix, and the library that it needs, "" for none."""
+    """Reader of files with a suffix, and the library that it needs ("" if it needs none)."""
 
     module: str
     library: str = ""
 
     @property
     def is_installed(self) -> bool:
-        """Return whether its library is installed."""
+        """Return whether the library that the reader needs is installed."""
         return not self.library or find_spec(self.library) is not None
 
 
@@ -52,7 +52,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def table(rows: list[list[str]]) -> str:
-    """Return rows as a Markdown table, the first as its head; "" without any text.
+    """Return rows as a Markdown table with the first row as its header; "" if no row has text.
 
     >>> print(table([["a", "b"], ["1", "2|3"]]))
     | a | b |

@@ -11,7 +11,7 @@ from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError,
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """Yield the pages with text, each with its number from 1 and the last bookmark on or before it."""
+    """Yield the pages that have text, each with its number (from 1) and the last bookmark on or before the page."""
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, PyPdfError
 

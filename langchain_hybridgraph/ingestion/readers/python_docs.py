@@ -51,7 +51,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _Module:
-    """Documentation found in one source file, whether its items are public or not."""
+    """Documentation found in one source file, of public and private items."""
 
     name: str
     source: str
@@ -93,7 +93,7 @@ def read_python_docs() -> Iterator[Document]:
 
 
 class _Library:
-    """All modules, with the names under which each item is published and can be referred to."""
+    """All modules, with the public names of each item and the names by which docstrings can refer to it."""
 
     def __init__(self, modules: Mapping[str, _Module]) -> None:
         self._modules = dict(modules)
@@ -153,7 +153,7 @@ class _Library:
         return next((path for path in paths if path in self._items), None)
 
     def _home(self, path: str) -> str:
-        """Return the path where the item published under this path is defined."""
+        """Return the path at which the item with this public path is defined."""
         if path in self._items:
             return path
         above, _, name = path.rpartition(".")

@@ -50,7 +50,7 @@ class Text(NamedTuple):
 
 
 class _Anchors(tuple[str, ...]):
-    """Names of anchors at the next line."""
+    """Names of the anchors that point to the next line."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ def from_rst(source: str) -> Text:
 
 
 def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
-    """Yield the lines as Markdown; ``inside`` are the names of the objects in whose descriptions they are."""
+    """Yield the lines as Markdown; ``inside`` are the names of the objects whose descriptions contain the lines."""
     levels = context.levels
     at, level = 0, max(levels.values(), default=0)
     while at < len(lines):

@@ -13,7 +13,7 @@ _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
-    """Yield the text with its headings; each table is a separate part, with its number and the heading above it."""
+    """Yield the text with its headings, and each table as a separate part with its number and the heading above it."""
     import docx
 
     document = docx.Document(str(path))
