@@ -208,7 +208,7 @@ class EntityEdges:
             for name in (triple[0], triple[2]):
                 words = words_of(name)
                 places = [place for place, reading in enumerate(readings) if _contains(reading.words, words)]
-                # The first part of a document may have text that no other part has.
+                # A name that no chunk contains is assigned to the first chunk of the document.
                 for place in places or ([] if document.continues else [0]):
                     mentions[place].state(entity_name(name, readings[place].language), triple)
         self._add_subjects(document.id, readings[0], mentions[0])
@@ -221,7 +221,7 @@ class EntityEdges:
             self._add_subjects(chunk_mentions.chunk, reading, chunk_mentions)
 
     def _add_subjects(self, id: str, reading: Reading, mentions: _Mentions) -> None:
-        """Add the subject of several triples as the document's topic."""
+        """Add the subject of several triples as the topic of the document or chunk."""
         subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
         for subject in [subject for subject, count in subjects.items() if count >= STATEMENTS]:
             name = entity_name(subject, reading.language)
