@@ -339,7 +339,7 @@ class _Reader:
             self._fences.append((start, end))
 
     def _inline(self, content: str, first: int, *, heading: bool) -> None:
-        """Read the inline content of a block that starts at this line; ids of a heading get the position of its line."""
+        """Read the inline content of a block that starts at this line; ids of headings get the position of the line."""
         if _MAYBE_LINK.search(content) is None:
             return
         place = self._position_mapping(content, first)
