@@ -29,12 +29,12 @@ _SCORE = "relevance_score"
 class CompressorReranker:
     """Reranker that wraps any LangChain compressor.
 
-    The compressor receives copies of the chunks as Documents. Only its choice, order and scores are used: the returned
-    text stays the chunk's own, even if the compressor shortens it. A returned Document is matched to its chunk by an id
-    in its metadata, else by ``Document.id``, else by its text. If a chunk is returned several times, the first one
-    gives its rank. If all returned Documents have a number as ``relevance_score``, these are the scores (the highest of
-    several for one chunk); otherwise the i-th of n has the score 1 − i/n. ``filters=False`` keeps what the compressor
-    leaves out, ranked below the rest. ``callbacks`` are passed on.
+    The compressor receives copies of the chunks as Documents. Only the compressor's choice, order and scores are used:
+    the hits keep the full text of the chunk, even if the compressor shortens it. A returned Document is matched to its
+    chunk by an id in its metadata, else by ``Document.id``, else by its text. If a chunk is returned several times, the
+    first one gives its rank. If all returned Documents have a number as ``relevance_score``, these are the scores (the
+    highest of several for one chunk); otherwise the i-th of n has the score 1 − i/n. ``filters=False`` keeps what the
+    compressor leaves out, ranked below the rest. ``callbacks`` are passed on.
 
     Raises ConfigurationError on construction for anything but a compressor, and ValueError in ``rerank`` if the
     compressor returns a Document that it did not receive.
@@ -59,7 +59,7 @@ class CompressorReranker:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether awaiting the compressor waits in the event loop."""
+        """Whether the compressor has an asynchronous method of its own, which is awaited in the event loop."""
         return is_asynchronous(self.compressor)
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:

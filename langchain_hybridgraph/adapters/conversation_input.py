@@ -61,8 +61,9 @@ Input = str | ConversationInput | list[Turn] | Message
 class ConversationCall(NamedTuple):
     """A question with its conversation, and the options of the call.
 
-    ``level`` is the level of annotation of the Documents. ``early`` receives the Documents that are certain before the
-    answer is complete. ``deadline``, in ``time.monotonic()`` seconds, applies to the complete call.
+    ``level`` is the level of annotation of the Documents. ``early`` is called with the Documents that are certain to be
+    in the answer before the answer is complete. ``deadline``, in ``time.monotonic()`` seconds, applies to the complete
+    call.
     """
 
     query: str | None
@@ -80,9 +81,10 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
     """Return the question of a Runnable's input, and its conversation and session as options of a call.
 
     The input is a text, a message, messages, or a mapping that has one of these under ``input``, ``query``,
-    ``question`` or ``messages``. In messages, the last one that is not the assistant's is the question. The messages
-    before it are its history, unless ``chat_history`` or ``history`` is present. The session is ``session_id``, else
-    ``thread_id``, of the configuration's ``configurable``. Raises ConfigurationError for an input without a question.
+    ``question`` or ``messages``. In a list of messages, the question is the last message that the assistant did not
+    write. The messages before the question are its history, unless ``chat_history`` or ``history`` is present. The
+    session is ``session_id``, else ``thread_id``, of the configuration's ``configurable``. Raises ConfigurationError
+    for an input without a question.
 
     >>> read({"input": "and its price?", "chat_history": ["User: red cars"]}, {"configurable": {"thread_id": "7"}})
     ('and its price?', {'session_id': '7', 'conversation_history': ['User: red cars']})

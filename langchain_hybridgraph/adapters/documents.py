@@ -54,7 +54,7 @@ def chunk_id(document: Document, id_key: str | None = None) -> str:
 
 
 def content_key(document: Document) -> tuple[str, str]:
-    """Return text and source, which identify a Document without an id."""
+    """Return the text and the source of a Document, which identify it if it has no id."""
     return document.page_content, str(document.metadata.get("source", ""))
 
 
@@ -63,8 +63,8 @@ def annotate(
 ) -> list[Document]:
     """Return hits as new Documents whose metadata describe how they were found; stored objects are not changed.
 
-    At the level ``"score"`` only the score is added, and at ``"none"`` the metadata are returned as stored.
-    ``prefix`` precedes each added key, for metadata that already have such keys.
+    At the level ``"score"`` only the score is added, and at ``"none"`` the metadata are returned as stored. ``prefix``
+    is put in front of each added key, so that no key of the stored metadata is overwritten.
     """
     documents = []
     for rank, hit in enumerate(hits, start=1):

@@ -1,15 +1,15 @@
 """Filter translation for other vector stores.
 
-A translation matches at least everything the filter matches; it only saves fetching hits that would be dropped. The
-decision is made by ``filter.matches`` on the returned metadata. None means that the store cannot express the filter (or
-that nothing would be gained), so everything has to be fetched and checked.
+A translated filter matches at least everything that the filter matches. Its only purpose is to fetch fewer hits that
+would be dropped: ``filter.matches`` makes the final decision on the returned metadata. A translation of None means that
+the store cannot express the filter (or that nothing would be gained), so every hit has to be fetched and checked.
 
-Stores differ in equality, order and absence, which is why so much is left untranslated:
+Many filters are not translated, because stores compare, order and treat missing values differently:
 
 - Chroma (embedded, 1.5) supports only top-level keys and no ``$exists``, orders numbers only, and truncates a
-  fractional operand to an integer if the value is one: ``{"$ne": 1.5}`` loses 1, ``{"$lt": 1.5}`` loses 1.
-- PGVector compares by JSON path, which also finds elements of lists and gives NULL, not false, for another type, so
-  a negation loses rows; ``$in`` compares texts, so 1 and ``"1"`` are the same to it.
+  fractional operand if the stored value is an integer: ``{"$ne": 1.5}`` and ``{"$lt": 1.5}`` miss the value 1.
+- PGVector compares by JSON path, which also finds elements of lists. For a value of another type the comparison is
+  NULL, not false, so a negation misses rows; ``$in`` compares texts, so it cannot distinguish 1 from ``"1"``.
 - Qdrant also finds elements of lists, compares floats only by range and reads fewer time formats than this package.
 """
 
@@ -55,8 +55,8 @@ def chroma_where(filter: Filter) -> dict[str, Any] | None:
 def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
     """Return the filter as ``filter=`` of langchain-postgres' ``PGVector`` with JSONB metadata, or None.
 
-    Not for a ``PGVector(use_jsonb=False)`` or a ``PGVectorStore``: there the same operators mean something else, and
-    comparing a number with a text is an error.
+    Do not use the result with ``PGVector(use_jsonb=False)`` or ``PGVectorStore``: in these the same operators have
+    another meaning, and comparing a number with a text is an error.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> pgvector_filter(parse_filter({"lang": "en", "labels": {"$contains": 5}}))
@@ -68,7 +68,8 @@ def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
 def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
     """Return the filter as a ``qdrant_client.models.Filter``, or None.
 
-    ``metadata_key`` is the store's payload key for metadata, langchain-qdrant's ``metadata_payload_key``.
+    ``metadata_key`` is the payload key under which the store keeps metadata (``metadata_payload_key`` in
+    langchain-qdrant).
     """
     dialect = _Qdrant(metadata_key)
     condition = _translate(filter, dialect)
@@ -138,7 +139,8 @@ class _Chroma(Dialect[dict[str, Any]]):
         return self.all_of([{key: expressible} for expressible in self._lists("$nin", whole)])
 
     def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return one condition per type, since a list must be of one type; ``$eq`` and ``$ne`` for lists of one."""
+        """Return one condition per type, since Chroma's lists must be of one type; a single operand uses ``$eq`` or
+        ``$ne``."""
         texts, truths, numbers = _by_kind(operands)
         floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
         single = {"$in": "$eq", "$nin": "$ne"}[operator]
@@ -196,7 +198,7 @@ class _PGVector(Dialect[dict[str, Any]]):
         return self.any_of([*parts, *([{key: {"$in": texts}}] if texts else [])])
 
     def _contains(self, key: str, operand: Any) -> dict[str, Any] | None:
-        element = self._is_one_of(key, (operand,))  # JSON path looks into lists
+        element = self._is_one_of(key, (operand,))  # JSON path also compares the elements of lists
         if not isinstance(operand, str) or element is None:
             return element
         pattern = "".join("\\" + c if c in "\\%_" else c for c in operand)
@@ -206,7 +208,8 @@ class _PGVector(Dialect[dict[str, Any]]):
         return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
 
     def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
-        """Compare times as texts: a text begins with a local date, which is at most one day from the date in UTC."""
+        """Compare times as texts: an ISO time begins with a local date, which differs from the UTC date by at most one
+        day."""
         try:
             moment = datetime.fromtimestamp(seconds, UTC)
             if ORDERINGS[operator].is_lower_bound:
@@ -236,7 +239,7 @@ def _is_json(text: str) -> bool:
 
 
 class _Qdrant(Dialect[Any]):
-    """Qdrant's conditions: ``key`` matches a value and the elements of a list, ``key[]`` the elements only."""
+    """Conditions of Qdrant: ``key`` matches a value or an element of a list, ``key[]`` only an element of a list."""
 
     def __init__(self, metadata_key: str) -> None:
         self._metadata_key = metadata_key
@@ -287,7 +290,8 @@ class _Qdrant(Dialect[Any]):
         return self._range(key, gte=operand, lte=operand) if _is_number(operand) else None
 
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Match rows whose value does not satisfy a condition, including lists, even if their elements do."""
+        """Match rows whose value does not satisfy a condition. A list always matches, even if its elements satisfy the
+        condition."""
         value, element = condition(key, operand), condition(f"{key}[]", operand)
         return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
 
@@ -301,7 +305,7 @@ class _Qdrant(Dialect[Any]):
         return self._models.Filter(should=[element, no_list])
 
     def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
-        """Match values that are neither numbers nor certainly outside: they may be times Qdrant cannot read."""
+        """Match values in the range, and values that may be times which Qdrant cannot parse."""
         try:
             bound = datetime.fromtimestamp(seconds, UTC)
             outside = (

@@ -3,8 +3,8 @@
 Chroma's ``where`` cannot express most of the filter language (ISO times cannot be ordered, derived and nested values
 cannot be read), and it takes up to ten times as long as an unfiltered search. Over 20,000 texts a filter takes 55 ms if
 it matches one text in a hundred and 150 to 260 ms if it matches half; without a filter a search takes 21 ms. Therefore
-a filter becomes a mask over the metadata of all texts, in well under a millisecond. The store returns only ids and
-vectors, which is cheap, and only the n best are read with their texts.
+a filter is evaluated in memory on the metadata of all texts, in well under a millisecond. The result is a mask with one
+bool per text. The store returns only ids and vectors, which is cheap, and texts are read only for the n best.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-# Up to this number of matches, their vectors are read and compared: 8 ms for 100, 35 ms for 500.
+# Up to this number of matches, the vectors of the matches are read and compared: 8 ms for 100, 35 ms for 500.
 FEW = 300
-# Up to this number more are requested and those that do not match are dropped (1,000 take 15 ms); beyond, the search is
-# restricted to the matches (30 ms).
+# Up to this number of additional results are requested, and those that do not match are dropped (1,000 take 15 ms). If
+# more are needed, the store searches only among the matches (30 ms).
 MOST_REQUESTED = 1_500
 _SPARE = 16
-# A store that was not read when its retriever was created is read when a filter is first used, up to this size.
+# Maximum number of texts of a store that is read on the first use of a filter, if it was not read before.
 MOST_READ = 50_000
 
 
@@ -55,7 +55,7 @@ class SearchesIds(Protocol):
         ...
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of each of these ids that the store has."""
+        """Return the query vector's cosine with the text of each of these ids that the store has."""
         ...
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
@@ -74,9 +74,9 @@ class SearchesIds(Protocol):
 class StoredRows:
     """Metadata of the texts in a vector store, as rows.
 
-    ``documents`` are the store's Documents as they were read. A different number of texts in the store shows that some
-    were added or deleted; changed metadata show when they are read again. ``chunk_of`` converts a Document to a chunk.
-    May be used from several threads.
+    ``documents`` are the store's Documents as they were read. Added and deleted texts are noticed by a different number
+    of texts in the store; changed metadata are noticed when a Document is read again. ``chunk_of`` converts a Document
+    to a chunk. Several threads may use one object.
     """
 
     def __init__(
@@ -95,7 +95,8 @@ class StoredRows:
         return len(self._row_of)
 
     def mask(self, scope: Scope) -> Mask:
-        """Return for each row whether its text still exists and is in the scope."""
+        """Return one bool per row: whether its text still exists and is in the scope (the filter, tenant and time of a
+        call)."""
         living = self._living
         mask = self._scoped.mask(scope)
         return living if mask is None else living & mask[: len(living)]
@@ -154,7 +155,7 @@ class StoredRows:
 
 
 class FilteredSearch:
-    """Search for the texts nearest to a vector among those that a scope admits."""
+    """Search for the texts nearest to a vector among those in a scope (the filter, tenant and time of a call)."""
 
     def __init__(self, adapter: SearchesIds, rows: StoredRows) -> None:
         self._adapter = adapter
@@ -179,7 +180,7 @@ class FilteredSearch:
         return self._caught_up(nearest)
 
     def _caught_up(self, search: Callable[[], Answer]) -> Answer:
-        """Return the result of a search over the rows as they are now."""
+        """Run a search over the current rows, and repeat it if the store has changed; return the result."""
         self.rows.catch_up()
         try:
             return search()
@@ -215,7 +216,7 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """If few texts match a value, query the store itself, which has metadata that were changed in place."""
+        """If few rows match, query the store itself, because its metadata may have been changed in place."""
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):
             if self._matches(comparison) > FEW:
@@ -231,7 +232,7 @@ class FilteredSearch:
 
 
 def _conditions(scope: Scope) -> list[Comparison]:
-    """Yield the comparisons that everything in the scope satisfies, on keys that are never derived."""
+    """Yield the comparisons that every text in the scope satisfies, on keys that are stored and not computed."""
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
     comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]

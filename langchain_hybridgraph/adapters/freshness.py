@@ -30,7 +30,7 @@ class Refreshed(NamedTuple):
 
 
 class State(NamedTuple):
-    """State of a store: the number of its texts, or the version that the user provides."""
+    """Indicator of changes in a store: the number of its texts, or the version that the user provides."""
 
     size: int | None = None
     version: Any = None
@@ -58,11 +58,11 @@ def state_of(adapter: StoreAdapter, version: Any) -> State:
 
 
 class Freshness:
-    """Whether the keyword index has the texts that the store has, and how to update it.
+    """Check and update of the keyword index, so that it has the same texts as the store.
 
-    A different number of texts shows that some were added or deleted; a text that was changed in place shows only by a
-    ``version``. Texts that the store contained when it was first read are not added later: the given Documents may be a
-    deliberate selection.
+    Added and deleted texts are noticed by the number of texts; a text that was changed in place is noticed only if the
+    user provides a ``version``. If the user passed Documents, texts that the store already had at that time are not
+    added to the index later: the Documents may be a deliberate selection.
     """
 
     def __init__(self, texts: DocumentIndex, adapter: StoreAdapter, stored: Stored | None, version: Any) -> None:
@@ -86,8 +86,8 @@ class Freshness:
     ) -> tuple[str | None, str | None]:
         """Check the store as ``refresh`` requires and apply its changes; the search began at ``began`` (None: now).
 
-        Returns ``keyword-stale`` with a remark if the index still lacks texts, else None. An unreachable store is
-        reported by the vector search.
+        Returns the degradation ``keyword-stale`` with a remark if the index still lacks texts, else None. If the store
+        cannot be reached, the vector search reports it, not this method.
         """
         behind = self._check(refresh, version, time.monotonic() if began is None else began)
         if behind is None:
@@ -107,7 +107,7 @@ class Freshness:
         return not (is_due and asks_store) and self._check(refresh, version, began) is None
 
     def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> Refreshed:
-        """Compare every text with the store's, or replace the given Documents by these."""
+        """Update every text that differs from the store's, or replace the Documents of the index with ``documents``."""
         with self._refreshing:
             stored = read_store(self._adapter, version)
             if documents is not None:

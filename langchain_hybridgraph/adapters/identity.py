@@ -25,13 +25,13 @@ def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> s
 
 
 class Identity:
-    """Ids of texts, which are the same whether the vector store or the keyword index over given Documents finds the
-    text.
+    """Ids of texts. A text has the same id whether the vector store or the keyword index finds it.
 
-    An id is the first available of these: the metadata value under ``id_key``; the given Document's id; the store's id;
-    an id in the given Document's metadata (``_id``, ``pk``, ``id``); a hash of text and source. A given Document and a
-    stored one are the same text if they share an id, or else the text, unless their sources differ. If several stored
-    Documents have the same text, each given Document is paired with the one whose metadata agree most, each once.
+    The id of a text is the first available of these: the metadata value under ``id_key``; the id of the Document that
+    the user passed; the store's id; an id in the metadata of the user's Document (``_id``, ``pk``, ``id``); a hash of
+    text and source. A Document of the user and a stored one count as the same text if they have the same id, or if they
+    have the same text and their sources do not differ. If several stored Documents have the same text, each Document of
+    the user is paired with the one whose metadata agree most. No stored Document is paired twice.
 
     ``stored`` contains the store's current Documents, or None if they cannot be listed. In that case the store's
     Documents are recognised by id or text when a search finds them.
@@ -119,7 +119,7 @@ class Identity:
 
 
 def _pairs(documents: Sequence[Document], stored: Sequence[Document], id_key: str | None) -> list[Document | None]:
-    """Pair each given Document with the stored one of the same id, else of the same text; use each stored one once."""
+    """Pair each Document of the user with a stored one of the same id or text; no stored Document is paired twice."""
     by_id = {document.id: document for document in stored}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored if d.metadata.get(id_key) is not None}
@@ -145,7 +145,7 @@ def _name(document: Document, id_key: str | None) -> str | None:
 
 
 def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
-    """Return the ids in metadata that identify one text each: all pieces of a document may have the document's id."""
+    """Return the metadata ids that only one text has; the pieces of a document may all have the document's id."""
     texts: dict[str, set[str]] = defaultdict(set)
     for document in documents:
         if document.id is None and (id := metadata_id(document.metadata)) is not None:

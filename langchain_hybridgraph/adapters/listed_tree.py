@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.texts import DocumentIndex
     from langchain_hybridgraph.records import Chunk, Mask, Scope, Vector
 
-# Return at least the first n of these ids, nearest to the vector first.
+# A function that returns at least the first n of these ids, nearest to the vector first.
 Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
 
 
 class ListedTree:
-    """Tree over a :class:`DocumentIndex`, by the rules of the embedded store; it grows when texts are added."""
+    """Directory tree over the texts of a :class:`DocumentIndex`, with the rules of the embedded store's tree."""
 
     def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
         self._texts = texts
@@ -30,7 +30,7 @@ class ListedTree:
         self._state: _State | None = None
 
     def scoped(self, scope: Scope) -> ScopedTree:
-        """Return the tree as a call with this scope may see it."""
+        """Return the tree of the texts in this scope (the filter, tenant and time of a call)."""
         state = self._latest()
         mask = self._texts.allowed(scope)
         allowed = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]

@@ -17,7 +17,7 @@ from langchain_hybridgraph.registry import from_config
 
 
 def chat_model(name: Any) -> Any:
-    """Create the chat model of a name.
+    """Create a chat model from its name.
 
     ``"package.module:factory"`` is a function or class that is called without arguments, and ``"provider:model"`` is a
     model of LangChain's ``init_chat_model``. Raises ConfigurationError for another name, or if the model
@@ -69,7 +69,7 @@ PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlan
 
 
 def create_stage(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
-    """Return the stage of a form: one of the ``kinds``, or what ``"package.module:factory"`` makes.
+    """Create a stage from its name or mapping: one of the ``kinds``, or the result of ``"package.module:factory"``.
 
     >>> create_stage("planner", "rules", PLANNERS).__class__.__name__
     'RulePlanner'
@@ -89,7 +89,7 @@ def _call_factory(
         return factory(**parameters)
     except ConfigurationError:
         raise
-    except Exception as error:  # the factory is the user's
+    except Exception as error:  # the factory is the user's code and may raise anything
         raise ConfigurationError(
             f"{what} {quote_value(name)} could not be created with {quote_value(dict(parameters))}: "
             f"{type(error).__name__}: {error}"

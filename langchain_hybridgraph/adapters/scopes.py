@@ -31,14 +31,15 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
 
 
 def filterable(chunk: Chunk) -> dict[str, Any]:
-    """Return the metadata as filters see it: with the document's id, even if it was derived from the source."""
+    """Return the metadata that filters read; it includes the document's id, even if that was derived from the
+    source."""
     return {"document_id": chunk.document, **chunk.metadata}
 
 
 class ScopedRows:
-    """Masks over a list of chunks that only grows, with the same answer as :func:`in_scope` for each chunk.
+    """Masks over a growing list of chunks, with the result of :func:`in_scope` for each chunk.
 
-    A row is a chunk's position in the list. May be used from several threads.
+    A row is a chunk's position in the list. Several threads may use one object.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> rows = ScopedRows([Chunk("a", "", {"year": 2020}), Chunk("b", "", {"year": 2024})])
@@ -66,7 +67,7 @@ class ScopedRows:
             self._chunks += added
 
     def mask(self, scope: Scope) -> Mask | None:
-        """Return for each row whether the scope admits it; None when it admits all."""
+        """Return one bool per row: whether the chunk is in the scope. None means that all chunks are."""
         begins, ends = self._times
         masks: list[Mask] = []
         if scope.as_of is not None and np.isfinite([begins.max(initial=-np.inf), ends.min(initial=np.inf)]).any():

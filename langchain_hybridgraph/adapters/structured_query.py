@@ -38,7 +38,7 @@ class FilterTranslator(Visitor):
         comparator, value = comparison.comparator, comparison.value
         if comparator == Comparator.LIKE:
             raise FilterError(f"{comparator.value} is not a comparator of filters; use contain, eq, in or another")
-        if isinstance(value, Mapping):  # a date, with its type
+        if isinstance(value, Mapping):  # a date is given as a mapping with its type
             value = value.get("date") or value.get("datetime") or value
         return {comparison.attribute: {_WORDS.get(comparator, f"${comparator.value}"): value}}
 

@@ -27,10 +27,11 @@ Engine = Literal["tantivy", "rank_bm25"]
 class DocumentIndex:
     """Documents and a keyword index over them, in memory.
 
-    ``id_key`` names the metadata key that contains an id. ``stored`` contains those of the Documents that the vector
-    store has now, or is None if that is not known; :class:`~langchain_hybridgraph.adapters.identity.Identity`
-    determines the id of a text. If several Documents have one id, the last counts. ``is_given`` means that the
-    Documents come from the user and were not read from the store. A row is never reused: a changed text gets a new one.
+    ``id_key`` names the metadata key that contains an id. ``stored`` contains the Documents that the vector store
+    currently has, or is None if these are not known; :class:`~langchain_hybridgraph.adapters.identity.Identity`
+    determines the id of a text. If several Documents have the same id, the last one is used. ``is_given`` means that
+    the Documents come from the user and were not read from the store. A row is never reused: a changed text gets a new
+    one.
     """
 
     def __init__(
@@ -82,12 +83,12 @@ class DocumentIndex:
                 self.row_of.pop(id, None)
 
     def state(self) -> tuple[int, dict[int, Chunk], int]:
-        """Return the version of the texts, the texts by row, and the number of rows that there ever were."""
+        """Return the version of the texts, the texts by row, and the number of rows ever used."""
         with self._changing:
             return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
 
     def allowed(self, scope: Scope) -> Mask | None:
-        """Return for each row whether it is in the scope; None if all are."""
+        """Return one bool per row: whether its text is in the scope. None means that all texts are."""
         return self._scoped.mask(scope)
 
 
@@ -97,14 +98,14 @@ def chunk_of(document: Document, id: str) -> Chunk:
 
 
 def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
-    """Return a stored text with the metadata that only the given Document has; some stores do not keep all metadata."""
+    """Return a stored text with metadata added from the user's Document, because some stores drop metadata."""
     if user_chunk is None or user_chunk.metadata.keys() <= chunk.metadata.keys():
         return chunk
     return replace(chunk, metadata={**user_chunk.metadata, **chunk.metadata})
 
 
 def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
-    """Return an empty index, and the reason why it is not the one of this name."""
+    """Return an empty index, and the reason if it is another than the requested one."""
     from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 
     if name == "rank_bm25":

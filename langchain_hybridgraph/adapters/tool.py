@@ -50,7 +50,8 @@ class SearchArguments(QueryArguments):
 
 
 def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type[BaseModel]) -> type[BaseModel]:
-    """Return the schema of a tool's arguments: the caller's, else the retriever's own; raise an error for ``types``."""
+    """Return the caller's schema of a tool's arguments, else the retriever's own; raise ConfigurationError for
+    ``types``."""
     if types:
         raise ConfigurationError(
             f"arg_types={types!r}: the arguments already have types; to replace them, pass args_schema=, a subclass "
@@ -62,13 +63,13 @@ def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type
 def search_tool(
     retriever: BaseRetriever, arguments: type[BaseModel], name: str | None = None, description: str | None = None
 ) -> BaseTool:
-    """Create a tool that calls ``retriever``, one of this package, with a model's ``arguments``.
+    """Create a tool with which a model calls ``retriever``, a retriever of this package.
 
-    ``arguments`` has a field ``query``; its other fields are options of the retriever's calls and are left out when
-    they are None. A filter may be a Pydantic model of its own; all of its fields that are set must match. The tool
-    message contains the texts (:func:`format_documents`) and the Documents as its ``artifact``. If the model passes an
-    invalid argument, such as a filter or a time that cannot be parsed, the tool returns the error with status "error",
-    so that the model can correct it. Any other error is raised.
+    ``arguments`` is the schema of the tool's arguments. It has a field ``query``; its other fields are options of the
+    retriever's calls, and fields that are None are not passed on. The filter may be a Pydantic model; a text must then
+    match all fields that are set. The tool message contains the texts (:func:`format_documents`) and the Documents as
+    its ``artifact``. If the model passes an invalid argument, such as a filter or a time that cannot be parsed, the
+    tool returns the error with status "error", so that the model can correct it. Any other error is raised.
     """
     from langchain_core.tools import StructuredTool
 
@@ -104,9 +105,9 @@ def search_tool(
 def format_documents(documents: Sequence[Document], prefix: str = "") -> str:
     """Format texts for a model, each below a line with its rank, id, score, title and source.
 
-    A text that was reached over edges has a last line with these edges in their own direction, between ranks in this
-    list, or ids of texts that are not in it. The last paragraph lists the reasons why hits may be missing. ``prefix``
-    is the retriever's ``metadata_prefix``.
+    If a text was reached over edges, its last line shows these edges in their stored direction. A text at either end of
+    an edge is shown by its rank in this list, or by its id if it is not in the list. The last paragraph lists the
+    reasons why hits may be missing. ``prefix`` is the retriever's ``metadata_prefix``.
 
     >>> print(format_documents([Document("The red roadster.", id="a", metadata={"score": 0.93, "source": "cars.md"})]))
     [1] id: a, score: 0.93, source: cars.md
@@ -160,7 +161,7 @@ def _id(document: Document, prefix: str) -> str | None:
 
 
 def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
-    """Yield a line with the edges on the path to a text, in the order of the path; nothing without edges."""
+    """Yield one line with the edges on the path to a text, in the order of the path; yield nothing without edges."""
     path = document.metadata.get(prefix + "source_path") or ()
     edges = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
     steps = [
@@ -171,7 +172,7 @@ def _related(document: Document, places: Mapping[str | None, str], prefix: str) 
 
 
 def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
-    """Format an edge between two texts in its own direction, with its description."""
+    """Format an edge between two texts in its stored direction, with its description."""
     if entity := str(step.get("entity", "")):
         return f"{one} and {two} both mention {entity.partition(':')[2] or entity}"
     source, target = (two, one) if is_backward(step) else (one, two)
@@ -182,7 +183,7 @@ def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
 
 
 def _set_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that the model has set, filters given as models converted to mappings."""
+    """Return the arguments that the model has set; a filter that is a Pydantic model is converted to a mapping."""
     set_options = {name: value for name, value in options.items() if value is not None}
     return {
         name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value

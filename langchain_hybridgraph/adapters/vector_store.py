@@ -46,10 +46,10 @@ class VectorStoreAdapter:
     """LangChain VectorStore combined with a keyword index, as the store of a pipeline.
 
     A filter is evaluated on the metadata of all texts if the store finds ids without reading texts (Chroma). Otherwise
-    it becomes a function or filter of the store if the store takes one; if not, more results are requested until enough
-    pass. Every hit is finally checked against its own metadata: its tenant is the metadata value ``tenant``. The
-    pipeline knows the ids that ``identity`` assigns; the vector store's own ids are used only here. ``extra_chunks``
-    are texts in addition to those of the index, by these ids.
+    it is converted to a function or filter of the store, if the store supports one; if not, more results are requested
+    until enough of them match. At the end every hit is checked by its own metadata, in which ``tenant`` is the tenant.
+    The pipeline knows the ids that ``identity`` assigns; the vector store's own ids are used only here.
+    ``extra_chunks`` maps these ids to further texts that the index does not have.
     """
 
     def __init__(
@@ -91,14 +91,16 @@ class VectorStoreAdapter:
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether the keyword index answers before a thread for it would start; rank_bm25 scores every text."""
+        """Whether a keyword search takes less time than starting a thread; rank_bm25 scores every text, so it takes
+        longer."""
         texts = self.texts
         return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the chunks among ``ids`` that the scope admits.
+        """Return the chunks among ``ids`` that are in the scope.
 
-        They come from the search's own results, from the texts in memory, or from a store that can be read by id.
+        The chunks come from the results of the search, from the texts in memory, or from the vector store if it can be
+        read by id.
         """
         chunks = self._read(ids, result_chunks)
         return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope)}
@@ -175,7 +177,7 @@ class VectorStoreAdapter:
         return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines)
 
     def scoped_tree(self, scope: Scope) -> Tree:
-        """Return the tree of the texts' directories, as a call with this scope may see it."""
+        """Return the directory tree of the texts in this scope."""
         assert self.texts is not None, "a tree needs texts that can be listed"
         if self._tree is None:
             self._tree = ListedTree(self.texts, self._nearest)
@@ -190,7 +192,7 @@ class VectorStoreAdapter:
         return sorted(ids, key=lambda id: -cosines.get(id, -1.0))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosines of these chunks, as far as the store returns their vectors."""
+        """Return the cosines of those of the chunks whose vectors the store returns."""
         stored = {self._stored_id(id): id for id in ids}
         return {stored[theirs]: score for theirs, score in self._adapter.scores(vector, list(stored)).items()}
 
@@ -211,16 +213,17 @@ class VectorStoreAdapter:
         return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return the BM25 scores of these chunks; those that share no word with the text are left out."""
+        """Return the BM25 scores of these chunks; chunks without any word of the text are left out."""
         if self.texts is None:
             return {}
         rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
         return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
 
     def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
-        """Return the first n texts of a scope, in the order in which they were given or the vector store lists them.
+        """Return the first n texts of a scope, in the order in which they were passed or in which the vector store
+        lists them.
 
-        ``refresh`` and ``version`` are the retriever's. If the texts were neither given nor can be listed, the vector
+        ``refresh`` and ``version`` are the retriever's. If the texts were not passed and cannot be listed, the vector
         store is searched for an empty text, and the order is that of its results.
         """
         if self.texts is None:
@@ -241,7 +244,7 @@ class VectorStoreAdapter:
         return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
 
     def _pushed_down(self, scope: Scope) -> Any:
-        """Return the scope as the store's own filter; None if more results have to be requested instead."""
+        """Translate the scope to the store's own filter; return None if more results have to be requested instead."""
         if _is_free(scope):
             return None
         # The store has only its own metadata, without those of the passed Documents and derived ones.
@@ -266,7 +269,7 @@ class VectorStoreAdapter:
         return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
-        """Yield the Documents under the ids of their texts, each id once."""
+        """Yield pairs of a text's id and its Document; each id occurs once."""
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
@@ -276,7 +279,7 @@ class VectorStoreAdapter:
                 yield ScoredId(chunk.id, score, chunk)
 
     def _chunk(self, document: Document) -> Chunk:
-        """Return a Document of the vector store under the id of its text."""
+        """Convert a Document of the vector store to a chunk with the id of its text."""
         return self._completed(document, self.identity.of_stored(document))
 
     def _completed(self, document: Document, id: str) -> Chunk:
@@ -296,7 +299,7 @@ class StoreWithVectors(VectorStoreAdapter):
 
 
 class AwaitedStore(VectorStoreAdapter):
-    """VectorStore with an attribute ``awaits_search``: its search is awaited, by a vector or by a text."""
+    """Store for a VectorStore that sets ``awaits_search``: searches call its asynchronous methods."""
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return what :meth:`vector_search` returns, awaited."""
@@ -320,7 +323,7 @@ class AwaitedStore(VectorStoreAdapter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreshKeywordSource:
-    """Source of the chunks with the highest BM25 scores, over an index that is first brought up to date.
+    """Source of the chunks with the highest BM25 scores; it brings the index up to date first.
 
     ``refresh`` and ``version`` are the retriever's. A source is created for each call: if another call has checked the
     store since this one began, the check is not repeated.
@@ -334,7 +337,8 @@ class FreshKeywordSource:
     began: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search by the words of the query's text; checking the store may take a request."""
+        """Search by the words of the query; checking whether the index is up to date may take a request to the
+        store."""
         if query.text is None:
             return None
         store, freshness = self.store, self.store.freshness

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 # Number of Documents read from a store at a time.
 PAGE = 1_000
-# The usual cosine with an arbitrary text is estimated from this number of vectors, if the store has at least 50.
+# Number of vectors from which the usual cosine with an arbitrary text is estimated, if the store has at least 50.
 SAMPLED, FEWEST_SAMPLED = 256, 50
 
 
 class Nearest(NamedTuple):
-    """The Documents nearest to a query with their scores, best first, under the store's ids."""
+    """Documents nearest to a query and their scores, best first; the Documents have the store's ids."""
 
     documents: list[tuple[Document, float]]
     are_cosines: bool = True
 
 
 class StoreAdapter:
-    """Vector store of which only LangChain's interface is known.
+    """Adapter of any vector store that has LangChain's interface.
 
-    An adapter of a known store overrides what that store supports in addition. Every Document that an adapter returns
-    has the store's id, if the store provides it.
+    The adapter of a particular store overrides methods for what this store supports in addition. Every Document that an
+    adapter returns has the store's id, if the store provides it.
     """
 
     id_keys: ClassVar[Sequence[str]] = ("_id", "pk", "id")
@@ -106,7 +106,7 @@ class StoreAdapter:
         return self.scored(by_vector(list(map(float, vector)), k=n, **options))
 
     def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
-        """Return the store's results with decreasing scores.
+        """Convert the store's results to results with decreasing scores.
 
         The scores are cosines if the store declares its scores to be cosine distances. Otherwise they are the store's
         relevance scores, or its scores if these decrease already, or 1 − place / n.
@@ -141,7 +141,7 @@ class StoreAdapter:
         return iter(())
 
     def ids(self) -> Iterator[str]:
-        """Return the store's id of every Document, if that is possible without reading their texts."""
+        """Return the store's id of every Document, for stores that can list ids without reading texts."""
         return (document.id or "" for document in self.documents())
 
     def sample(self) -> Sequence[Vector]:
@@ -151,13 +151,14 @@ class StoreAdapter:
     # -- shared by the adapters ---------------------------------------------------------------------------------
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosines of these Documents with a vector, if the store returns their vectors."""
+        """Return the cosines between these Documents and a vector, if the store returns the Documents' vectors."""
         vectors = self.vectors(ids) if ids else {}
         products = cosines(np.stack(list(vectors.values())), unit(vector)) if vectors else np.zeros(0)
         return dict(zip(vectors, products.tolist(), strict=True))
 
     def background(self, vector: Vector) -> tuple[float, float] | None:
-        """Return mean and standard deviation of the cosines with arbitrary Documents; None if there are too few."""
+        """Return mean and standard deviation of a vector's cosines with a sample of Documents; None for a small
+        store."""
         if not hasattr(self, "_sampled"):
             sample = [np.asarray(each, np.float32) for each in self.sample()]
             self._sampled = unit(np.stack(sample)) if sample else np.zeros((0, 1), np.float32)

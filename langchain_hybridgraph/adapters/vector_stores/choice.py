@@ -29,7 +29,7 @@ _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
 
 
 def adapter_of(store: VectorStore) -> StoreAdapter:
-    """Return the adapter of a vector store's class or of the nearest class above it, else that of any store."""
+    """Return the adapter for a vector store's class or its nearest base class, else the general adapter."""
     for kind in type(store).__mro__:
         for (name, attribute), adapter in _ADAPTERS.items():
             if kind.__name__ == name and hasattr(kind, attribute):

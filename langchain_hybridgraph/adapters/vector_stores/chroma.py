@@ -20,7 +20,7 @@ PLACES = 8
 
 
 class ChromaAdapter(StoreAdapter):
-    """Collection of langchain-chroma; distances of its space are converted to cosines."""
+    """Adapter of a langchain-chroma collection, which converts the collection's distances to cosines."""
 
     searches_by_vector = True
     gives_vectors = True
@@ -95,7 +95,7 @@ class ChromaAdapter(StoreAdapter):
         return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
 
     def sample(self) -> Sequence[Vector]:
-        """See :class:`StoreAdapter`; a few pages from everywhere in the collection."""
+        """See :class:`StoreAdapter`; the sample consists of pages at regular distances."""
         apart = max(1, self.count() // PLACES)
         pages = [
             self._store.get(limit=SAMPLED // PLACES, offset=page * apart, include=["embeddings"])["embeddings"]

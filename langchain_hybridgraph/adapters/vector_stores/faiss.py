@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FAISSAdapter(StoreAdapter):
-    """FAISS index; distances are converted to cosines by its stored vectors, or to the order if it has none."""
+    """Adapter of a FAISS index: scores are cosines from its stored vectors or, without these, depend on rank only."""
 
     searches_by_vector = True
     gives_vectors = True
@@ -87,7 +87,7 @@ class FAISSAdapter(StoreAdapter):
 
 
 class _OfFunction(Embeddings):
-    """Function that embeds a text, as Embeddings."""
+    """Embeddings that call a function which embeds one text."""
 
     def __init__(self, embed: Callable[[str], list[float]]) -> None:
         self._embed = embed

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class InMemoryAdapter(StoreAdapter):
-    """InMemoryVectorStore; its scores are cosines, and its dictionary can be read directly."""
+    """Adapter of InMemoryVectorStore, whose scores are cosines and whose dictionary can be read directly."""
 
     searches_by_vector = True
     gives_vectors = True

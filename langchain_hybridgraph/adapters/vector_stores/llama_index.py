@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LlamaIndexAdapter(StoreAdapter):
-    """Index of LlamaIndex; scores are cosines over its SimpleVectorStore and unknown for other vector stores."""
+    """Adapter of a LlamaIndex index; only with its SimpleVectorStore are the scores known to be cosines."""
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)

@@ -21,7 +21,7 @@ INT64 = 5
 
 
 class MilvusAdapter(StoreAdapter):
-    """Milvus collection, whose primary keys langchain-milvus puts only into the metadata.
+    """Adapter of a Milvus collection, whose primary keys langchain-milvus returns only in the metadata.
 
     A store with several vectors per text, or with sparse vectors, is searched by text and returns no cosines.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class QdrantAdapter(StoreAdapter):
-    """Qdrant collection, whose ids langchain-qdrant puts only into the metadata.
+    """Adapter of a Qdrant collection, whose ids langchain-qdrant returns only in the metadata.
 
     The client is called directly, with one request per search: langchain-qdrant requests the collection's configuration
     before each search by a vector. A store in hybrid or sparse mode is searched by text and returns no cosines.
@@ -109,7 +109,7 @@ class QdrantAdapter(StoreAdapter):
 
 
 def _point_id(id: str) -> int | str | None:
-    """Return the id as Qdrant knows it, a number or a UUID; Qdrant rejects requests with any other."""
+    """Convert an id to a number or UUID, the only ids that Qdrant accepts in requests."""
     if id.isascii() and id.isdigit():
         return int(id)
     try:
