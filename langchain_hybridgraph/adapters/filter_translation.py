@@ -139,8 +139,7 @@ class _Chroma(Dialect[dict[str, Any]]):
         return self.all_of([{key: expressible} for expressible in self._lists("$nin", whole)])
 
     def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return one condition per type, since Chroma's lists must be of one type; a single operand uses ``$eq`` or
-        ``$ne``."""
+        """Return one condition per type, since Chroma's lists must be of one type."""
         texts, truths, numbers = _by_kind(operands)
         floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
         single = {"$in": "$eq", "$nin": "$ne"}[operator]
@@ -208,8 +207,7 @@ class _PGVector(Dialect[dict[str, Any]]):
         return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
 
     def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
-        """Compare times as texts: an ISO time begins with a local date, which differs from the UTC date by at most one
-        day."""
+        """Compare times as texts: an ISO time begins with its local date, at most one day from the UTC date."""
         try:
             moment = datetime.fromtimestamp(seconds, UTC)
             if ORDERINGS[operator].is_lower_bound:
@@ -290,8 +288,7 @@ class _Qdrant(Dialect[Any]):
         return self._range(key, gte=operand, lte=operand) if _is_number(operand) else None
 
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Match rows whose value does not satisfy a condition. A list always matches, even if its elements satisfy the
-        condition."""
+        """Match rows whose value does not satisfy a condition, and every list, even if its elements satisfy it."""
         value, element = condition(key, operand), condition(f"{key}[]", operand)
         return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
 

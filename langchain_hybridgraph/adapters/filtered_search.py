@@ -95,8 +95,7 @@ class StoredRows:
         return len(self._row_of)
 
     def mask(self, scope: Scope) -> Mask:
-        """Return one bool per row: whether its text still exists and is in the scope (the filter, tenant and time of a
-        call)."""
+        """Return one bool per row: whether the store still has its text and the text is in the scope."""
         living = self._living
         mask = self._scoped.mask(scope)
         return living if mask is None else living & mask[: len(living)]

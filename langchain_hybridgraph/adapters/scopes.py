@@ -31,8 +31,7 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
 
 
 def filterable(chunk: Chunk) -> dict[str, Any]:
-    """Return the metadata that filters read; it includes the document's id, even if that was derived from the
-    source."""
+    """Return the metadata that filters read, with the document's id even if it was derived from the source."""
     return {"document_id": chunk.document, **chunk.metadata}
 
 

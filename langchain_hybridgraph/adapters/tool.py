@@ -50,8 +50,7 @@ class SearchArguments(QueryArguments):
 
 
 def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type[BaseModel]) -> type[BaseModel]:
-    """Return the caller's schema of a tool's arguments, else the retriever's own; raise ConfigurationError for
-    ``types``."""
+    """Return the caller's schema of a tool's arguments, else the retriever's; refuse ``types``."""
     if types:
         raise ConfigurationError(
             f"arg_types={types!r}: the arguments already have types; to replace them, pass args_schema=, a subclass "

@@ -91,8 +91,7 @@ class VectorStoreAdapter:
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search takes less time than starting a thread; rank_bm25 scores every text, so it takes
-        longer."""
+        """Whether a keyword search takes less time than starting a thread; rank_bm25 takes longer."""
         texts = self.texts
         return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
 
@@ -220,8 +219,7 @@ class VectorStoreAdapter:
         return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
 
     def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
-        """Return the first n texts of a scope, in the order in which they were passed or in which the vector store
-        lists them.
+        """Return the first n texts of a scope, in the order in which they were passed or the store lists them.
 
         ``refresh`` and ``version`` are the retriever's. If the texts were not passed and cannot be listed, the vector
         store is searched for an empty text, and the order is that of its results.
@@ -337,8 +335,7 @@ class FreshKeywordSource:
     began: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search by the words of the query; checking whether the index is up to date may take a request to the
-        store."""
+        """Search by the words of the query; the check that the index is up to date may take a request."""
         if query.text is None:
             return None
         store, freshness = self.store, self.store.freshness

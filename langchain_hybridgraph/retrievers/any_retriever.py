@@ -106,9 +106,10 @@ class AnyRetriever(NamedTuple):
         level: Annotate = "all",
         early: Callable[[Document], object] | None = None,
     ) -> Effect:
-        """Return the call of one search, named ``name`` if it fails; with ``callbacks`` it is a child run of theirs.
+        """Return the call of one search. ``name`` is used in errors; with ``callbacks`` the search is a child run.
 
-        Retrievers of this package annotate their Documents by ``level`` and hand certain ones to ``early``.
+        Retrievers of this package annotate their Documents by ``level`` and call ``early`` with Documents that are
+        certain to be in the answer before it is complete.
         """
         retriever, config = self.retriever, cast("RunnableConfig", {"callbacks": callbacks, "tags": [name]})
         arguments = dict(options) if k is None or not self.takes("k") else {**options, "k": k}
@@ -143,7 +144,7 @@ class AnyRetriever(NamedTuple):
 
 
 def _searches(retriever: VectorStoreRetriever) -> Iterator[Mapping[str, inspect.Parameter]]:
-    """Yield the parameters of a vector store's searches, which pass unknown options on to one another."""
+    """Yield the parameters of a vector store's search methods, which pass on unknown options to each other."""
     kind = type(retriever.vectorstore)
     methods: list[Callable[..., Any]] = [getattr(kind, name) for name in dir(kind) if "search" in name]
     for method in filter(inspect.isfunction, methods):

@@ -58,7 +58,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     )
 
     _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_ONLY
-    _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a kind of retriever may derive its own from it
+    _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may derive its own settings from this class
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a valid value; for an invalid one raise pydantic's ValidationError and change nothing."""
@@ -79,7 +79,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     @abstractmethod
     def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
-        """Return the sources of candidates with their weights; ``callbacks`` are for retrievers among them."""
+        """Return the sources of candidates with their weights; ``callbacks`` are passed to sources that are
+        retrievers."""
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
@@ -200,7 +201,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     @property
     def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
-        """Function that lists the chunks of a scope; None if the store cannot."""
+        """Function that lists the chunks of a scope; None if the store cannot list chunks."""
         store = self._store
         return store.list_chunks if implements(store, ListsChunks) else None
 
@@ -268,7 +269,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return self._result(hits, prepared)
 
     def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: Certain) -> None:
-        """Hand out the certain hits of an incomplete answer."""
+        """Pass on the hits that are certain to be in the answer, before the answer is complete."""
         documents = annotate(certain.hits, trace.method, trace.reasons, self.metadata_prefix, level)
         if level == "all" and not certain.is_head:
             for document in documents:
@@ -294,7 +295,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
 @dataclass(frozen=True, slots=True)
 class PreparedSearch:
-    """One call, ready to run."""
+    """One call with its pipeline, ready to run."""
 
     query: Query
     pipeline: Pipeline
@@ -333,14 +334,14 @@ def with_k(options: CallSettings, k: int | None) -> CallOptions:
 
 
 def popped(name: str, options: Any) -> tuple[Any, Any]:
-    """Return the value of an option for the retriever itself, and the other options."""
+    """Return the value of one option, and the other options."""
     return options.get(name), {key: value for key, value in options.items() if key != name}
 
 
 def handed_over(
     result: RetrievalResult[Document], complete: Callable[[RetrievalResult[Document]], object] | None
 ) -> list[Document]:
-    """Return the Documents of an answer, after handing the complete answer to the enclosing retriever."""
+    """Return the Documents of an answer, after passing the complete answer to the enclosing retriever."""
     if complete is not None:
         complete(result)
     return list(result)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Number of hits among which a picture looks for visited chunks.
 BEYOND = 100
-# Options of the group that a call does not merge: a call's traversal has its own score, and may replace shorthand.
+# Options of ``graph`` that a call replaces and does not merge: a call's traversal comes with its own score.
 _STAGES = frozenset({"traversal", "score"})
 _UNSET = GraphOptions()
 
@@ -43,11 +43,11 @@ class GraphRetriever(HybridRetriever, GraphFields):
     A :class:`HybridGraphStore` supplies its own edges, which ``ingest`` extracts; for any other vector store pass
     ``edges`` (a list of Edge, or an :class:`InMemoryGraph`). The default traversal follows titles of other documents,
     rare entities and links in the best hits, and adds them as evidence to the search's own score, so that simple
-    questions lose nothing. ``preset`` selects the combination of another system; in ``graph`` any
-    ``traversal`` can be combined with any ``score``, and a traversal alone has the score of its own preset
-    (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops``, and ``hop_decay`` and others of
-    ``graph``, are shorthand for BFS and HopDecay. Without edges the answer is that of the hybrid search, and
-    ``degraded`` has ``no-graph-store``.
+    questions lose nothing. ``preset`` selects the traversal and score of another published system. In ``graph`` any
+    ``traversal`` can be combined with any ``score``; a traversal without a score uses the score of its own preset
+    (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops``, ``hop_decay`` and some other options of
+    ``graph`` are short forms of the traversal BFS and the score HopDecay. Without edges the answer is that of the
+    hybrid search, and ``degraded`` has ``no-graph-store``.
 
     Raises ValueError (pydantic's ValidationError) for a name that is not an option, for an invalid value, and for
     options that contradict each other.
@@ -86,19 +86,19 @@ class GraphRetriever(HybridRetriever, GraphFields):
             language: str = "english",
             **settings: Unpack[GraphArguments],
         ) -> Self:
-            """See :class:`HybridRetriever`."""
+            """Return a retriever, as :meth:`HybridRetriever.__init__` does."""
             ...
 
         @classmethod
         def from_store(cls, store: VectorStore, **settings: Unpack[GraphArguments]) -> Self:
-            """See :class:`HybridRetriever`."""
+            """Return a retriever, as :meth:`HybridRetriever.from_store` does."""
             ...
 
         @classmethod
         def from_config(
             cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[GraphArguments]
         ) -> Self:
-            """See :class:`HybridRetriever`."""
+            """Return a retriever, as :meth:`HybridRetriever.from_config` does."""
             ...
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -158,7 +158,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._walked
 
     def _graph_options(self, options: CallOptions) -> GraphOptions:
-        """The options of the group with those of a call, except its traversal and score."""
+        """The options of ``graph``, merged with those of a call except its traversal and score."""
         called = options.get("graph")
         if called is None:
             return self.graph

@@ -47,16 +47,16 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     The tree is made of the chunks' ``uri``, of any scheme (files of an ingested folder have one), in a HybridGraphStore
     or in any vector store whose texts can be listed or are passed as ``documents``. ``build_layers`` summarises its
     directories. A query starts at the ``start_k`` best directories by their summaries, at the ``start_documents`` best
-    documents of the hybrid search and at the directories of these documents. Then it always opens the best directory
-    next: a child's score is ``alpha`` · its own (that of the hybrid search) + (1 − ``alpha``) · its directory's; a
-    start has its own score. The search ends when the best k have stayed the same for ``max_rounds`` directories
-    (``converged-early``). A document is returned once, by its best chunk.
+    documents of the hybrid search and at the directories of these documents. Then it repeatedly opens the directory
+    with the best score. The score of a child is ``alpha`` · its hybrid search score + (1 − ``alpha``) · the score of
+    its directory; a starting point has its hybrid search score. The search ends when the best k have stayed the same
+    for ``max_rounds`` directories (``converged-early``). A document is returned once, by its best chunk.
 
-    :meth:`find` runs one query. :meth:`search` first lets ``planner`` make typed queries of a conversation
-    (:class:`RulePlanner` by default, :class:`QueryPlanner` with a model). ``invoke`` returns the Documents of ``find``,
-    or with ``session=`` those of ``search``. In mode ``"thinking"`` (the default of ``search``) the ``reranker`` reads
-    the start points and each level; in ``"quick"`` (the default of ``find``), and without a reranker, the search's own
-    scores decide.
+    :meth:`find` runs one query. :meth:`search` first calls ``planner``, which makes typed queries (for memories,
+    resources or skills) from a conversation (:class:`RulePlanner` by default, :class:`QueryPlanner` with a model).
+    ``invoke`` returns the Documents of ``find``, or with ``session=`` those of ``search``. In mode ``"thinking"`` (the
+    default of ``search``) the ``reranker`` reads the start points and each level; in ``"quick"`` (the default of
+    ``find``), and without a reranker, the search's own scores decide.
 
     A typed query searches below the directories that ``roots`` has for its type, if any, and returns only hits of that
     type. The type of a hit is the metadata ``context_type``, else that of these directories, else resource. Directories
@@ -114,12 +114,12 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             language: str = "english",
             **settings: Unpack[HierarchicalArguments],
         ) -> Self:
-            """See :class:`HybridRetriever`."""
+            """Return a retriever, as :meth:`HybridRetriever.__init__` does."""
             ...
 
         @classmethod
         def from_store(cls, store: VectorStore, **settings: Unpack[HierarchicalArguments]) -> Self:
-            """See :class:`HybridRetriever`."""
+            """Return a retriever, as :meth:`HybridRetriever.from_store` does."""
             ...
 
         @classmethod
@@ -130,7 +130,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             store: VectorStore | None = None,
             **settings: Unpack[HierarchicalArguments],
         ) -> Self:
-            """See :class:`HybridRetriever`."""
+            """Return a retriever, as :meth:`HybridRetriever.from_config` does."""
             ...
 
     # -- finding --------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[WalkSettings],
     ) -> FindResult:
-        """Return the k best of the tree, or of the part below ``target_uri``, for one query, without a planner.
+        """Return the k best hits for one query in the tree, or in its part below ``target_uri``, without a planner.
 
         Raises the errors of :meth:`retrieve`, and ConfigurationError if there is nothing below ``target_uri``.
         """
@@ -168,10 +168,11 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     ) -> FindResult:
         """Search with the planner's queries for a question and its conversation; return the k best of each type.
 
-        That is k memories, k resources and k skills, even if more of another type score higher. ``session`` is a
-        BaseChatMessageHistory, a list of messages, or ``{"summary": …, "messages": …}``; without one nothing is
-        planned. Each query's scores count (6 − priority) / 5; a hit of several queries counts once, by its best score.
-        A plan without queries finds nothing; a planner that fails leaves the raw query (``planner-failed``).
+        The result has up to k memories, k resources and k skills, even if more hits of one type have higher scores.
+        ``session`` is a BaseChatMessageHistory, a list of messages, or ``{"summary": …, "messages": …}``; without one
+        nothing is planned. The scores of a query are multiplied by (6 − priority) / 5; a hit of several queries is
+        returned once, with its best score. A plan without queries gives no hits. If the planner fails, the raw query is
+        used (``planner-failed``).
         """
         return self._contexts(
             self._prepare_search(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
@@ -193,7 +194,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def retrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
-        """Return the hits of :meth:`find` (with ``session=`` of :meth:`search`) as k Documents.
+        """Return the k best hits of :meth:`find`, or with ``session=`` those of :meth:`search`, as Documents.
 
         Their metadata also have ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
         """
@@ -224,18 +225,18 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     # -- the layers of one directory or document ------------------------------------------------------------
 
     def abstract(self, uri: str) -> str:
-        """Return L0 of a directory or document, up to 256 characters; "" for a directory without a summary.
+        """Return the abstract (level L0) of a directory or document, up to 256 characters; "" without a summary.
 
         Raises ConfigurationError for a uri that does not exist.
         """
         return self._standing(uri).abstract()
 
     def overview(self, uri: str) -> str:
-        """Return L1 of a directory, or the beginning of a document's text, up to 4,000 characters."""
+        """Return the overview (level L1) of a directory, or the beginning of a document, up to 4,000 characters."""
         return self._standing(uri).overview()
 
     def read(self, uri: str) -> str:
-        """Return L2, the full text of a document; "" for a directory that is not a document."""
+        """Return the full text (level L2) of a document; "" for a directory that is not a document."""
         return self._standing(uri).text()
 
     def _standing(self, uri: str) -> NodeContents:
@@ -254,7 +255,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
     @property
     def _streams_early(self) -> bool:
-        return False  # a tree search scores again at every level
+        return False  # a tree search computes scores again at every level
 
     @property
     def _fusion(self) -> Any:
@@ -353,7 +354,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
 
 class _TreeSearch(NamedTuple):
-    """One call: its search of the tree, and the search of the texts that it is made from."""
+    """One call: its search of the tree, and the hybrid search of the texts."""
 
     call: HierarchicalCall
     prepared: PreparedSearch

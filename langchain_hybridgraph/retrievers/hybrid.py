@@ -53,14 +53,14 @@ LSA_WEIGHTS = (0.4, 0.6)
 
 
 class HybridRetriever(PipelineRetriever, HybridFields):
-    """Vector search and keyword search, fused by weight.
+    """Retriever that fuses a vector search and a keyword search by weight.
 
     ``vector_store`` is a :class:`HybridGraphStore`, or any LangChain VectorStore. For the latter a BM25 index is built
     over ``documents``, or without them over everything that the store holds, if it can be listed; ``refresh`` and
     ``version`` decide when it indexes texts that the store receives later. ``keyword_retriever`` replaces the keyword
-    search with any other retriever. A text has one id, whichever side finds it: that of the passed Document, else the
-    store's. If only one weight is set, the other is 1 minus it; if neither is, they suit the embedding. If one side
-    fails or is missing, the other answers, and ``degraded`` reports it.
+    search with any other retriever. A text has the same id in both searches: the id of the passed Document, else the
+    store's. If only one weight is set, the other is 1 minus it; if neither is set, both are chosen for the embedding.
+    If one side fails or is missing, the other answers, and ``degraded`` reports it.
 
     Warns if the keyword side has a weight but the texts of the store can neither be listed nor were passed. Raises
     ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
@@ -154,7 +154,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self._keep_index(before, before.adapter)
 
     def _keep_index(self, before: IndexOptions, adapter: VectorStoreAdapter) -> None:
-        """Keep the built index if the new options are those that it was built with."""
+        """Keep the existing index if the new options are those that it was built with."""
         for option in ("engine", "language", "id_key"):
             if getattr(before, option) != getattr(self.index, option):
                 self.index, changed = before, getattr(self.index, option)

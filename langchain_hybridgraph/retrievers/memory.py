@@ -137,12 +137,12 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             language: str = "english",
             **settings: Unpack[MemoryArguments],
         ) -> Self:
-            """See :class:`HybridRetriever`."""
+            """Return a retriever, as :meth:`HybridRetriever.__init__` does."""
             ...
 
         @classmethod
         def from_store(cls, store: VectorStore, **settings: Unpack[MemoryArguments]) -> Self:
-            """See :class:`HybridRetriever`."""
+            """Return a retriever, as :meth:`HybridRetriever.from_store` does."""
             ...
 
         @classmethod
@@ -153,7 +153,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             store: VectorStore | None = None,
             **settings: Unpack[MemoryArguments],
         ) -> Self:
-            """See :class:`HybridRetriever`."""
+            """Return a retriever, as :meth:`HybridRetriever.from_config` does."""
             ...
 
         def _get_relevant_documents(

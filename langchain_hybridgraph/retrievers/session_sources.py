@@ -55,7 +55,7 @@ class StoredTurns:
         self._store, self._session_id, self._n = store, session_id, n
 
     def call(self, query: Query) -> Effect:
-        """See :class:`Session`."""
+        """Implement :meth:`Session.__init__`."""
 
         def read() -> Sequence[Chunk]:
             self.turns = self._store.sessions.turns(self._session_id, self._n, query.scope)
@@ -64,7 +64,7 @@ class StoredTurns:
         return Effect("session", read, quick=True)
 
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """See :class:`Session`."""
+        """Implement :meth:`Session.read`."""
         return store.vectors([turn.id for turn in self.turns]) if implements(store, HasVectors) else None
 
 
@@ -79,7 +79,7 @@ class Messages:
         self._vectors: NDArray[np.float32] | None = None
 
     def call(self, query: Query) -> Effect:
-        """See :class:`Session`."""
+        """Implement :meth:`Session.__init__`."""
 
         def read() -> Sequence[Chunk]:
             last = turns(self._history, query.text or "")[::-1][: self._n]
@@ -91,7 +91,7 @@ class Messages:
         return Effect("session", read, lane=lane_of("session", self._history))
 
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """See :class:`Session`."""
+        """Implement :meth:`Session.read`."""
         return self._vectors
 
 

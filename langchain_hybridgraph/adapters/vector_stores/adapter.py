@@ -157,8 +157,7 @@ class StoreAdapter:
         return dict(zip(vectors, products.tolist(), strict=True))
 
     def background(self, vector: Vector) -> tuple[float, float] | None:
-        """Return mean and standard deviation of a vector's cosines with a sample of Documents; None for a small
-        store."""
+        """Return mean and standard deviation of the cosines with a sample of Documents; None for a small store."""
         if not hasattr(self, "_sampled"):
             sample = [np.asarray(each, np.float32) for each in self.sample()]
             self._sampled = unit(np.stack(sample)) if sample else np.zeros((0, 1), np.float32)

@@ -34,13 +34,13 @@ class ChromaAdapter(StoreAdapter):
         self._is_cosine = space == "cosine"
 
     def translate(self, filter: Any) -> Any:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.__init__`."""
         from langchain_hybridgraph.adapters.filter_translation import chroma_where
 
         return chroma_where(filter)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "Chroma is always searched by a vector"
         results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
         if self._is_cosine:
@@ -48,11 +48,11 @@ class ChromaAdapter(StoreAdapter):
         return self.by_vectors([document for document, _ in results], vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """See :class:`StoreAdapter`; Chroma's own ``get_by_ids`` fails for an entry without a text or metadata."""
+        """Implement :meth:`StoreAdapter.get`; Chroma's own ``get_by_ids`` fails for an entry without a text or metadata."""
         return _documents(self._store.get(ids=list(ids), include=["documents", "metadatas"])) if ids else []
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.vectors`."""
         if not ids:
             return {}  # Chroma refuses an empty list
         stored = self._store.get(ids=list(ids), include=["embeddings"])
@@ -62,16 +62,16 @@ class ChromaAdapter(StoreAdapter):
         return dict(zip(stored["ids"], matrix, strict=True))
 
     def count(self) -> int:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.count`."""
         return int(self._store._collection.count())
 
     def documents(self) -> Iterator[Document]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.documents`."""
         for page in self._pages(["documents", "metadatas"]):
             yield from _documents(page)
 
     def ids(self) -> Iterator[str]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.ids`."""
         for page in self._pages([]):
             yield from page["ids"]
 
@@ -95,7 +95,7 @@ class ChromaAdapter(StoreAdapter):
         return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
 
     def sample(self) -> Sequence[Vector]:
-        """See :class:`StoreAdapter`; the sample consists of pages at regular distances."""
+        """Implement :meth:`StoreAdapter.sample`; the sample consists of pages at regular distances."""
         apart = max(1, self.count() // PLACES)
         pages = [
             self._store.get(limit=SAMPLED // PLACES, offset=page * apart, include=["embeddings"])["embeddings"]

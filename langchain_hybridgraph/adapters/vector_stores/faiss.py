@@ -33,11 +33,11 @@ class FAISSAdapter(StoreAdapter):
         return self._store.embeddings or _OfFunction(self._store._embed_query)
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[dict[str, Any]], bool]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.__init__`."""
         return lambda metadata: admits(Document(page_content="", metadata=metadata))
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "FAISS is always searched by a vector"
         options = {} if where is None else {"filter": where, "fetch_k": self.count()}
         results = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, **options)
@@ -49,7 +49,7 @@ class FAISSAdapter(StoreAdapter):
         return Nearest(list(zip(documents, places, strict=True)), are_cosines=False)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """See :class:`StoreAdapter`; none where the index keeps only codes that it cannot look up by row."""
+        """Implement :meth:`StoreAdapter.vectors`; none where the index keeps only codes that it cannot look up by row."""
         vectors = {}
         try:
             for id in ids:
@@ -60,19 +60,19 @@ class FAISSAdapter(StoreAdapter):
         return vectors
 
     def count(self) -> int:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.count`."""
         return len(self._store.index_to_docstore_id)
 
     def documents(self) -> Iterator[Document]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.documents`."""
         return iter(self.get(list(self.ids())))
 
     def ids(self) -> Iterator[str]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.ids`."""
         return iter(list(self._store.index_to_docstore_id.values()))
 
     def sample(self) -> Sequence[Vector]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.sample`."""
         ids = list(self.ids())
         return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
 

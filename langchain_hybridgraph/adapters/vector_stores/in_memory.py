@@ -23,36 +23,36 @@ class InMemoryAdapter(StoreAdapter):
     can_list = True
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[Document], bool]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.as_filter`."""
         return admits
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "the store is always searched by a vector"
         return self.scored(self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where))
 
     def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.scored`."""
         return Nearest(list(results))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.vectors`."""
         entries = self._store.store
         return {id: unit(np.asarray(entries[id]["vector"], np.float32)) for id in ids if id in entries}
 
     def count(self) -> int:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.count`."""
         return len(self._store.store)
 
     def documents(self) -> Iterator[Document]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.documents`."""
         return iter(self.get(list(self.ids())))
 
     def ids(self) -> Iterator[str]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.ids`."""
         return iter(list(self._store.store))
 
     def sample(self) -> Sequence[Vector]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.sample`."""
         ids = list(self.ids())
         return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())

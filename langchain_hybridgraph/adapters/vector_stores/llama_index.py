@@ -21,19 +21,19 @@ class LlamaIndexAdapter(StoreAdapter):
         self.can_list = store.can_list
 
     def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.__init__`."""
         return Nearest(list(results), are_cosines=self._store.gives_cosines)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.vectors`."""
         vectors: dict[str, Vector] = self._store.vectors(ids)
         return vectors
 
     def count(self) -> int | None:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.count`."""
         count: int | None = self._store.count()
         return count
 
     def documents(self) -> Iterator[Document]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.documents`."""
         return iter(self._store.documents())

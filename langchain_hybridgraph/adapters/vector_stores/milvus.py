@@ -37,7 +37,7 @@ class MilvusAdapter(StoreAdapter):
         self._key_is_number: bool | None = None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
-        """See :class:`StoreAdapter`; an empty store has no collection yet."""
+        """Implement :meth:`StoreAdapter.__init__`; an empty store has no collection yet."""
         n = min(n, MOST)
         if vector is None:
             results = self._store.similarity_search_with_score(text or "", k=n, expr=where)
@@ -52,11 +52,11 @@ class MilvusAdapter(StoreAdapter):
         return self.by_vectors(documents, vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.get`."""
         return [self._document(entity) for entity in self._entities(ids, self._store._get_output_fields())]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.vectors`."""
         if not self.searches_by_vector:
             return {}
         key, field = self._store._primary_field, self._store._vector_field
@@ -64,23 +64,23 @@ class MilvusAdapter(StoreAdapter):
         return {str(entity[key]): unit(np.asarray(entity[field], np.float32)) for entity in entities}
 
     def count(self) -> int:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.count`."""
         if self._store.col is None:
             return 0
         answer = self._store.client.query(self._store.collection_name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
     def documents(self) -> Iterator[Document]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.documents`."""
         return (self._document(entity) for entity in self._all(self._store._get_output_fields()))
 
     def ids(self) -> Iterator[str]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.ids`."""
         key = self._store._primary_field
         return (str(entity[key]) for entity in self._all([key]))
 
     def sample(self) -> Sequence[Vector]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.sample`."""
         if self._store.col is None or not self.searches_by_vector:
             return ()
         field = self._store._vector_field

@@ -34,7 +34,7 @@ class QdrantAdapter(StoreAdapter):
         self._is_cosine = store.distance == "Cosine"
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.__init__`."""
         if vector is None:
             results = self._store.similarity_search_with_score(text or "", k=n, filter=where)
             return Nearest(
@@ -55,29 +55,29 @@ class QdrantAdapter(StoreAdapter):
         return Nearest(list(zip(documents, scores, strict=True)))
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.get`."""
         return [self._document(point) for point in self._points(ids, with_payload=True)]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.vectors`."""
         points = self._points(ids, with_payload=False, with_vectors=True)
         vectors = {str(point.id): self._vector(point) for point in points}
         return {id: unit(vector) for id, vector in vectors.items() if vector is not None}
 
     def count(self) -> int:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.count`."""
         return int(self._store.client.count(self._store.collection_name, exact=True).count)
 
     def documents(self) -> Iterator[Document]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.documents`."""
         return (self._document(point) for point in self._scroll(with_payload=True))
 
     def ids(self) -> Iterator[str]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.ids`."""
         return (str(point.id) for point in self._scroll(with_payload=False))
 
     def sample(self) -> Sequence[Vector]:
-        """See :class:`StoreAdapter`."""
+        """Implement :meth:`StoreAdapter.sample`."""
         points, _ = self._store.client.scroll(
             self._store.collection_name, limit=SAMPLED, with_payload=False, with_vectors=True
         )

@@ -46,11 +46,12 @@ def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedArguments
     """Return a Runnable that retrieves for a question and its conversation, in place of a history-aware retriever.
 
     Its input is what :meth:`AdvancedRetriever.invoke` takes: ``{"input": …, "chat_history": …}``, the messages of a
-    LangGraph state (``{"messages": […]}``), messages, or a text. Give it, as it is, to ``create_retrieval_chain``, to
-    ``RunnablePassthrough.assign(context=…)``, and call it in a node of a graph.
+    LangGraph state (``{"messages": […]}``), messages, or a text. Pass the Runnable to ``create_retrieval_chain`` or
+    ``RunnablePassthrough.assign(context=…)``, or call it in a node of a graph.
 
-    ``retriever`` is one of ours or any LangChain retriever; ``settings`` are those of :class:`AdvancedRetriever`. An
-    AdvancedRetriever is taken as it is. Raises ConfigurationError for settings next to an AdvancedRetriever.
+    ``retriever`` is a retriever of this package or any LangChain retriever; ``settings`` are those of
+    :class:`AdvancedRetriever`. An AdvancedRetriever is used unchanged, and settings in addition to it raise
+    ConfigurationError.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]

@@ -36,8 +36,9 @@ def fuse_by_score(
     """Return the k best Documents by the weighted mean of the scores of two searches of one retriever of this package.
 
     A search that has not found a Document counts as a score of 0, so the mean is comparable to the score of a single
-    search. Documents below ``min_score`` are left out. The mean is that of the ranking scores, in the combined unit of
-    the first Documents. ``prefix`` precedes the added metadata keys. Otherwise like :func:`fuse_by_rank`.
+    search. Documents below ``min_score`` are left out. The mean is computed from the scores that the Documents were
+    ranked by. ``prefix`` is put in front of the added metadata keys. The other arguments and the errors are those of
+    :func:`fuse_by_rank`.
     """
     results = _successful(answers, trace)
     rankings = [_ranking(name, weights[name], one, prefix + "score", unit_of(one)) for name, one in results.items()]
@@ -50,7 +51,7 @@ def fuse_by_score(
 
 
 def unit_of(result: Result) -> float:
-    """Return the factor that an answer's ranking scores were multiplied by."""
+    """Return the factor by which the scores that rank an answer were multiplied."""
     return 1.0 if result.answerability is None else result.answerability.unit
 
 
@@ -70,9 +71,9 @@ def fuse_by_rank(
 ) -> Result:
     """Return the k best Documents by weighted reciprocal rank; without k, as many as in the longer list.
 
-    ``answers`` and ``weights`` have the same names. If one search failed, the others' results are fused and ``trace``
-    records the failure. ``level`` is the level of annotation. Raises the error of a search if all failed, and the
-    first search's TypeError or ValueError, which means that the call was wrong.
+    ``answers`` and ``weights`` have the names of the searches as keys. If one search failed, the others' results are
+    fused and ``trace`` records the failure. ``level`` is the level of annotation. Raises the error of a search if all
+    failed, and the first search's TypeError or ValueError, which means that the call was wrong.
     """
     results = _successful(answers, trace)
     best = ReciprocalRankFusion()([_ranking(name, weights[name], one) for name, one in results.items()])
@@ -110,12 +111,12 @@ def _by_id(results: Result) -> dict[str, tuple[int, Document]]:
 
 
 def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
-    """Return the entries of this id, by the search that found it."""
+    """Return each search's entry for this id, by the name of the search."""
     return {name: entries[id] for name, entries in by_search.items() if id in entries}
 
 
 def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
-    """Return the hit of the first search, with the scores that only another one has."""
+    """Return the hit of the first search, with scores added that only other searches computed."""
     first, *others = entries.values()
     hit = replace(
         first,
@@ -134,7 +135,7 @@ def _document(
 ) -> Document:
     """Return a Document with the metadata of all searches that found it; if both have a key, the first wins.
 
-    ``searches`` has each search's values for the keys that the fused answer overwrites.
+    The added key ``searches`` keeps each search's values of the keys that the fused answer overwrites.
     """
     first = next(iter(entries.values()))[1]
     if level != "all":
@@ -163,7 +164,7 @@ def _search_notes(document: Document, rank: int, prefix: str) -> dict[str, Any]:
 
 
 def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
-    """Return the parts of a fused score, which sum to it: each search's parts in proportion, or the search as one."""
+    """Return the parts of a fused score, which sum to it: the scaled parts of each search, or one part per search."""
     parts: dict[str, float] = {}
     for name, share in fused.parts.items():
         score, own_parts = scores.get(name, (None, None))
@@ -175,7 +176,7 @@ def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict
 
 
 def with_notes(document: Document, notes: Mapping[str, Any]) -> Document:
-    """Return a copy with further metadata; the retriever's own Document is unchanged."""
+    """Return a copy of a Document with further metadata; the retriever's Document stays unchanged."""
     return document.model_copy(update={"metadata": {**document.metadata, **notes}})
 
 
@@ -193,7 +194,7 @@ def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[s
 
 
 def _ranking(name: str, weight: float, results: Result, key: str | None = None, unit: float = 1.0) -> Ranking:
-    """Return the ranking of a search, by the scores under the metadata key; without a key, only the order counts."""
+    """Return the ranking of a search by the scores under a metadata key or, without a key, by the order."""
     scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) / unit for document in results]
     entries = [ScoredId(chunk_id(document), score) for document, score in zip(results, scores, strict=True)]
     return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 
-# As RunnableWithMessageHistory declares it, so that a chain may have both.
+# The field is declared as in RunnableWithMessageHistory, so that one chain may use both.
 _SESSION_ID = ConfigurableFieldSpec(
     id="session_id",
     annotation=str,
@@ -66,32 +66,34 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     ``retriever`` is a retriever of this package or any LangChain retriever. ``expander`` completes the question with
     the conversation. The default is :class:`HistoryTerms`, which needs no model and does not change self-contained
-    questions. Others are set by name (``{"type": "append_history", "turns": 2}``) or as a function of the question and
-    the turns before it that returns a text. Without a history the question is searched for unchanged.
+    questions. Other expanders are set by name (``{"type": "append_history", "turns": 2}``) or as a function that
+    receives the question and the turns before it and returns a text. Without a history the question is searched for
+    unchanged.
 
     An expanded question that is ``sure`` and has no ``context``, such as a model's rewrite, replaces the question. With
-    a retriever of this package, a ``context`` moves the question's vector, which takes one more embedding; the words
-    stay those of the question (unless there is a reranker, which reads the expanded question). If the expander is not
+    a retriever of this package, a ``context`` moves the question's vector, which takes one more embedding; the keyword
+    search uses the words of the question only (a reranker, if any, reads the expanded question). If the expander is not
     ``sure``, the raw question is searched for as well, so that a change of topic does not hurt: its answer is returned
     if the best hit of the moved vector scores less than nine tenths of its own best hit. Other retrievers search for
     both the raw and the expanded question, and the two answers are fused: by the weighted mean of their scores for
-    retrievers of this package, so that ``min_score`` applies, and by rank for others. The expanded question counts
-    half of its ``weight`` if it is not ``sure``.
+    retrievers of this package, so that ``min_score`` applies, and by rank for others. The expanded question counts half
+    of its ``weight`` if it is not ``sure``.
 
     ``fuse_raw=True`` searches for the raw question in addition to every rewrite; ``fuse_raw=False`` searches only for
     the expanded question.
 
-    A history has a form that :func:`~langchain_hybridgraph.query.conversation.history.turns` reads. It is of the call
-    (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from ``get_session_history``, a
-    function from a session's id to its chat history or messages. The id is that of the call (``session_id=``), else of
-    the configuration (``{"configurable": {"session_id": …}}``, or a ``thread_id``), else ``"default"``. Nothing is
-    written to a history; the chain that answers does that. ``create_retrieval_chain`` passes a BaseRetriever, such as
-    this one, only the question: wrap it with :func:`langchain_hybridgraph.history_aware`.
+    A history has a form that :func:`~langchain_hybridgraph.query.conversation.history.turns` reads. It comes from the
+    call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from
+    ``get_session_history``, a function that receives a session's id and returns its chat history or messages. The id
+    comes from the call (``session_id=``), else from the configuration (``{"configurable": {"session_id": …}}``, or a
+    ``thread_id``), else ``"default"``. Nothing is written to a history; the chain that answers does that.
+    ``create_retrieval_chain`` passes a BaseRetriever, such as this one, only the question: wrap it with
+    :func:`langchain_hybridgraph.history_aware`.
 
     Other options of a call (``filter=``, …) are passed to the retriever; unsupported ones raise TypeError. Two fused
     searches of a retriever that does not take k return as many Documents as the longer one.
 
-    With ``deadline_ms``, of the call or the retriever, half of the time is for the history and for expanding the
+    If the call or the retriever sets ``deadline_ms``, half of this time is for reading the history and expanding the
     question, and the rest for the search. If the expander fails, the raw question is searched for, and ``degraded`` has
     ``expander-failed``; if the history cannot be fetched, ``history-failed``. A history in another form raises
     ConfigurationError.
@@ -162,7 +164,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Split settings into those of the conversation and those of the inner retriever, which include k."""
+        """Split settings into those of this class and those of the inner retriever, which include k."""
         names = ConversationArguments.__annotations__
         own = {name: value for name, value in settings.items() if name in names}
         return own, {name: value for name, value in settings.items() if name not in names}
@@ -180,9 +182,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ) -> Result:
         """Return the k best Documents for a question after a conversation.
 
-        The plan has the raw question (``query``), ``expanded_query``, the ``context`` and its ``weight``, and the kind
-        of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``). ``options`` are those of the
-        retriever.
+        The result's ``plan`` has the raw question (``query``), ``expanded_query``, the ``context`` and its ``weight``,
+        and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``). ``options`` are
+        those of the retriever.
         """
         return self._run(ConversationCall(query, conversation_history, k, session_id, options))
 
@@ -213,7 +215,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """LangChain's specs, with ``session_id`` if histories are fetched by session."""
+        """Configuration fields of LangChain, and ``session_id`` if histories are fetched by session."""
         specs = super().config_specs
         return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
 
@@ -410,7 +412,7 @@ def _retriever(name: str) -> type[HybridRetriever]:
 
 
 class _Conversational(BaseModel):
-    """Conversation, as a model passes it to the tool."""
+    """Conversation in the arguments that a model passes to the tool."""
 
     conversation_history: list[str] | None = Field(
         None,
@@ -425,7 +427,7 @@ def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
 
 
 def _searched_for(plan: Mapping[str, Any]) -> list[str]:
-    """Return a line about the question that was searched for; none for a raw question."""
+    """Return a line about the question that was searched for; no line if it is the raw question."""
     expanded, context = plan["expanded_query"], plan["context"]
     lines = {
         "expanded": f"Searched for: {expanded}",
@@ -442,7 +444,7 @@ def _listed(result: Result) -> str:
 
 
 def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
-    """Raise ConfigurationError for listeners of RunnableWithMessageHistory, which would keep Documents as an answer."""
+    """Raise ConfigurationError for RunnableWithMessageHistory, which would store Documents as the answer."""
     from langchain_core.runnables.history import RunnableWithMessageHistory
 
     if any(isinstance(getattr(listener, "__self__", None), RunnableWithMessageHistory) for listener in listeners):

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 DEFAULT_SESSION = "default"
 _SIMILAR_SCORE = (
-    0.9  # share of the better best score from which two searches count as equally good (benchmarks/README.md)
+    0.9  # ratio of the lower to the higher best score from which two searches count as equally good (benchmarks/README.md)
 )
-FUSED = 50  # hits fused from each of two searches, so that the answer for k is the head of that for a larger k
+FUSED = 50  # number of hits of each search that are fused, so that a larger k only adds results at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ConversationSearch:
 
     def run(self, call: ConversationCall, trace: Trace) -> Search[Result]:
         """Return the answer to a checked call."""
-        until = part_of_deadline(call.deadline, 0.5)  # the other half is for the search
+        until = part_of_deadline(call.deadline, 0.5)  # the other half of the time is for the search
         turns_before = yield from self._read_history(call, trace, until)
         expanded = yield from self._expand(call.query, turns_before, trace, until)
         answer = yield from self._search(call, expanded, trace, until)
@@ -90,7 +90,7 @@ class ConversationSearch:
             if isinstance(answer, ExpandedQuery):
                 return answer
             raise TypeError(f"the expander must return a text or an ExpandedQuery, got {answer!r}")
-        except Exception as error:  # noqa: BLE001 - an expander may be the caller's own; the question is searched as it is
+        except Exception as error:  # noqa: BLE001 - an expander may be the caller's own; the unchanged question is searched for
             _record_failure(trace, error)
             return raw
 
@@ -153,7 +153,7 @@ class ConversationSearch:
         try:
             with trace.stage("embed"):
                 vectors = yield from ask_or_raise(*(_embedding_call(embeddings, text, until) for text in texts))
-        except Exception as error:  # noqa: BLE001 - an embedding may fail with anything; the question is searched as it is
+        except Exception as error:  # noqa: BLE001 - an embedding may raise anything; the unchanged question is searched for
             _record_failure(trace, error)
             return (yield from self._search_once("raw", call.query, call))
         context, question = _unit_vector(vectors[0]), _unit_vector(own if own is not None else vectors[1])
@@ -209,7 +209,7 @@ class ConversationSearch:
 
 
 class _Answer(NamedTuple):
-    """An answer, and the kind of search."""
+    """An answer, and the kind of search that returned it."""
 
     kind: str
     result: Result
