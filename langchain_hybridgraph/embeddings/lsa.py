@@ -259,7 +259,7 @@ class LSAModel:
 
 
 class _IndexedTerms(NamedTuple):
-    """The terms of some texts, each once; the indices in them of the terms of all texts; their counts; the lengths."""
+    """Distinct terms of some texts; for each text, the indices of its terms and their counts; the texts' lengths."""
 
     terms: list[str]
     places: NDArray[np.int32]
@@ -391,7 +391,7 @@ def _orthonormal(block: Floats) -> Floats:
 
 
 def _sublinear(counts: csr_matrix) -> csr_matrix:
-    """Return the counts damped; see _damped."""
+    """Return the damped counts; see _damped."""
     sublinear = counts.copy()
     sublinear.data = _damped(sublinear.data)
     return sublinear

@@ -52,7 +52,7 @@ def unusable_operand(key: str, operator: str, operand: Any, expected: str, examp
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON, at most 160 characters; a value that JSON does not have as Python writes it."""
+    """Return a value as JSON, at most 160 characters; a value that JSON cannot represent is written as in Python."""
     try:
         text = json.dumps(value, default=_json_default, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):  # non-string keys, a list that contains itself

@@ -15,7 +15,7 @@ Test = Callable[[Any], bool]
 
 
 class Ordering(NamedTuple):
-    """An operator that compares two numbers, times or strings, and the operator that is true where it is false."""
+    """Operator that compares two numbers, times or strings, and the operator with the opposite result."""
 
     symbol: str
     negation: str

@@ -71,7 +71,7 @@ class Admission(Serializable):
 
 
 class MemoryTarget(Protocol):
-    """Methods of a store that admission needs."""
+    """Methods that a store needs so that memories can be admitted."""
 
     def clock(self) -> float:
         """Return the time of a change now, in unix seconds."""
@@ -146,7 +146,8 @@ def admit(
       model fitted to the texts is not trusted with synonyms. Joining adds one use and unites the labels. If it comes
       from another source, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new one), the noisy-or
       of two witnesses. The ``reason`` of a memory that joined in other words says so. Two episodic memories that begin
-      at different times are two events. Any other memory is added, however near it is.
+      at different times are two events and do not join. A memory that does not join is added as a new one, however
+      large the cosine is.
     - A memory is refused if credibility · novelty is below 0.025. Novelty is 1 − the largest cosine, at least 0.05 for
       a memory that does not join, and with a model fitted to the texts at least the share of its words that are unknown
       to the model. Credibility is that of its ``source`` (0.5 without one): an unknown source is never refused, one
@@ -420,7 +421,7 @@ class _Plan:
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
-    """Return whether the times of a new memory add nothing to those of another one, valid from first to last."""
+    """Return whether the times of a new memory add nothing to the period in which another one is valid."""
     begin, end = new.period(now)
     if end not in (inf, last):
         return False

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Only neighbours with a cosine from the first up to, but excluding, the second may contradict: more distant ones are
-# about something else, nearer ones say the same.
+# Only neighbours with a cosine of at least the first and less than the second value may contradict a memory: with a
+# smaller cosine they have another topic, with a larger one they say the same.
 NEAREST, FARTHEST = 0.95, 0.3
 # Two memories with at least this probability are taken to contradict each other.
 PROBABLE = 0.5
-# A contradicted memory loses this share of what contradicts it, but this never lowers it below the floor.
+# A contradiction lowers a memory's confidence by probability · this factor · the other's confidence, but not below the
+# floor.
 LOSS, FLOOR = 0.3, 0.1
 _LABELS, _TEXTS = 0.6, 0.2
 _FORM = answer_schema(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HOUR = 3_600.0
 DAY = 24 * HOUR
 UNSURE = 0.5  # confidence without any feedback
-DERIVED = 0.9  # share of the confidence that is left after each derivation
+DERIVED = 0.9  # factor of the confidence for each derivation
 ENDING = 0.02  # per hour: rate at which confidence falls as the end of the validity approaches
 # Rate at which each type of memory fades, per hour; other types fade at the rate of the mode.
 DECAY: Mapping[str, float] = MappingProxyType(
@@ -44,9 +44,9 @@ class Composite:
       nothing is known), with the decay of the memory's type if :data:`DECAY` has one
     - utility, 1 without feedback
 
-    All are in [0, 1]. A memory that was created or added more than an hour after ``now``, so that nothing shows that it
-    was true then, has no recency; one slightly later, as by another clock, has the age 0. Raises ConfigurationError for
-    weights or a decay that are negative or not numbers, and for weights that are all 0.
+    All four values are in [0, 1]. A memory that was created or added more than an hour after ``now``, so that nothing
+    shows that it was true then, has no recency; one slightly later, as by another clock, has the age 0. Raises
+    ConfigurationError for weights or a decay that are negative or not numbers, and for weights that are all 0.
 
     Park et al., Generative Agents, UIST 2023, for the weighted sum of relevance and recency.
 
@@ -98,7 +98,7 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Hotness:
-    """Use of a memory: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
+    """How much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
     The age is counted from the last use or from ``updated_at``, whichever is later; if neither is known, from the
     beginning of the memory. It is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
@@ -169,8 +169,8 @@ class TimeEvidence:
     """Evidence from the times that a question names, for memories of these times.
 
     ``strength`` is multiplied by the share of candidates from other times: if all are of this year, the year is no
-    evidence. A memory outside the time gets less, by e^(−days / 7) after the time and e^(−days) before it. The evidence
-    is combined with the similarity as an independent one: 1 − (1 − similarity) · (1 − evidence).
+    evidence. For a memory outside the time it is multiplied by e^(−days / 7) after the time and by e^(−days) before it.
+    Evidence and similarity are combined as if they were independent: 1 − (1 − similarity) · (1 − evidence).
 
     >>> may = TimeEvidence([(0.0, 31 * 86400.0)], strength=0.4)
     >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()
@@ -277,7 +277,7 @@ class CompositeScores:
         return scores, parts
 
     def best(self, fused: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
-        """Return the best n of these by their new scores, and those with the same score as the last; ties by id."""
+        """Return the n candidates with the best new scores, and all with the same score as the last; ties by id."""
         places = np.array([self.places[one.id] for one in fused], np.int64)
         scores, parts = self._at(places).scored(np.array([one.score for one in fused]))
         if 0 < n < len(fused):
@@ -300,7 +300,7 @@ class CompositeScores:
 
 
 def _rows(parts: Mapping[str, Weights]) -> Iterator[dict[str, float]]:
-    """Return the parts of each; times and the session only have a part if they change the score."""
+    """Return the parts of each score; times and the session have a part only if they change the score."""
     names = list(parts)
     for row in zip(*(column.tolist() for column in parts.values()), strict=True):
         yield {name: part for name, part in zip(names, row, strict=True) if abs(part) > 1e-12 or name not in _CHANGES}
@@ -329,7 +329,7 @@ def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
 
 
 def trust(memories: MemoryColumns, now: float | None) -> Weights:
-    """Return the confidence in each memory: less with each derivation, and less the nearer its end is.
+    """Return the confidence in each memory: it decreases with each derivation and as the end of validity approaches.
 
     >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
     [0.343095]

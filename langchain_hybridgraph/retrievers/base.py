@@ -58,7 +58,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     )
 
     _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_ONLY
-    _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may derive its own settings from this class
+    _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a valid value; for an invalid one raise pydantic's ValidationError and change nothing."""
@@ -79,8 +79,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     @abstractmethod
     def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
-        """Return the sources of candidates with their weights; ``callbacks`` are passed to sources that are
-        retrievers."""
+        """Return the sources of candidates with their weights; retrievers among them receive ``callbacks``."""
 
     # -- retrieving -----------------------------------------------------------------------------------------
 

@@ -43,8 +43,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
     A :class:`HybridGraphStore` supplies its own edges, which ``ingest`` extracts; for any other vector store pass
     ``edges`` (a list of Edge, or an :class:`InMemoryGraph`). The default traversal follows titles of other documents,
     rare entities and links in the best hits, and adds them as evidence to the search's own score, so that simple
-    questions lose nothing. ``preset`` selects the traversal and score of another published system. In ``graph`` any
-    ``traversal`` can be combined with any ``score``; a traversal without a score uses the score of its own preset
+    questions lose nothing. ``preset`` selects the traversal and score of another system. In ``graph`` any ``traversal``
+    can be combined with any ``score``; a traversal without a score uses the score of its own preset
     (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops``, ``hop_decay`` and some other options of
     ``graph`` are short forms of the traversal BFS and the score HopDecay. Without edges the answer is that of the
     hybrid search, and ``degraded`` has ``no-graph-store``.
@@ -86,7 +86,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
             language: str = "english",
             **settings: Unpack[GraphArguments],
         ) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.__init__` does."""
+            """Return a retriever, as :meth:`HybridRetriever.from_documents` does."""
             ...
 
         @classmethod

@@ -114,7 +114,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             language: str = "english",
             **settings: Unpack[HierarchicalArguments],
         ) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.__init__` does."""
+            """Return a retriever, as :meth:`HybridRetriever.from_documents` does."""
             ...
 
         @classmethod

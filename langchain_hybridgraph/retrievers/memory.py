@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _EVIDENCE = LinkEvidence()
-# Number of messages of histories that are kept with their vectors.
+# Number of messages whose vectors are cached.
 MOST_MESSAGES = 1_000
 # Number of the newest memories to choose an answer from if nothing is similar to the question.
 MOST_RECENT = 1_000
@@ -97,10 +97,10 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     A session is ``session_id=`` of a store that keeps sessions, or ``session=``, a chat history or a list of messages.
     Without either, the ``session_id`` or ``thread_id`` of the configuration names a session of the store. Memories that
     repeat the session are down-weighted (``novelty``); its last turn is left out if it is the question itself.
-    ``as_of`` is the point in time to search as of, and ``known_at`` the time whose knowledge counts. Memories of dates
-    in the question are boosted (``date_boost``). ``source_weights`` are the weights of the sources (``vector``,
-    ``graph``, ``session``; without ``keyword`` the vector's weight is shared with it). ``traversal`` replaces that of
-    the mode; the links in the best hits are followed as well.
+    ``as_of`` is the point in time to search as of; with ``known_at``, only what was stored by that time is used.
+    Memories from a date that the question names are boosted (``date_boost``). ``source_weights`` are the weights of the
+    sources (``vector``, ``graph``, ``session``; without ``keyword`` the vector's weight is shared with it).
+    ``traversal`` replaces that of the mode; the links in the best hits are followed as well.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
@@ -137,7 +137,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             language: str = "english",
             **settings: Unpack[MemoryArguments],
         ) -> Self:
-            """Return a retriever, as :meth:`HybridRetriever.__init__` does."""
+            """Return a retriever, as :meth:`HybridRetriever.from_documents` does."""
             ...
 
         @classmethod
@@ -223,7 +223,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         )
 
     def _newest(self, expansion: Expansion | None) -> Callable[[Scope], Sequence[str]] | None:
-        """Return a function that lists the newest memories; None if the store cannot, or for hits of a walk only."""
+        """Return a function that lists the newest memories; None if the store cannot, or for graph hits only."""
         store = self._store
         if not implements(store, ReadsIndex) or (expansion is not None and expansion.is_graph_only):
             return None
@@ -291,7 +291,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             cache.pop(next(iter(cache)), None)
         return vectors
 
-    def _expansion(self, options: CallOptions) -> Expansion | None:  # type: ignore[override]  # nothing is walked without a weight
+    def _expansion(self, options: CallOptions) -> Expansion | None:  # type: ignore[override]  # no search without a weight
         expansion = super()._expansion(options)
         called = cast(MemoryCallOptions, options)
         weights = self._source_weights(called)
@@ -368,7 +368,7 @@ def _similarity_to_session(
 ) -> Sequence[float]:
     """Return the largest cosine of each chunk with another turn of the session; 0 if there are no vectors.
 
-    ``reads`` is for a session that no source has read yet.
+    ``reads`` reads the session if no source has read it yet.
     """
     if reads:
         session.call(query).run()
@@ -377,7 +377,7 @@ def _similarity_to_session(
         return [0.0] * len(ids)
     vectors = store.vectors(ids)
     if vectors.shape[1] != turns.shape[1]:
-        return [0.0] * len(ids)  # nothing has a vector yet
+        return [0.0] * len(ids)  # no chunk has a vector yet
     cosines = vectors @ turns.T
     own = {turn.id: place for place, turn in enumerate(session.turns)}
     for place, id in enumerate(ids):
@@ -387,7 +387,7 @@ def _similarity_to_session(
 
 
 def _without_question(store: Any, session_id: str, question: str, scope: Scope) -> Scope:
-    """Return the scope without the session's last turn if it is the question itself: a question states nothing."""
+    """Return the scope, without the session's last turn if this is the question itself."""
     for turn in store.sessions.turns(session_id, 1, scope):
         metadata = turn.metadata
         if metadata.get("role") == "user" and "turn" in metadata and turn.text.strip() == question.strip():

@@ -22,9 +22,9 @@ SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 class RetrieverSource:
     """The Documents of another retriever, in its order.
 
-    For a retriever of this package their scores are those of its hits. For others they are the metadata
-    ``bm25_score``, ``score`` or ``relevance_score``, if all Documents have it in falling order, else 1 − rank/n with
-    ranks from 0. A Document whose id is not in ``store`` gets the id under which the store holds its text and source.
+    A retriever of this package supplies the scores of its hits. For others the scores are the metadata ``bm25_score``,
+    ``score`` or ``relevance_score``, if all Documents have this key and its values decrease, else 1 − rank/n with ranks
+    from 0. A Document whose id is not in ``store`` gets the id under which the store holds its text and source.
     ``callbacks`` make the retriever's run a child of the caller's.
     """
 
@@ -36,7 +36,7 @@ class RetrieverSource:
     name: str = "keyword"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call of the retriever, whose own setting decides the number of Documents."""
+        """Return the call of the retriever; the retriever's own setting determines the number of Documents."""
         text = query.text
         if text is None:
             return None
@@ -54,7 +54,7 @@ class RetrieverSource:
         return call._replace(run=run, arun=None if search_async is None else asearch)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None, because a retriever cannot score other chunks than those that it returns."""
+        """Return None, because a retriever can score only the chunks that it returns."""
         return None
 
     def _source_result(self, result: Result, scope: Scope) -> SourceResult:

@@ -37,7 +37,7 @@ class Session(Protocol):
         ...
 
     def call(self, query: Query) -> Effect:
-        """Return the call that reads the turns, newest first, and keeps them."""
+        """Return the call that reads the turns, newest first, and stores them in this object."""
         ...
 
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
@@ -55,7 +55,7 @@ class StoredTurns:
         self._store, self._session_id, self._n = store, session_id, n
 
     def call(self, query: Query) -> Effect:
-        """Implement :meth:`Session.__init__`."""
+        """Implement :meth:`Session.call`."""
 
         def read() -> Sequence[Chunk]:
             self.turns = self._store.sessions.turns(self._session_id, self._n, query.scope)
@@ -64,7 +64,7 @@ class StoredTurns:
         return Effect("session", read, quick=True)
 
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """Implement :meth:`Session.read`."""
+        """Implement :meth:`Session.vectors`."""
         return store.vectors([turn.id for turn in self.turns]) if implements(store, HasVectors) else None
 
 
@@ -79,7 +79,7 @@ class Messages:
         self._vectors: NDArray[np.float32] | None = None
 
     def call(self, query: Query) -> Effect:
-        """Implement :meth:`Session.__init__`."""
+        """Implement :meth:`Session.call`."""
 
         def read() -> Sequence[Chunk]:
             last = turns(self._history, query.text or "")[::-1][: self._n]
@@ -91,7 +91,7 @@ class Messages:
         return Effect("session", read, lane=lane_of("session", self._history))
 
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """Implement :meth:`Session.read`."""
+        """Implement :meth:`Session.vectors`."""
         return self._vectors
 
 
@@ -101,34 +101,34 @@ def _chunk_of(text: str, speaker: str) -> Chunk:
 
 
 class WithMessages:
-    """A store that also has the messages of a session; filters apply to them as to stored chunks."""
+    """Store with the messages of a session added; filters apply to the messages as to stored chunks."""
 
     def __init__(self, store: ReadsChunks, session: Session) -> None:
         self.store = store
         self.session = session
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.ReadsChunks`."""
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.ReadsChunks`."""
         messages = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
         stored = self.store.read(ids, scope, {id: chunk for id, chunk in result_chunks.items() if id not in messages})
         return {id: stored.get(id) or messages[id] for id in ids if id in stored or id in messages}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`; empty if the store keeps no copies."""
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`; empty if the store keeps no copies."""
         return self.store.originals(ids) if implements(self.store, HasOriginals) else {}
 
     @property
     def has_parents(self) -> bool:
-        """See :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
         return implements(self.store, HasParents) and self.store.has_parents
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
         assert implements(self.store, HasParents)
         return self.store.read_parents(ids, scope)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.HasVectors`; zeros for a message."""
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasVectors`; zeros for a message."""
         if not implements(self.store, HasVectors):
             return np.zeros((len(ids), 1), np.float32)
         return self.store.vectors(ids)

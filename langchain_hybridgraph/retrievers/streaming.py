@@ -26,7 +26,7 @@ COMPLETE = "_complete"
 
 
 class StreamingRetriever(BaseRetriever):
-    """A retriever whose stream adds up to its answer."""
+    """Retriever that streams its answer Document by Document."""
 
     @property
     def _streams_early(self) -> bool:
@@ -114,7 +114,7 @@ class EarlyDocuments:
         self._documents: dict[str | None, Document] = {}
 
     def hand_out(self, documents: Sequence[Document]) -> None:
-        """Hand out each Document, once."""
+        """Pass on each Document that was not passed on before."""
         for document in documents:
             if document.id not in self._documents:
                 self._documents[document.id] = document

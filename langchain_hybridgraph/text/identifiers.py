@@ -69,15 +69,16 @@ class Postings(Protocol):
         ...
 
     def rows_with_name(self, form: str) -> Sequence[int]:
-        """Return the rows whose name it is."""
+        """Return the rows with this name."""
         ...
 
 
 def exact_matches(question: str, postings: Postings) -> dict[int, float]:
-    """Return how likely each row is meant because it has a name, compound or rare word of the question, in (0, 1).
+    """Score in (0, 1) each row that has a name, compound or rare word of the question.
 
-    Rows without any are left out. A form or word that n texts have, and that carries the share I of the question's
-    information (idf; a word that also occurs outside the form counts in part), gives each of these texts
+    The score estimates how likely the question refers to this row; rows without any of these are left out. A form or
+    word that n texts have, and that carries the share I of the question's information (idf; a word that also occurs
+    outside the form counts in part), gives each of these texts
 
     - ``NAME_SCORE`` / n if it is the text's name, a compound or a rare word; ``NAME_SCORE`` if the question consists of
     it alone;

@@ -133,7 +133,7 @@ def _pieces(text: str) -> Pieces:
 
 
 class _Gap(IntEnum):
-    """Kind of text between two words, which decides whether a name continues."""
+    """Text between two words, by its effect: whether a name continues across it."""
 
     SPACE = 0  # or a hyphen: the name continues
     DOT = 1  # after an initial the name continues

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge, TimeRange
 
     class ChunkStore(ReadsChunks, SearchesVectors, HasVectors, ListsChunks, ReadsIndex, AcceptsChunks, Protocol):
-        """Protocols of the underlying store."""
+        """Methods that the underlying store needs."""
 
         @property
         def tenant(self) -> str | None:
-            """The tenant whose chunks the store sees."""
+            """Tenant whose chunks the store reads and writes."""
             ...
 
         def upsert(

@@ -22,17 +22,18 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
     ``uri`` is ``milvus://[user:password@]host[:19530][/database]`` (also ``http://`` and ``https://``), or
     ``milvus:notes.db`` for milvus-lite, which runs in this process and stores its data in that folder. ``embedding`` is
     a LangChain ``Embeddings``, ``"minilm"`` or ``"package.module:factory"``; LSA is fitted to one machine's corpus and
-    cannot be used. The collections (``collection`` begins their names) are made when they do not exist. A ``tenant`` at
-    creation makes them multi-tenant: from then on every store opened on them names its tenant, which is their partition
-    key. ``language`` decides stemming and stop words (None: English, or what the collections were made with).
+    cannot be used. The collections, whose names begin with ``collection``, are created if they do not exist. A
+    ``tenant`` at creation makes them multi-tenant: from then on every store opened on them names its tenant, which is
+    their partition key. ``language`` determines stemming and stop words (None: that of existing collections, English
+    for new ones).
 
-    ``consistency`` is Milvus' consistency level of reads: ``"Session"`` sees every write of this process,
-    ``"Strong"`` those of all processes, ``"Bounded"`` and ``"Eventually"`` may lag behind by seconds and are the
-    fastest. :meth:`with_consistency` chooses another one for a call. ``timeout`` is in seconds and holds for each call
-    of the server, retries included.
+    ``consistency`` is Milvus' consistency level of reads: ``"Session"`` sees every write of this process, ``"Strong"``
+    those of all processes, ``"Bounded"`` and ``"Eventually"`` may lag behind by seconds and are the fastest.
+    :meth:`with_consistency` selects another level for a call. ``timeout`` is in seconds and applies to each request to
+    the server, including retries.
 
-    Any number of processes may read and write at once; of several writes to one chunk the last wins. A write is not a
-    transaction: after a failure, repeat it. Can be pickled, and used after a fork.
+    Any number of processes may read and write at once; if several processes write one chunk, the last write is kept. A
+    write is not a transaction: after a failure, repeat it. A store can be pickled, and used after a fork.
 
     Raises StoreUnavailableError when the server cannot be reached or refuses access, NotAnIndexError,
     FormatVersionError, EmbeddingMismatchError, TenantError, MissingExtraError without pymilvus, and ConfigurationError.

@@ -53,8 +53,8 @@ def open_store(
 def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | MilvusStore:
     """Open the store that settings name: the folder ``store_path``, or the server ``store_uri``.
 
-    Raises ConfigurationError if they name none or both, or set what the other kind of store has, and whatever
-    :func:`open_store` raises.
+    Raises ConfigurationError if the settings name no store or both, or contain a setting of the other kind of store,
+    and the errors of :func:`open_store`.
     """
     options = settings.arguments("store")
     uri = options.pop("uri", None)

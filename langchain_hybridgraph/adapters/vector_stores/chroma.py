@@ -34,7 +34,7 @@ class ChromaAdapter(StoreAdapter):
         self._is_cosine = space == "cosine"
 
     def translate(self, filter: Any) -> Any:
-        """Implement :meth:`StoreAdapter.__init__`."""
+        """Implement :meth:`StoreAdapter.translate`."""
         from langchain_hybridgraph.adapters.filter_translation import chroma_where
 
         return chroma_where(filter)
@@ -48,7 +48,7 @@ class ChromaAdapter(StoreAdapter):
         return self.by_vectors([document for document, _ in results], vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Implement :meth:`StoreAdapter.get`; Chroma's own ``get_by_ids`` fails for an entry without a text or metadata."""
+        """Implement :meth:`StoreAdapter.get`; Chroma's ``get_by_ids`` fails for entries without text or metadata."""
         return _documents(self._store.get(ids=list(ids), include=["documents", "metadatas"])) if ids else []
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:

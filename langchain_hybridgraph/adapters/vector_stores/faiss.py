@@ -33,7 +33,7 @@ class FAISSAdapter(StoreAdapter):
         return self._store.embeddings or _OfFunction(self._store._embed_query)
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[dict[str, Any]], bool]:
-        """Implement :meth:`StoreAdapter.__init__`."""
+        """Implement :meth:`StoreAdapter.as_filter`."""
         return lambda metadata: admits(Document(page_content="", metadata=metadata))
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
@@ -49,7 +49,7 @@ class FAISSAdapter(StoreAdapter):
         return Nearest(list(zip(documents, places, strict=True)), are_cosines=False)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`; none where the index keeps only codes that it cannot look up by row."""
+        """Implement :meth:`StoreAdapter.vectors`; empty if the index cannot return a vector by its row."""
         vectors = {}
         try:
             for id in ids:

@@ -21,7 +21,7 @@ class LlamaIndexAdapter(StoreAdapter):
         self.can_list = store.can_list
 
     def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
-        """Implement :meth:`StoreAdapter.__init__`."""
+        """Implement :meth:`StoreAdapter.scored`."""
         return Nearest(list(results), are_cosines=self._store.gives_cosines)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:

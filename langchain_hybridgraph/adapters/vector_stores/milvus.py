@@ -37,7 +37,7 @@ class MilvusAdapter(StoreAdapter):
         self._key_is_number: bool | None = None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
-        """Implement :meth:`StoreAdapter.__init__`; an empty store has no collection yet."""
+        """Implement :meth:`StoreAdapter.search`; an empty store has no collection yet."""
         n = min(n, MOST)
         if vector is None:
             results = self._store.similarity_search_with_score(text or "", k=n, expr=where)

@@ -34,7 +34,7 @@ class QdrantAdapter(StoreAdapter):
         self._is_cosine = store.distance == "Cosine"
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
-        """Implement :meth:`StoreAdapter.__init__`."""
+        """Implement :meth:`StoreAdapter.search`."""
         if vector is None:
             results = self._store.similarity_search_with_score(text or "", k=n, filter=where)
             return Nearest(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SESSION = "default"
 _SIMILAR_SCORE = (
-    0.9  # ratio of the lower to the higher best score from which two searches count as equally good (benchmarks/README.md)
+    0.9  # ratio of best scores from which two searches count as equally good (benchmarks/README.md)
 )
 FUSED = 50  # number of hits of each search that are fused, so that a larger k only adds results at the end
 
@@ -90,7 +90,7 @@ class ConversationSearch:
             if isinstance(answer, ExpandedQuery):
                 return answer
             raise TypeError(f"the expander must return a text or an ExpandedQuery, got {answer!r}")
-        except Exception as error:  # noqa: BLE001 - an expander may be the caller's own; the unchanged question is searched for
+        except Exception as error:  # noqa: BLE001 - an expander may raise anything; the question stays unchanged
             _record_failure(trace, error)
             return raw
 
@@ -153,7 +153,7 @@ class ConversationSearch:
         try:
             with trace.stage("embed"):
                 vectors = yield from ask_or_raise(*(_embedding_call(embeddings, text, until) for text in texts))
-        except Exception as error:  # noqa: BLE001 - an embedding may raise anything; the unchanged question is searched for
+        except Exception as error:  # noqa: BLE001 - an embedding may raise anything; the question stays unchanged
             _record_failure(trace, error)
             return (yield from self._search_once("raw", call.query, call))
         context, question = _unit_vector(vectors[0]), _unit_vector(own if own is not None else vectors[1])
