@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint64]
 
-# Number of rows from which the centre of all vectors, and the distance of the nearest ones, are estimated.
+# Number of sampled rows used to estimate the centre of all vectors and the distance of the nearest neighbours.
 SAMPLE = 4_096
-# Number of rows added at once: a batch of floats stays in the processor's cache.
+# Number of rows added at once, so that a batch of floats fits in the processor's cache.
 BATCH = 8_192
 
 
 class BinaryQuantizer:
-    """One bit per row and dimension: on which side of the centre of all vectors the row is.
+    """Binary codes of vectors: one bit per dimension tells on which side of the centre of all vectors it is.
 
-    The further a row is from a vector, the more bits differ, approximately. The few rows with the fewest differing bits
-    hold most of the nearest ones; comparing their exact vectors then orders them. 63,666 × 384 take 3 MB instead of 98.
+    The number of differing bits grows approximately with the distance between two vectors. The rows with the fewest
+    differing bits include most of the nearest neighbours, which the caller then orders by their exact vectors. 63,666
+    vectors of 384 dimensions take 3 MB instead of 98.
 
     Binary quantization with rescoring: Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002;
     Yamada, Asai and Hajishirzi, Efficient Passage Retrieval with Hashing for Open-domain Question Answering, ACL 2021.
@@ -38,7 +39,7 @@ class BinaryQuantizer:
         self._rows = 0
 
     def add_rows(self, matrix: NDArray[np.float32]) -> None:
-        """Add the rows of this matrix that have not been added yet."""
+        """Add the rows of a matrix of vectors that have not been added yet."""
         with self._lock:
             if self._rows >= len(matrix):
                 return
@@ -51,9 +52,9 @@ class BinaryQuantizer:
             self._rows = len(matrix)
 
     def nearest(self, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64]:
-        """Return about the n allowed rows with the fewest differing signs, more if there are ties; ascending.
+        """Return the n allowed rows with the fewest differing bits, in ascending order; more than n for ties.
 
-        All rows of ``allowed`` must have been added.
+        ``allowed`` is a mask over rows; all of its rows must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = _differing(self._words[:, : len(allowed)], _signs((vector - self._middle)[None])[0])
@@ -66,7 +67,7 @@ class BinaryQuantizer:
 
     def _make_room(self, rows: int, dimension: int) -> None:
         if rows > self._words.shape[1]:
-            # A running search keeps the words that it has.
+            # A search that is running keeps using the old array.
             grown = np.zeros((-(-dimension // 64), rows + rows // 4), np.uint64)
             if self._rows:
                 grown[:, : self._rows] = self._words[:, : self._rows]
@@ -74,7 +75,7 @@ class BinaryQuantizer:
 
 
 def _signs(vectors: NDArray[np.float32]) -> Words:
-    """Return a bit for each number above 0, 64 to a word, the last word padded with zeros; n × words."""
+    """Return one bit per number, set if it is above 0, packed into 64-bit words, padded with zeros; n × words."""
     bits = np.packbits(vectors > 0, axis=1)
     words = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     words[:, : bits.shape[1]] = bits

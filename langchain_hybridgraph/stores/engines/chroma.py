@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOCK = "chroma.lock"
-# Largest number of rows that one write adds while an index that has become large is still being filled: one second.
+# Largest number of rows that one write adds while the Chroma index is being filled; takes about one second.
 FILLED_AT_ONCE = 1_024
 
 
 class Collected(NamedTuple):
-    """The state of the catalogue that a complete collection holds, and its number of rows."""
+    """The catalogue version contained in a complete collection, and the collection's number of rows."""
 
     generation: int
     version: int
@@ -37,12 +37,12 @@ class Collected(NamedTuple):
 
 
 class OwnedChroma:
-    """The Chroma index of a large folder, in the one process that owns it.
+    """The Chroma index of a large index folder, open in only one process, its owner.
 
-    The first process that finds the index large owns it until it closes the folder or dies. The owner brings Chroma up
-    to date when it writes. All other processes search the vector matrix instead, as does the owner after another
-    process has written. ``collected`` is the state that can be searched, None while the collection is incomplete.
-    ``folder`` None, an index in memory, has no Chroma.
+    The first process that notices that the index has become large owns Chroma until it closes the folder or exits.
+    The owner brings Chroma up to date when it writes. All other processes search the vector matrix instead, as does
+    the owner after another process has written. ``collected`` is the state that can be searched, None while the
+    collection is incomplete. With ``folder`` None (an index in memory) Chroma is not used.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -59,7 +59,7 @@ class OwnedChroma:
         return self._rows is not None
 
     def own(self) -> bool:
-        """Return whether this process owns Chroma; it takes ownership if no process has it."""
+        """Take ownership of Chroma if no process has it; return whether this process is the owner."""
         if self._lock is None or self._folder in _of_parent:
             return False
         try:
@@ -68,19 +68,19 @@ class OwnedChroma:
             return False
 
     def exists(self, generation: int) -> bool:
-        """Return whether the folder has a collection of this generation."""
+        """Return whether the folder has a collection for this generation of vectors."""
         return self._folder is not None and self._path(generation).exists()
 
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
-        """Return about the n rows of largest inner product, best first."""
+        """Return approximately the n rows with the largest inner products, best first."""
         assert self._rows is not None, "a complete collection is open"
         return self._rows.search(vector, n)
 
     def follow(self, generation: Generation, catalogue: Catalogue, *, is_complete: bool = False) -> None:
-        """Bring the collection closer to the catalogue's state; only the owner may, during its turn to write.
+        """Apply the catalogue's changes to the collection. Only for the owner while it holds the write lock.
 
-        A collection far behind is filled over several calls, unless ``is_complete`` requires all of it now. If Chroma
-        can no longer read it, for example after a kill in the middle of a write, it is rebuilt.
+        Many changes are applied over several calls, unless ``is_complete`` requires all of them now. If Chroma can no
+        longer read the collection, for example after a kill in the middle of a write, it is rebuilt.
         """
         facts = catalogue.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
@@ -107,7 +107,7 @@ class OwnedChroma:
     def drop(self, generation: int) -> None:
         """Close and delete the collection of this generation, unless another process owns Chroma and may have it open.
 
-        What stays is deleted when the folder is next written to by its owner, or after it was closed.
+        Files that cannot be deleted now are deleted at the owner's next write, or when Chroma has been closed.
         """
         if self.exists(generation) and self.own():
             if self._number == generation:
@@ -121,7 +121,8 @@ class OwnedChroma:
             self._lock.release()
 
     def leave_to_parent(self) -> None:
-        """In a forked child, never open a Chroma that was open in the parent, whose state Chroma's library keeps."""
+        """In a forked child, never open a folder that the parent had open: Chroma's library keeps the parent's
+        state."""
         if self._rows is not None and self._folder is not None:
             _of_parent.add(self._folder)
 
@@ -158,5 +159,5 @@ _of_parent: set[Path] = set()
 
 
 def remove(path: Path) -> None:
-    """Delete a closed index; a no-op if there is none."""
+    """Delete the files of a closed Chroma index; a no-op if the path does not exist."""
     shutil.rmtree(path, ignore_errors=not path.exists())

@@ -20,7 +20,7 @@ class ChromaServer:
     """The address of a Chroma server and how to log in.
 
     ``token`` is sent as ``x-chroma-token``, which Chroma Cloud expects; ``headers`` are sent with every request.
-    ``timeout`` is in seconds, per request that writes; searches wait for one second at most.
+    ``timeout`` is the limit in seconds for each write request; searches wait for one second at most.
 
     >>> ChromaServer("http://localhost:8000").name
     'http://localhost:8000/default_tenant/default_database'
@@ -48,7 +48,7 @@ http://HOST:PORT or https://HOST
 
     @classmethod
     def parse(cls, form: str | Mapping[str, Any] | ChromaServer) -> ChromaServer:
-        """Return the server of a URL or of a mapping with the fields of this class; raise ConfigurationError.
+        """Parse a URL, or a mapping with the fields of this class; raise ConfigurationError if that fails.
 
         >>> ChromaServer.parse({"url": "https://api.trychroma.com", "tenant": "ada", "database": "notes"}).database
         'notes'
@@ -65,7 +65,7 @@ http://HOST:PORT or https://HOST
 
     @property
     def name(self) -> str:
-        """The server, tenant and database, without anything secret."""
+        """The server, tenant and database as text, without secrets."""
         parts = urlsplit(self.url)
         port = "" if parts.port is None else f":{parts.port}"
         return f"{parts.scheme}://{parts.hostname}{port}/{self.tenant}/{self.database}"
@@ -99,7 +99,7 @@ http://HOST:PORT or https://HOST
 
         parts = urlsplit(self.url)
         with guarded("connect to", self.name):
-            # Chroma's client waits forever, and sends several requests when it is made.
+            # Chroma's client has no time limit, and its constructor sends several requests.
             httpx.get(f"{self.api}/heartbeat", headers=self.all_headers, timeout=self.timeout).raise_for_status()
             client = chromadb.HttpClient(
                 str(parts.hostname),
@@ -111,13 +111,13 @@ http://HOST:PORT or https://HOST
                 tenant=self.tenant,
                 database=self.database,
             )
-            # No setting of chromadb 1.5 limits how long its client waits: it makes its session with timeout=None.
+            # chromadb 1.5 has no setting for its client's timeout: it creates its session with timeout=None.
             client._server._session.timeout = httpx.Timeout(self.timeout)  # type: ignore[attr-defined]
         return client
 
 
 def open_folder(path: Path) -> Any:
-    """Return a client of a folder, which no other process may have open; raise StoreError if it cannot be opened."""
+    """Return a client for a folder that no other process has open; raise StoreError if it cannot be opened."""
     import chromadb
     from chromadb.config import Settings
 
@@ -131,7 +131,7 @@ def open_folder(path: Path) -> Any:
 
 @contextmanager
 def guarded(verb: str, place: object) -> Iterator[None]:
-    """Turn any error into StoreError: Chroma raises its own errors and those of Rust, SQLite and HTTP."""
+    """Convert any error inside the ``with`` block to StoreError: Chroma raises errors of Rust, SQLite and HTTP."""
     try:
         yield
     except Exception as error:
@@ -139,7 +139,7 @@ def guarded(verb: str, place: object) -> Iterator[None]:
 
 
 def _forget(path: Path) -> None:
-    """Remove a client that chromadb could not start: it would return it for a folder that was created again."""
+    """Remove a client that failed to start from chromadb's cache, which would return it when the path is used again."""
     from chromadb.api.shared_system_client import SharedSystemClient
 
     SharedSystemClient._identifier_to_system.pop(str(path), None)

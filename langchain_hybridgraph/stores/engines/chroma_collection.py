@@ -17,17 +17,18 @@ from langchain_hybridgraph.stores.transfer import ChunkRecord, Kind, Page, Store
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
 
-# Cosine from which a text's own vector counts as made by the same model.
+# Smallest cosine between a stored and a computed vector of one text at which their models count as the same.
 SAME_VECTOR = 0.99
-# Number of texts that are embedded to find out whether the vectors are those of the model.
+# Number of texts embedded to check that the stored vectors come from the given model.
 PROBED = 3
 
 
 class ChromaCollectionSource:
-    """A collection of a Chroma folder or server: texts, vectors and flat metadata.
+    """A collection of a Chroma folder or server, read as the source of a copy: texts, vectors and flat metadata.
 
-    ``embedding`` is the model that its vectors were made with and ``embedding_name`` its name. ``collection`` may be
-    left out if there is only one. Raises StoreError, and EmbeddingMismatchError if the model makes other vectors.
+    ``embedding`` is the model that computed the collection's vectors, ``embedding_name`` its name. ``collection`` may
+    be omitted if there is only one. Raises StoreError, and EmbeddingMismatchError if the model computes other
+    vectors.
     """
 
     kinds: Sequence[Kind] = ("chunks",)
@@ -57,7 +58,7 @@ class ChromaCollectionSource:
         self._check(embedding)
 
     def facts(self) -> StoreFacts:
-        """Return the present facts."""
+        """Return the facts about the source, such as its embedding and dimension."""
         first = next(iter(self.pages("", "chunks", None, 1)), None)
         dimension = None if first is None else len(first.records[0].vector)
         return StoreFacts(
@@ -75,7 +76,7 @@ class ChromaCollectionSource:
             return {"chunks": int(self._collection.count())}
 
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
-        """Yield the collection's records in Chroma's own order, beginning after so many."""
+        """Yield pages of ``size`` records in Chroma's own order, skipping the first ``after``."""
         offset = int(after or 0)
         while True:
             with guarded("read", self.name):
@@ -91,7 +92,7 @@ class ChromaCollectionSource:
             yield Page(records, offset)
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the n records nearest to the query's vector, None where Chroma's order is not that of the cosine."""
+        """Return the n records nearest to the query vector; None if Chroma does not order this collection by cosine."""
         assert query.vector is not None, "a collection is searched by vector"
         if not self._orders_by_cosine:
             return None
@@ -117,13 +118,13 @@ class ChromaCollectionSource:
         return str(index.get("space", "l2"))
 
     def _has_unit_vectors(self) -> bool:
-        """Whether the first vectors have length 1, so that every space orders them alike."""
+        """Whether the first vectors have length 1; then all of Chroma's distance functions give the same order."""
         with guarded("read", self.name):
             vectors = self._collection.get(limit=PROBED, include=["embeddings"])["embeddings"]
         return bool(np.allclose(np.linalg.norm(np.asarray(vectors, np.float32), axis=-1), 1.0, atol=1e-3))
 
     def _check(self, embedding: Embedding) -> None:
-        """Raise EmbeddingMismatchError unless the model makes the vectors of the first few texts."""
+        """Raise EmbeddingMismatchError unless the model computes the stored vectors of the first few texts."""
         for page in self.pages("", "chunks", None, PROBED):
             texts = [record.chunk.text for record in page.records]
             own = unit(embedding.embed_documents(texts))

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 
 COLLECTION = "rows"
-# Largest size of the vectors in one request: a server adds them to its graph before it answers, which takes a second.
+# Largest size of the vectors in one request: the server takes about a second to index them before it answers.
 REQUEST_BYTES = 1 << 20
 # The inner product of unit vectors is the cosine and, unlike Chroma's own cosine, accepts a vector of zeros.
 SPACE = "ip"
 
 
 class ChromaRows:
-    """Row numbers in a collection of unit vectors, without texts and metadata, in a folder or on a server."""
+    """A Chroma collection of unit vectors with row numbers as ids, without texts or metadata; in a folder or on a
+    server."""
 
     def __init__(self, client: Any, collection: Any, where: str) -> None:
         self._client, self._collection, self._where = client, collection, where
@@ -35,10 +36,11 @@ class ChromaRows:
 
     @classmethod
     def in_folder(cls, path: Path) -> ChromaRows:
-        """Open the collection of a folder, or make it.
+        """Open the collection in a folder, or create it.
 
-        Only one process may open it: a second one, even a reader, has crashed and has damaged the index (measured with
-        chromadb 1.5.9). Raises StoreError if Chroma cannot open the folder; it can then be rebuilt from the matrix.
+        Only one process may open it: in tests with chromadb 1.5.9 a second process, even a reader, crashed and
+        damaged the index. Raises StoreError if Chroma cannot open the folder; the collection can then be rebuilt from
+        the vector matrix.
         """
         with guarded("open", path):
             path.mkdir(exist_ok=True)
@@ -50,10 +52,11 @@ class ChromaRows:
 
     @classmethod
     def on_server(cls, server: ChromaServer, name: str, metadata: Mapping[str, str | int]) -> ChromaRows:
-        """Open a collection of a server, or make it.
+        """Open a collection on a server, or create it.
 
         Any number of processes may open it. Raises StoreError if the server does not answer in time, and
-        ConfigurationError if the collection has other metadata or another space, so that it is not ours.
+        ConfigurationError if the existing collection has other metadata or another distance function, and so belongs
+        to another application.
         """
         from chromadb.errors import NotFoundError
 
@@ -81,7 +84,7 @@ class ChromaRows:
 
     @property
     def id(self) -> str:
-        """Id that Chroma gave to the collection; one that is made again has another."""
+        """Id that Chroma assigned to the collection; a collection that is deleted and created again gets a new id."""
         return str(self._collection.id)
 
     def __len__(self) -> int:
@@ -104,7 +107,8 @@ class ChromaRows:
                 self._collection.delete(ids=[str(row) for row in rows[start : start + self._batch]])
 
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
-        """Return about the n rows of largest inner product, best first; approximate, fewer if there are fewer rows."""
+        """Return approximately the n rows with the largest inner products, best first; fewer in a smaller
+        collection."""
         with guarded("query", self._where):
             answer = self._collection.query(query_embeddings=vector, n_results=n, include=[])
             return np.array(answer["ids"][0], dtype=np.int64)
@@ -122,13 +126,13 @@ class ChromaRows:
                     self._client.delete_collection(collection.name)
 
     def close(self) -> None:
-        """Release the files of a folder, or the connections to a server."""
+        """Release the folder's files or the connections to the server."""
         with guarded("close", self._where):
             self._client.close()
 
 
 class Backlog:
-    """Rows that a collection still lacks, so that a collection far behind is filled in several parts."""
+    """Rows that are still missing in a collection, which allows adding them in several parts."""
 
     def __init__(self) -> None:
         self.missing: list[int] | None = None
@@ -138,9 +142,9 @@ class Backlog:
     def update(
         self, rows: ChromaRows, generation: Generation, catalogue: Catalogue, *, applied: int, version: int, floor: int
     ) -> None:
-        """Delete dead rows from the collection, and record which rows are still missing at this version.
+        """Delete removed rows from the collection, and record which rows are missing at catalogue version ``version``.
 
-        ``applied`` is the version that the collection holds if the backlog does not know it, -1 for an unknown state.
+        ``applied`` is the collection's catalogue version, used if the backlog does not know it; -1 means unknown.
         """
         if self.missing is not None:
             applied = self._version
@@ -159,7 +163,7 @@ class Backlog:
         self.missing, self._version = sorted(missing), version
 
     def fill(self, rows: ChromaRows, generation: Generation, most: int | None) -> None:
-        """Add missing rows, at most so many; None adds all of them."""
+        """Add missing rows, at most ``most`` of them; None adds all."""
         assert self.missing is not None
         part = self.missing[:most]
         for numbers, vectors in generation.vectors(part):
@@ -167,5 +171,5 @@ class Backlog:
             self.missing = self.missing[len(numbers) :]
 
     def forget(self) -> None:
-        """Forget what is missing; the next update finds it out."""
+        """Forget which rows are missing; the next update determines them again."""
         self.missing, self._version = None, -1

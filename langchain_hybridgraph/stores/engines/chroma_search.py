@@ -27,11 +27,11 @@ QUOTED = 200
 
 
 class ChromaSearch:
-    """Connections that ask a Chroma server for the vectors nearest to another one.
+    """Connections for nearest-neighbour queries to a Chroma server.
 
     A query is one request of Chroma's HTTP API. It is sent with http.client, since the server answers within 3 ms and
-    chromadb's own client, which uses httpx, adds more than 1 ms. Any number of threads may ask at once. ``timeout`` is
-    the number of seconds after which a server that is silent has failed.
+    chromadb's own client, which uses httpx, adds more than 1 ms. Any number of threads may send queries at the same
+    time. ``timeout`` is the number of seconds without an answer after which a query fails.
     """
 
     def __init__(self, server: ChromaServer, timeout: float) -> None:
@@ -42,13 +42,13 @@ class ChromaSearch:
     def start(self, collection: str, vector: Vector, n: int) -> Callable[[], NDArray[np.int64]]:
         """Send a query and return the function that waits for its result.
 
-        The result is about n rows of largest inner product, best first; fewer if the collection has fewer.
-        ``collection`` is an id, so a collection that was made again is not found. The query and the function raise
-        StoreError for an error of the server or the connection.
+        The result is approximately the n rows with the largest inner products, best first; fewer in a smaller
+        collection. ``collection`` is its id; a collection that was deleted and created again has another. This method
+        and the function raise StoreError for an error of the server or the connection.
         """
         import orjson
 
-        # With orjson, a number of a float32 has 9 digits and not 17.
+        # orjson writes a float32 with 9 digits rather than 17.
         body = {"query_embeddings": [np.ascontiguousarray(vector, np.float32)], "n_results": n, "include": []}
         where = f"{self._server.name}#{collection}"
         with guarded("query", where):
@@ -101,7 +101,7 @@ def _closed_on_error(connection: HTTPConnection) -> Iterator[None]:
 
 
 def _is_open(connection: HTTPConnection) -> bool:
-    """Return whether an idle connection is open: when the server has closed it, there is its end to read."""
+    """Return whether an idle connection is still open: a socket that the server closed is readable."""
     if connection.sock is None:
         return False
     ready = select.poll()
@@ -110,16 +110,16 @@ def _is_open(connection: HTTPConnection) -> bool:
 
 
 def _connect(url: str, timeout: float) -> HTTPConnection:
-    """Return a connection to a server, through a proxy if the environment names one for it."""
+    """Return a connection to a server, through a proxy if environment variables name one for this server."""
     parts = urlsplit(url)
     host, port = str(parts.hostname), parts.port
     proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme)
     through = urlsplit(proxy) if proxy else parts
-    if parts.scheme == "http":  # a proxy finds the server in the URL of the request
+    if parts.scheme == "http":  # a proxy needs the full URL in the request
         return HTTPConnection(str(through.hostname), through.port, timeout=timeout)
     import httpx
 
-    # The context trusts what chromadb's client trusts.
+    # The context trusts the same certificates as chromadb's client.
     connection = HTTPSConnection(
         str(through.hostname), through.port, timeout=timeout, context=httpx.create_ssl_context()
     )

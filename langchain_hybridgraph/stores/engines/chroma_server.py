@@ -28,23 +28,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Smallest number of chunks that are searched on the server: the matrix answers before a request has arrived there.
+# Smallest index, in chunks, searched on the server: for a smaller one the local matrix is faster than a request.
 LEAST_ROWS = 10_000
-# Largest number of rows added in one turn to write: about a second, in which other writers wait.
+# Largest number of rows added while holding the write lock: about a second, in which other writers wait.
 FILLED_AT_ONCE = 4_096
-# Seconds that a search waits for the server; the matrix then answers.
+# Seconds that a search waits for the server before it uses the local matrix.
 SEARCH_TIMEOUT = 1.0
-# Seconds after a failure in which the server is not tried, doubled by each further failure up to the largest.
+# Seconds to wait after a failure before trying the server again, doubled by each further failure up to the maximum.
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
-# Facts of the catalogue: the id of the index with the place of its files, and the state of the collection.
+# Facts of the catalogue: the id of the index with the location of its files, and the state of the collection.
 INDEX_ID, STATE = "vector_server_index", "vector_server"
 
 
 class CollectionState(NamedTuple):
-    """The collection that an index filled: its server, id and generation, and what it holds.
+    """Recorded state of an index's collection on a server: server, collection id, generation and contents.
 
-    ``applied`` is the last version of the catalogue whose changes are all in the collection, -1 if unknown. ``rows`` is
-    the number of rows at that version. ``turn`` is raised by each change, so that other processes notice it.
+    ``applied`` is the last catalogue version whose changes are all in the collection, -1 if unknown. ``rows`` is
+    the number of rows at that version. ``turn`` increases with each change, which lets other processes notice the
+    change.
     """
 
     server: str
@@ -58,9 +59,9 @@ class CollectionState(NamedTuple):
 class ServedChroma:
     """The collection of one index on a Chroma server.
 
-    Its name contains the id of the index and the generation of the vectors. The process that has the turn to write
-    brings it up to date with the outbox; if the server does not answer, the outbox keeps the changes for later, and
-    searches use the vector matrix. Methods that write are called during a turn.
+    Its name contains the id of the index and the generation of the vectors. The process that holds the write lock
+    updates the collection from the catalogue's list of pending changes. If the server does not answer, the changes
+    stay pending, and searches use the local vector matrix. Call methods that write only while holding the lock.
     """
 
     def __init__(self, server: ChromaServer, folder: Path, catalogue: Catalogue) -> None:
@@ -84,26 +85,26 @@ class ServedChroma:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the collection is not complete, and the server may be tried now."""
+        """Whether the collection is incomplete and the wait after the last failure is over."""
         state = self._state()
         is_behind = state is None or state.applied != self._catalogue.version()
         return is_behind and time.monotonic() >= self._retry_at
 
     def is_worthwhile(self, rows: int) -> bool:
-        """Return whether an index of this many chunks is searched on the server."""
+        """Return whether an index with ``rows`` chunks is large enough to be searched on the server."""
         return rows >= LEAST_ROWS
 
     def searchable(self, generation: int, version: int) -> CollectionState | None:
-        """Return the state of the collection, None if it does not hold this version or cannot be searched now."""
+        """Return the collection's state; None if it lacks this catalogue version or cannot be searched now."""
         state = self._state()
         if state is None or (state.generation, state.applied) != (generation, version):
             return None
         return None if time.monotonic() < self._retry_at else state
 
     def start_search(self, state: CollectionState, vector: Vector, n: int) -> Callable[[], NDArray[np.int64]]:
-        """Send a query and return the function that waits for about the n rows of largest inner product, best first.
+        """Send a query; return a function that waits for the result: about n rows by inner product, best first.
 
-        Both raise StoreError if the server fails.
+        This method and the function raise StoreError if the server fails.
         """
         with self._noting_failure():
             wait = self._connected().start(state.collection, vector, n)
@@ -117,10 +118,10 @@ class ServedChroma:
         return result
 
     def follow(self, generation: Generation, *, is_complete: bool = False) -> None:
-        """Bring the collection closer to the catalogue's state; a no-op for a while after the server failed.
+        """Apply the catalogue's changes to the collection; a no-op for a while after the server failed.
 
-        A collection far behind is filled over several calls, unless ``is_complete`` requires all of it now. Raises
-        ConfigurationError if the collection is not that of this index.
+        Many changes are applied over several calls, unless ``is_complete`` requires all of them now. Raises
+        ConfigurationError if the collection belongs to another index.
         """
         if generation.matrix is None or (not is_complete and time.monotonic() < self._retry_at):
             return
@@ -135,7 +136,7 @@ class ServedChroma:
             self._note_success()
 
     def open(self, generation: int, dimension: int) -> ChromaRows:
-        """Return the collection of this generation for writing, made if it is missing.
+        """Return the collection for this generation of vectors, open for writing; create it if it is missing.
 
         Raises the errors of ``ChromaRows.on_server``.
         """
@@ -195,7 +196,7 @@ class ServedChroma:
         return f"hybridgraph-{self._index_id()}-{'' if generation is None else generation}"
 
     def _index_id(self) -> str:
-        """Return the id of this index, which it gets when its first collection is made."""
+        """Return the id of this index; assign one if it has none yet."""
         if (own_id := self._own_id()) is not None:
             return own_id
         id, (inode, path) = uuid.uuid4().hex[:16], _place(self._folder)
@@ -204,7 +205,8 @@ class ServedChroma:
         return id
 
     def _own_id(self) -> str | None:
-        """Return the id, None for a new folder and for the copy of one, which must not share its collection."""
+        """Return the id of this index; None for a new folder, and for a copied one, which needs a collection of its
+        own."""
         self._id = self._id or _recorded_id(self._catalogue, self._folder)
         return self._id
 
@@ -250,7 +252,7 @@ class ServedChroma:
 
 
 def recorded_state(catalogue: Catalogue, folder: Path) -> CollectionState | None:
-    """Return the state of the collection that an index has on any server, None if it has none."""
+    """Return the recorded state of the index's collection on a server; None if it never had one."""
     return None if _recorded_id(catalogue, folder) is None else _state_in(catalogue)
 
 
@@ -260,7 +262,7 @@ def _state_in(catalogue: Catalogue) -> CollectionState | None:
 
 
 def _recorded_id(catalogue: Catalogue, folder: Path) -> str | None:
-    """Return the id of the index in this folder, None for a new folder and for a copy."""
+    """Return the id of the index in this folder; None for a new folder and for a copied one."""
     stored = catalogue.fact(INDEX_ID)
     if stored is None:
         return None

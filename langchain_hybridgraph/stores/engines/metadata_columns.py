@@ -1,9 +1,9 @@
 """Metadata as columns, to evaluate filters.
 
 A column is built the first time a filter names its key, and extended when rows have been added since. Over 63,666 rows
-a mask over built columns takes 0.01 to 0.2 ms, where SQLite's ``json_extract`` takes 33 to 101. Three cases are slower:
-``$contains`` on texts that all differ, which looks at each (4 ms), ``$in`` with hundreds of numbers (up to 10 ms), and
-the first ordering of texts after new ones were added, which sorts them (60 ms).
+a mask over built columns takes 0.01 to 0.2 ms, whereas SQLite's ``json_extract`` takes 33 to 101 ms. Three cases are
+slower: ``$contains`` on texts that all differ, which checks each text (4 ms), ``$in`` with hundreds of numbers (up to
+10 ms), and the first ordering of texts after new ones were added, which sorts them (60 ms).
 
 Memory per column: 4 bytes per row, 8 more if the column holds numbers, and for every distinct value that is not a
 number the value itself and about 80 bytes (180 for every distinct element of a list). Over 63,666 rows: different
@@ -71,9 +71,9 @@ class MetadataColumns:
         self._built = _Built({})
 
     def mask(self, filter: Filter, rows: int) -> Mask:
-        """Return whether each of the first ``rows`` rows matches; read-only, shared by all equal calls.
+        """Return a mask of the first ``rows`` rows: whether each matches. It is read-only and shared by equal calls.
 
-        Errors of ``read`` are passed on and leave the columns as they were.
+        An error raised by ``read`` propagates and leaves the columns unchanged.
         """
         built = self._built
         mask = built.recall(filter, rows)
@@ -85,13 +85,13 @@ class MetadataColumns:
         return mask
 
     def drop(self, *keys: str) -> None:
-        """Drop the columns of these (dotted) keys, whose values have changed in rows that are still alive."""
+        """Drop the columns of these (dotted) keys, because their values changed in existing rows."""
         dropped = {split_key(key) for key in keys}
         with self._grow_lock:
             self._built = _Built({path: c for path, c in self._built.columns.items() if path not in dropped})
 
     def clear(self) -> None:
-        """Drop everything, because rows are numbered differently. A mask being computed is not cached."""
+        """Drop all columns and masks, because rows were renumbered. A mask being computed now is not cached."""
         with self._grow_lock:
             self._built = _Built({})
 
@@ -119,7 +119,7 @@ class MetadataColumns:
 
 
 class _Built:
-    """One generation of columns and the masks made from them."""
+    """Columns and the masks computed from them, replaced together."""
 
     def __init__(self, columns: dict[Path, _Column]) -> None:
         self.columns = columns
@@ -156,8 +156,8 @@ def _evaluate(filter: Filter, columns: Mapping[Path, _Column], rows: int) -> Mas
 class _Column:
     """The values of one key: one code per row that points into a dictionary of values; numbers are stored directly.
 
-    Numbers are in an array of floats, NaN where a row holds none; integers that no float can hold are in the
-    dictionary. A NaN in the metadata therefore has no order and equals nothing, as it should.
+    Numbers are stored in an array of floats, with NaN for rows without a number; integers that a float cannot
+    represent exactly are in the dictionary. A NaN in the metadata therefore equals nothing and has no order.
     """
 
     def __init__(self, path: Path) -> None:
@@ -176,7 +176,7 @@ class _Column:
     # -- filling ---------------------------------------------------------------------------------------------
 
     def extend(self, rows: Sequence[int], values: Sequence[Any], stop: int) -> None:
-        """Add canonical values of rows; the column then reaches to ``stop``."""
+        """Add the canonical values of new rows, so that the column covers all rows below ``stop``."""
         with self._lock:
             self._codes = _enlarged(self._codes, stop, _MISSING)
             if self._numbers is not None:
@@ -241,7 +241,7 @@ class _Column:
         return mask
 
     def _equals(self, operand: Any) -> Iterable[int]:
-        """Yield the codes of the values that equal the operand; times are equal if their instants are."""
+        """Yield the codes of the values that equal the operand; two times are equal if they are the same instant."""
         if operand in self._index:
             yield self._index[operand]
         seconds = canonical_to_seconds(operand)
@@ -275,7 +275,7 @@ class _Column:
     # -- derived from the dictionary -------------------------------------------------------------------------
 
     def _coded(self, codes: NDArray[np.int32], rows: int) -> Mask:
-        """Return the rows that hold one of these codes."""
+        """Return a mask of the rows whose value has one of these codes."""
         row_codes = self._codes[:rows]
         if len(codes) > _FEW:
             table = np.zeros(len(self._values), np.bool_)
@@ -330,7 +330,7 @@ def _codes() -> array[int]:
 
 
 def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mask:
-    """Return which floats have this order relation to a number, exact even for integers no float can hold."""
+    """Return which floats are below or above a number, exactly, even for integers that no float represents."""
     below = _below(operand)
     between = below != operand  # the operand is between two neighbouring floats
     if operator == "$gt" or (operator == "$gte" and between):
@@ -363,7 +363,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
-    """Return the array with room for ``size`` values; if it has to grow, by at least half."""
+    """Return the array with space for ``size`` values; if it must grow, it grows by at least half."""
     if size <= len(values):
         return values
     larger = np.full(max(size, len(values) * 3 // 2), fill, values.dtype)

@@ -33,13 +33,13 @@ B = 0.75
 class RankBM25Index:
     """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` over rank_bm25, in memory only.
 
-    Built at the first search after an :meth:`apply` (64,000 texts: 7 s) and slower than Tantivy (40 ms per search): an
-    engine for small corpora, and the fallback if the index on disk cannot be opened.
+    The index is built at the first search after an :meth:`apply` (7 s for 64,000 texts) and is slower than Tantivy
+    (40 ms per search). It suits small corpora, and is the fallback if the index on disk cannot be opened.
 
     The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is positive. Its
     ``BM25Okapi``, used by LangChain's BM25Retriever, gives a word in half of the texts the idf 0 and a more frequent
-    one a quarter of the mean idf (``epsilon``). In a corpus of one or two texts that is not above 0 either, so nothing
-    would be found. k1 is 1.2 and b .75, as in Tantivy; a word that occurs twice in a question counts twice.
+    one a quarter of the mean idf (``epsilon``). In a corpus of one or two texts this value is not above 0 either, so
+    nothing would be found. k1 is 1.2 and b .75, as in Tantivy; a word that occurs twice in a question counts twice.
 
     >>> index = RankBM25Index()
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -78,7 +78,7 @@ class RankBM25Index:
         return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 of each of these rows, equal to :meth:`search`'s; omit rows without any of the words."""
+        """Return the BM25 scores of these rows, the same as in :meth:`search`; omit rows without any query word."""
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         places = statistics.sharing(terms)
@@ -88,13 +88,13 @@ class RankBM25Index:
         return dict(zip(statistics.rows[places].tolist(), statistics.scores(terms, places).tolist(), strict=True))
 
     def bound(self, text: str) -> float:
-        """Return the largest BM25 any text could reach for this question: Σ idf·(k1 + 1), 0 without known words."""
+        """Return an upper bound of the BM25 of any text for this question: Σ idf·(k1 + 1), 0 without known words."""
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
 
     def query_words(self, text: str) -> QuestionWords:
-        """Return the number of different words in a question, up to 128, and their bound, found in texts or not."""
+        """Return the number of distinct words in a question (at most 128) and their bound, including unknown words."""
         statistics = self._count()
         counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
         texts = len(statistics.rows) + 1
@@ -102,7 +102,7 @@ class RankBM25Index:
         return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
-        """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
+        """Return, by row, the probability in (0, 1) that the question refers to it by an identifier or rare word.
 
         See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is that of :meth:`search`.
         """
@@ -149,7 +149,7 @@ class RankBM25Index:
 
 
 class _Forms(NamedTuple):
-    """The compounds and the name of a text."""
+    """The compound words and the name in a text."""
 
     compounds: list[str]
     name: str | None
@@ -169,7 +169,8 @@ class _Statistics:
         return telling_terms(words, lambda word: len(self.postings.get(word, ())), len(self.rows))
 
     def sharing(self, terms: list[tuple[str, int]]) -> Rows:
-        """Return the ascending positions of texts that contain one of the terms; rank_bm25 would scan all texts."""
+        """Return the positions of the texts that contain one of the terms, ascending; rank_bm25 would scan all
+        texts."""
         lists = [self.postings[term] for term, _ in terms]
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
 

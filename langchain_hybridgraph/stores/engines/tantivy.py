@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
 
-K1 = 1.2  # Tantivy's own, which cannot be changed; b is 0.75
+K1 = 1.2  # the value that is fixed in Tantivy; its b is 0.75
 
 # One thread and a small heap: it indexes while Python analyses (64,000 texts: 5 s of processor time, one segment).
 # 15 MB gives eleven segments there, and more threads are not faster. But a writer is opened for each call of apply, and
@@ -43,11 +43,11 @@ _FEW_TEXTS = 2_000
 _ANALYZED = 1_000  # texts analysed at the same time
 _THREADS = 1
 
-_FEW_ROWS = 512  # up to here querying the rows is faster than searching the full answer: 1.3 ms against 2.4
-_SET_ROWS = 100  # from here one set of rows is faster than a term for each: 240 rows take .5 ms against .8
+_FEW_ROWS = 512  # up to this number of rows, querying them is faster than a full search: 1.3 ms against 2.4
+_SET_ROWS = 100  # from this number on, one set query is faster than a term query per row: .5 ms against .8 for 240
 _SPARE = 16  # hits fetched beyond n, so that a tie at the cut rarely needs a second search
 
-# Number of texts searched to see which of them are allowed. Removed ones count until Tantivy merges their segment.
+# Number of texts fetched to find the allowed ones. Removed texts count until Tantivy merges their segment.
 _MOST_POSTINGS = 8 * FEW
 
 _MARK_ROW = -1
@@ -57,17 +57,17 @@ _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 class TantivyIndex:
     """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in a folder, or in memory for ``path`` None.
 
-    ``writable`` creates the index if the folder has none, and allows :meth:`apply`; in memory both always hold.
-    Any number of processes may read while one writes; they see its commits after :meth:`reload`.
-    A folder without write permission can be read.
+    ``writable`` creates the index if the folder has none, and allows :meth:`apply`; an index in memory is always
+    writable. Any number of processes may read while one writes; they see its commits after :meth:`reload`. A folder
+    without write permission can still be read.
 
     Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative. A
-    word that occurs twice in a question counts twice, as in rank_bm25 and Lucene; of a very long question the 128 most
-    informative words count. Equal texts have equal scores; a row's score depends on neither n nor ``allowed``. Lengths
-    over 40 words are rounded down by at most a ninth. Removed texts count in N and n until Tantivy merges their
-    segment, and the version mark counts as one text without words.
+    word that occurs twice in a question counts twice, as in rank_bm25 and Lucene; only the 128 most informative words
+    of a very long question count. Equal texts have equal scores; a row's score depends on neither n nor ``allowed``.
+    Lengths over 40 words are rounded down by at most a ninth. Removed texts count in N and n until Tantivy merges
+    their segment, and the version mark counts as one text without words.
 
-    Raises StoreError if the folder holds no index that can be opened, or one of another language.
+    Raises StoreError if the folder has no index that can be opened, or has an index for another language.
 
     >>> index = TantivyIndex(None)
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -115,7 +115,7 @@ class TantivyIndex:
             return _best(searcher, self._among(query, rows), n, admitted + 1, None)
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 of each of these rows, equal to :meth:`search`'s; omit rows without any of the words."""
+        """Return the BM25 scores of these rows, the same as in :meth:`search`; omit rows without any query word."""
         with _Engine("the keyword scores failed"):
             searcher = self._open_searcher()
             query = self._query(searcher, text)
@@ -130,7 +130,7 @@ class TantivyIndex:
             return {row: score for row, score in every if row in row_set}
 
     def bound(self, text: str) -> float:
-        """Return the largest BM25 any text could reach for this question: Σ idf·(k1 + 1), 0 without known words.
+        """Return an upper bound of the BM25 of any text for this question: Σ idf·(k1 + 1), 0 without known words.
 
         A word that occurs twice counts twice. The result is a millionth above the sum, since Tantivy adds in 32 bits.
         """
@@ -142,7 +142,7 @@ class TantivyIndex:
             return (1 + 1e-6) * (K1 + 1) * sum(count * idf for count, idf in idfs)
 
     def query_words(self, text: str) -> QuestionWords:
-        """Return the number of different words in a question, up to 128, and their bound, found in texts or not."""
+        """Return the number of distinct words in a question (at most 128) and their bound, including unknown words."""
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
             counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
@@ -150,7 +150,7 @@ class TantivyIndex:
             return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
-        """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
+        """Return, by row, the probability in (0, 1) that the question refers to it by an identifier or rare word.
 
         See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is that of :meth:`search`.
         """
@@ -191,7 +191,7 @@ class TantivyIndex:
             return set(_ranked(searcher, texts, max(1, searcher.num_docs))[0].tolist())
 
     def reload(self) -> None:
-        """Make visible what other processes have committed."""
+        """Make the commits of other processes visible to this index."""
         with _Engine(f"cannot read the keyword index {self._path}"):
             if self._mirror is not None:
                 self._mirror.renew()
@@ -228,7 +228,8 @@ class TantivyIndex:
         return self._searcher
 
     def _terms(self, searcher: tantivy.Searcher, text: str) -> list[tuple[str, int]]:
-        """Return the question's terms; the last question's are cached, since one query needs them three times."""
+        """Return the terms of a question; those of the last question are cached, because one search needs them three
+        times."""
         last = self._last_terms
         if last is not None and last[0] is searcher and last[1] == text:
             return last[2]
@@ -238,7 +239,7 @@ class TantivyIndex:
         return terms
 
     def _query(self, searcher: tantivy.Searcher, text: str) -> tantivy.Query | None:
-        """Build query objects, so that no user text meets Tantivy's parser; None without known words."""
+        """Build the query from objects, so that Tantivy never parses user text; None without known words."""
         import tantivy
 
         terms = self._terms(searcher, text)
@@ -255,7 +256,7 @@ class TantivyIndex:
         return term_query if count == 1 else tantivy.Query.boost_query(term_query, float(count))
 
     def _among(self, query: tantivy.Query, rows: Iterable[int]) -> tantivy.Query:
-        """Return the same query, with the same scores, restricted to these rows."""
+        """Return the query restricted to these rows, with unchanged scores."""
         import tantivy
 
         must, should, listed = tantivy.Occur.Must, tantivy.Occur.Should, list(rows)
@@ -294,21 +295,21 @@ class TantivyIndex:
         self._share()
 
     def _open_writer(self, heap: int) -> tantivy.IndexWriter:
-        """Open Tantivy's writer, and delete the files that a killed process wrote for a commit that it did not finish.
+        """Open Tantivy's writer, and delete files of an unfinished commit, left by a killed process.
 
-        The next commit would have the same number and give its file of deletions the same name, which is an error.
+        Otherwise the next commit, which gets the same number, would fail to create a file with a name in use.
         """
         writer = self._index.writer(heap, _THREADS)
-        writer.garbage_collect_files()  # .2 ms if there is nothing to delete
+        writer.garbage_collect_files()  # takes .2 ms if there is nothing to delete
         return writer
 
     def _close_writer(self, writer: tantivy.IndexWriter) -> None:
-        """Close the writer when its merges have ended, and discard everything uncommitted."""
+        """Wait for the writer's merges, discard uncommitted changes, and close the writer."""
         with _Engine(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:
-        """Make the lists of files as readable as the folder: Tantivy makes them readable by their owner only."""
+        """Give Tantivy's lists of files the permissions of the folder: Tantivy lets only the owner read them."""
         if self._path is not None:
             with contextlib.suppress(OSError):
                 may_read = self._path.stat().st_mode & 0o444
@@ -332,9 +333,9 @@ class TantivyIndex:
 
 
 class _Engine:
-    """Guards all calls of Tantivy: any exception becomes a StoreError.
+    """A guard for all calls of Tantivy that converts any exception to a StoreError.
 
-    Its panics are ``pyo3_runtime.PanicException``, a BaseException that no caller expects. KeyboardInterrupt and
+    Tantivy's panics are ``pyo3_runtime.PanicException``, a BaseException that no caller expects. KeyboardInterrupt and
     cancellation pass through.
     """
 
@@ -404,9 +405,9 @@ class _Postings:
 
 
 class _Mirror:
-    """A folder of links to the files of an index that may only be read.
+    """A temporary folder of links to the files of an index without write permission.
 
-    Tantivy locks a file in its folder before it reads; if that is forbidden, it gets a folder of its own.
+    Tantivy creates a lock file in the index folder before it reads; without permission it needs another folder.
     """
 
     def __init__(self, original: Path) -> None:
@@ -494,7 +495,7 @@ def _mark_document(version: int, analysis: str) -> tantivy.Document:
 def _best(
     searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed: Mask | None
 ) -> list[tuple[int, float]]:
-    """Return the n best allowed rows, ties by row; fetch more until all that tie with the last one are fetched."""
+    """Return the n best allowed rows, ties by row; first fetch all rows that tie with the last one."""
     while True:
         fetch = max(1, min(fetch, searcher.num_docs))
         rows, scores = _ranked(searcher, query, fetch)

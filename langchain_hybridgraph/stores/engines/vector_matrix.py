@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     Find = Callable[[Vector, int, Mask], tuple[NDArray[np.int64], NDArray[np.float32]]]
 
-# Below this share of allowed rows gathering them is faster than scanning all and masking
+# Below this share of allowed rows, copying them out is faster than scanning all rows with a mask
 # (63,666 × 384: gathering 10 % takes 0.7 ms, the masked scan 3 ms whatever the share).
 GATHER_SHARE = 0.15
-# Number of rows gathered at once: they stay in the processor's cache until they are multiplied.
+# Number of rows copied at once, so that they are still in the processor's cache when they are multiplied.
 GATHERED = 256
 # Up to this size all vectors are compared; beyond, the signs select some (benchmarks/vectors.py, 63,666 × 384: 1.1 ms
 # instead of 4.3 for all; they miss one in two hundred of the nearest 10, Chroma one in thirty in 2.9 ms).
@@ -34,9 +34,9 @@ RESCORED, LEAST_RESCORED = 10, 1_000
 # Number of best rows whose checksum a search verifies unless verified before (1.3 µs each), and number of rows that
 # the first search verifies, evenly spaced over the file.
 VERIFIED, SAMPLED = 32, 64
-# A length that differs from 1 by less is 1, so that copying vectors does not change them.
+# A vector whose length differs from 1 by less than this is not normalized, so copying does not change it.
 ROUNDING = 1e-6
-# The largest cosine that two unit vectors can have after rounding.
+# Largest cosine of two unit vectors, including rounding errors.
 LARGEST = 1.001
 
 
@@ -44,12 +44,12 @@ class VectorMatrix:
     """An append-only matrix of unit vectors, in a memory-mapped file or in memory.
 
     A row that was never written, or was written with zeros, has cosine 0 with everything. Rows are only ever
-    appended, so a reader's map stays valid for the rows that it had.
+    appended, so a reader's memory map stays valid for the rows that it contains.
 
-    Two more files hold a number per row: its checksum (:func:`checksums`), and a checksum of vector and text together
-    (:func:`owners`), which shows if a vector belongs to another text. Searches verify the first one for the rows they
-    return, each row once. After the first mismatch, every row is verified, and rows with a mismatch are treated as rows
-    that were never written.
+    Two more files contain a number per row: the vector's checksum (:func:`checksums`), and a checksum of vector and
+    text together (:func:`owners`), which reveals a vector that belongs to another text. Searches verify the vector
+    checksum of each row the first time they return it. After the first mismatch, every row is verified, and rows with
+    a mismatch are treated as rows that were never written.
     """
 
     def __init__(self, path: Path | None, dimension: int) -> None:
@@ -57,7 +57,7 @@ class VectorMatrix:
         self._path = path
         self._file: tuple[int, int] | None = None  # inode and number of rows of the mapped file
         self._matrix: NDArray[np.float32] = np.zeros((0, dimension), np.float32)
-        self._checksums = np.zeros(0, "<u4")  # of accepted rows only: others may still be overwritten
+        self._checksums = np.zeros(0, "<u4")  # codes of verified rows only: other rows may still be overwritten
         self._verified: Mask = np.zeros(0, np.bool_)
         self._damaged = _NO_ROWS
         self._is_sampled = False
@@ -78,9 +78,9 @@ class VectorMatrix:
     ) -> None:
         """Write unit vectors (n × dimension) to the rows from ``start`` on; they are on disk when this returns.
 
-        ``texts`` are the hashes of the texts that the vectors were made from. Anything a crash left behind beyond the
-        catalogue's last row is overwritten. A caller that writes many pieces may pass
-        ``sync=False`` and call :meth:`sync` after the last one.
+        ``texts`` are the hashes of the texts that the vectors were made from. Rows after the catalogue's last one,
+        left by a crash, are overwritten. A caller that writes many pieces may pass ``sync=False`` and call
+        :meth:`sync` after the last one.
         """
         if self._path is None:
             self._write_memory(start, vectors)
@@ -91,7 +91,7 @@ class VectorMatrix:
         try:
             _write(self._path, rows, start * self.dimension * 4, sync=sync)
             _write(checksums(self._path), _sums(rows, every), start * 4, sync=sync)
-            # A power failure may lose it: an unknown owner counts as the row's own text.
+            # A power failure may lose this number: a vector without one counts as belonging to its row's text.
             _write(owners(self._path), owned, start * 4, sync=False)
         except OSError as error:
             raise StoreError(f"nothing of this batch was written to {self._path}: {error.strerror}") from error
@@ -100,7 +100,7 @@ class VectorMatrix:
             self._forget_verified()
 
     def sync(self) -> None:
-        """Wait until everything written is on disk."""
+        """Wait until all written data is on disk."""
         if self._path is not None:
             for path in (self._path, checksums(self._path)):
                 _write(path, np.zeros(0, np.uint32), 0, sync=True)
@@ -123,7 +123,7 @@ class VectorMatrix:
         return vectors
 
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
-        """Return which of these rows are undamaged; in memory all are.
+        """Return which of these rows are undamaged; a matrix in memory has no damaged rows.
 
         With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by
         an earlier version do not record their text; they count as intact.
@@ -146,7 +146,7 @@ class VectorMatrix:
         return is_intact
 
     def lacks(self, allowed: Mask) -> bool:
-        """Return whether one of these rows is known to be damaged or is beyond the end of the file."""
+        """Return whether any allowed row is known to be damaged or is beyond the end of the file."""
         return bool(allowed[len(self._matrix) :].any()) or bool(allowed[_below(self._damaged, len(allowed))].any())
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
@@ -162,11 +162,11 @@ class VectorMatrix:
     def approximate_search(
         self, vector: Vector, n: int, allowed: Mask
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the result of :meth:`search`, for a large matrix only approximately."""
+        """Return the result of :meth:`search`; for a large matrix, an approximation of it."""
         return self._verified_answer(self._near, vector, n, allowed)
 
     def search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the n allowed rows of largest cosine and their cosines, best first, ties by row.
+        """Return the n allowed rows with the largest cosines, and these cosines, best first, ties by row.
 
         Rows beyond the end of the matrix are left out.
         """
@@ -207,7 +207,7 @@ class VectorMatrix:
         self._verify(np.arange(end), end)
 
     def _verify(self, rows: NDArray[np.int64], limit: int = VERIFIED) -> bool:
-        """Verify the first ``limit`` of these rows that have not been verified yet; False if one is damaged."""
+        """Verify the first ``limit`` of these rows that are not verified yet; return False if one is damaged."""
         verified, damaged = self._verified, self._damaged
         new = _below(rows, len(verified))
         new = new[~verified[new]]
@@ -218,7 +218,7 @@ class VectorMatrix:
             return True
         is_intact = _sums(self._matrix, new) == self._checksums_of(new)
         if not is_intact.all() and self._path is not None and not self._path.exists():
-            return True  # another process has replaced this generation: the map outlives its file, not the checksums
+            return True  # another process has replaced the files: the map stays usable, but the checksums are gone
         verified[new[is_intact]] = True
         self._damaged = np.union1d(damaged, new[~is_intact])
         return bool(is_intact.all())
@@ -268,11 +268,11 @@ class VectorMatrix:
         return results
 
     def close(self) -> None:
-        """Release the map."""
+        """Close the memory map."""
         self._matrix = np.zeros((0, self.dimension), np.float32)
 
     def remap(self) -> None:
-        """Map the rows that were appended, by this process or another, and those that were repaired."""
+        """Renew the memory map, to include rows that any process has appended or repaired."""
         if self._path is None:
             return
         try:
@@ -294,9 +294,9 @@ class VectorMatrix:
             self._forget_verified()
 
     def _keep_within_file(self) -> None:
-        """Shrink the map to its file: touching a map beyond the end of a truncated file would kill the process."""
+        """Shrink the map to the size of its file: reading beyond the end of a truncated file would kill the process."""
         if self._path is not None:
-            with suppress(FileNotFoundError):  # a map outlives its file
+            with suppress(FileNotFoundError):  # the file was deleted; its map stays usable
                 if self._path.stat().st_size < self._matrix.nbytes:
                     self.remap()
 
@@ -310,18 +310,19 @@ class VectorMatrix:
 
 
 def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
-    """Return the inner products of a matrix's rows with a vector, computed on this thread alone.
+    """Return the inner products of a matrix's rows with a vector, computed on the calling thread only.
 
-    numpy's ``@`` hands even small products to the threads of its BLAS, which spin for each other: on a busy machine
-    63,666 × 384 took 19 ms (p50) where this takes 7, on an idle one 2 ms where this takes 3.
+    numpy's ``@`` distributes even small products over the threads of its BLAS library, which busy-wait for each
+    other. For 63,666 × 384 on a busy machine it took 19 ms (median) and this function 7; on an idle machine 2 and 3
+    ms.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # of damaged rows, which are detected and left out
+    with np.errstate(over="ignore", invalid="ignore"):  # warnings about damaged rows, which are detected and left out
         products: NDArray[np.float32] = np.vecdot(matrix, vector)
     return products
 
 
 def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
-    """Return the same vectors with length 1, float32; a vector of length 0 or 1 is returned unchanged, bit by bit.
+    """Return the vectors scaled to length 1, as float32; vectors of length 0 or 1 keep their exact bits.
 
     Raises ValueError for vectors that are not finite.
     """
@@ -355,7 +356,7 @@ def _below(rows: NDArray[np.int64], end: int) -> NDArray[np.int64]:
 def _sums(
     matrix: NDArray[np.float32], rows: NDArray[np.int64], texts: Sequence[bytes] | None = None
 ) -> NDArray[np.uint32]:
-    """Return the CRC-32 of each of these rows, or of each with the text that it was made from."""
+    """Return the CRC-32 of each of these rows; with ``texts``, that of each vector together with its text's hash."""
     if texts is None:
         return np.array([zlib.crc32(matrix[row]) for row in rows.tolist()], "<u4")
     each = zip(rows.tolist(), texts, strict=True)
@@ -363,7 +364,7 @@ def _sums(
 
 
 def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return a file's numbers for these rows; 0 beyond its end."""
+    """Return the numbers that a checksum file contains for these rows; 0 beyond its end."""
     numbers = np.zeros(len(rows), "<u4")
     if not len(rows):
         return numbers
@@ -399,7 +400,7 @@ def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None
 def _best(
     rows: NDArray[np.int64] | None, scores: NDArray[np.float32], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the n largest scores, ties by row: all rows that tie with the last one are ordered before the cut."""
+    """Return the n rows with the largest scores; ties are ordered by row, also where the list is cut."""
     if n < len(scores):
         threshold = scores[np.argpartition(scores, len(scores) - n)[len(scores) - n]]
         places = np.flatnonzero(scores >= threshold)

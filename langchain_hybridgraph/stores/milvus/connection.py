@@ -33,7 +33,7 @@ _is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
 
 
 def _is_logged(record: logging.LogRecord) -> bool:
-    """Return whether a record is from a call of other code, whose errors this package does not report."""
+    """Logging filter: return whether a log record comes from a call that was not made by this package."""
     return record.levelno < logging.WARNING or not _is_translated.get()
 
 
@@ -44,12 +44,12 @@ class Call(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-# What a read or search needs of the server: it yields calls and is sent their answers.
+# A generator of one read or search: it yields calls to the server and receives their answers.
 Calls = Generator[Call, Any, Result]
 
 
 class Address(NamedTuple):
-    """A server, a database on it and the token that opens it; or a file of milvus-lite."""
+    """The address of a database on a Milvus server with its access token, or of a milvus-lite file."""
 
     uri: str
     token: str
@@ -105,9 +105,10 @@ def _bad_uri(uri: str) -> ConfigurationError:
 
 
 class MilvusConnection:
-    """The clients of one process: one for threads, and one for each event loop, each made when first used.
+    """Milvus clients of this process: one for all threads and one per event loop, each created at first use.
 
-    ``timeout`` is in seconds and holds for every call, retries included. Can be pickled, and used after a fork.
+    ``timeout`` is the limit in seconds for each call, including retries. A connection can be pickled, and used after
+    a fork.
     """
 
     def __init__(self, address: Address, timeout: float) -> None:
@@ -125,7 +126,8 @@ class MilvusConnection:
         self.__init__(*state)  # type: ignore[misc]  # a new connection to the same server
 
     def call(self, method: str, **arguments: Any) -> Any:
-        """Return what the client's method returns; raise StoreError, or StoreUnavailableError without an answer."""
+        """Call a method of the client and return its result; raise StoreError, or StoreUnavailableError without an
+        answer."""
         with self._translating_errors(method):
             return getattr(self._client(), method)(timeout=self.timeout, **arguments)
 
@@ -135,7 +137,7 @@ class MilvusConnection:
             return await getattr(self._async_client(), method)(timeout=self.timeout, **arguments)
 
     def run(self, calls: Calls[Result]) -> Result:
-        """Make the calls one after the other; return the result."""
+        """Make the calls that a generator yields, one after the other; return the generator's result."""
         try:
             call = next(calls)
             while True:
@@ -172,7 +174,7 @@ class MilvusConnection:
             client.close()
 
     def _leave_parent(self) -> None:
-        """Forget the clients that a fork has copied: their channels do not work in a child."""
+        """Discard the clients copied by a fork: their network channels do not work in the child."""
         if self._pid != os.getpid():
             self._pid, self._threads_client, self._loop_clients = os.getpid(), None, WeakKeyDictionary()
 
@@ -198,7 +200,7 @@ class MilvusConnection:
 
     @contextmanager
     def _translating_errors(self, method: str) -> Iterator[None]:
-        """Raise this package's errors in place of the client's, which the client does not log then."""
+        """Convert the client's errors to this package's, and keep the client from logging them."""
         from pymilvus.exceptions import MilvusException
 
         for name in _CLIENT_LOGGERS:
@@ -233,7 +235,7 @@ class MilvusConnection:
 
 
 def client_library() -> Any:
-    """Return pymilvus; raise MissingExtraError where it is not installed."""
+    """Return the pymilvus module; raise MissingExtraError if it is not installed."""
     try:
         import pymilvus
     except ImportError as error:
@@ -248,7 +250,7 @@ def _is_of_grpc(error: Exception) -> bool:
 
 
 def _refusal(error: Exception) -> Exception | None:
-    """Return the refusal of the token behind an error: the client reports it as a server that it cannot connect to."""
+    """Return the underlying error if the server refused the token: pymilvus reports this as a failed connection."""
     cause = error.__cause__
     if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):
         return cause

@@ -3,11 +3,11 @@
 Milvus compares JSON by its own rules, which differ from those of :mod:`~langchain_hybridgraph.filters` for missing
 keys, bools, times and nested values, and between versions. So a row has an array of *marks* in addition to its
 metadata: digests of the statements that are true of the metadata, such as "year equals 2020", "labels contains api" or
-"title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` on this array. Only an order is left to a
-comparison: numbers and times are kept as floats, by the digest of their key.
+"title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` on this array. Only order comparisons need
+values: numbers and times are stored as floats, by the digest of their key.
 
-An expression lets every match through, and sometimes more: substrings and the order of texts have no marks. The store
-checks what comes back with :meth:`~langchain_hybridgraph.filters.Filter.matches`.
+An expression selects every matching row and sometimes others, because substrings and the order of texts have no
+marks. The store checks the rows that Milvus returns with :meth:`~langchain_hybridgraph.filters.Filter.matches`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from langchain_hybridgraph.filters.translation import Dialect, superset
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Path
 
-# Milvus holds this number of elements in an array.
+# Largest number of elements in an array field of Milvus.
 MOST_MARKS = 4_096
-# The only mark of a row that would have more: every filter lets it through.
+# The only mark of a row that would need more marks; every expression selects such rows.
 UNMARKED = "*"
 NOTHING, EVERYTHING = 'key == ""', 'key != ""'
-# From here on not every whole number is a float.
+# From this number on, a float cannot represent every whole number.
 _INEXACT = 2.0**53
 _LARGEST = 1.7976931348623157e308
 
@@ -50,7 +50,7 @@ class Marks(NamedTuple):
 
 
 def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> Marks:
-    """Return the marks of metadata, and ``others`` with them."""
+    """Return the marks of a chunk's metadata, together with the marks ``others``."""
     marks: dict[str, None] = dict.fromkeys(others)
     numbers: dict[str, float] = {}
     for path, value in _values(metadata, ()):
@@ -66,7 +66,7 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> Marks:
 
 @lru_cache(maxsize=1 << 16)
 def mark(*parts: str) -> str:
-    """Return the digest of a statement, 20 characters.
+    """Return the mark of a statement: a digest of 20 characters.
 
     >>> mark("equals", "year", "n2020") == mark("equals", "year", "n2021")
     False
@@ -76,7 +76,7 @@ def mark(*parts: str) -> str:
 
 
 def expression(filter: Filter) -> str:
-    """Return an expression that is true of every row whose metadata match, and maybe of others.
+    """Return an expression that is true of every row that matches the filter, and possibly of others.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> expression(parse_filter({"year": 2020}) & ~parse_filter({"labels": {"$exists": True}})).count("ARRAY_CONTAINS")
@@ -87,7 +87,7 @@ def expression(filter: Filter) -> str:
 
 
 def has_any(marks: Sequence[str]) -> str:
-    """Return an expression that is true of rows with one of these marks.
+    """Return an expression that is true of rows with at least one of these marks.
 
     >>> has_any(["a", "b"])
     'ARRAY_CONTAINS_ANY(marks, ["a", "b"])'
@@ -127,7 +127,7 @@ def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any
 
 
 def _statements(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield what a value equals and contains."""
+    """Yield the statements that are true of a value: what it equals and what it contains."""
     for equal in _equals(value):
         yield "equals", equal
     if isinstance(value, tuple):
@@ -139,7 +139,7 @@ def _statements(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _equals(value: Any) -> Iterator[str]:
-    """Yield the forms that a value is compared by: its own, and the instant of a time."""
+    """Yield the forms used to compare a value: its own form and, for a time, its instant."""
     form = _form(value)
     if form is not None:
         yield form
@@ -148,7 +148,7 @@ def _equals(value: Any) -> Iterator[str]:
 
 
 def _form(value: Any) -> str | None:
-    """Return a text that only equal values share; None for one that nothing equals."""
+    """Return a text that is the same for equal values only; None for a value that equals nothing, such as NaN."""
     form: str | None = "z"  # null in a list
     match value:
         case str():
@@ -179,7 +179,7 @@ def _joined(kind: str, forms: Iterable[str | None]) -> str | None:
 
 
 def _ordered(value: Any) -> Iterator[tuple[str, float]]:
-    """Yield the number by which a value is ordered, among numbers or among times."""
+    """Yield the number that determines a value's order, with its kind: numbers or times."""
     if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
         yield "number", _bounded(value)
     elif isinstance(value, str):
@@ -188,7 +188,7 @@ def _ordered(value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _bounded(value: float) -> float:
-    """Return a number as a float that JSON can hold."""
+    """Return a number as a finite float, which JSON can represent."""
     return float(min(max(value, -_LARGEST), _LARGEST))
 
 
@@ -196,7 +196,7 @@ def _bounded(value: float) -> float:
 
 
 class _Marks(Dialect[str]):
-    """Milvus expressions over marks. ``not`` precedes only ``ARRAY_CONTAINS``, where nothing is ever null."""
+    """Translation of filters to expressions over marks. Only ``ARRAY_CONTAINS``, which is never null, is negated."""
 
     def key(self, path: Path) -> str:
         return join_key(path)
@@ -223,7 +223,7 @@ class _Marks(Dialect[str]):
 
 
 def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
-    """Return the marks of which a row has at least one if the comparison is true."""
+    """Return marks for a comparison: a row for which it is true has at least one of them."""
     if operator == "$exists":
         return [mark("exists", key)]
     operands = operand if operator == "$in" else (operand,)
@@ -232,7 +232,7 @@ def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
 
 
 def _operand_forms(operand: Any) -> Iterable[str]:
-    """Return the forms of which an equal value has one; a text equals a time only as text."""
+    """Return the forms of an operand: every equal value has one of them. A text equals a time only as text."""
     form = _form(operand)
     return _equals(operand) if isinstance(operand, CanonicalTime) else () if form is None else (form,)
 

@@ -3,8 +3,8 @@
 A chunk lists its neighbours, and an edge to an entity lists the entities of its source (see ``rows``). So one call
 reads all edges of the nodes of a hop together with those of the entities that they mention. The edges of the next hop
 follow at once, since nearly every traversal from chunk to chunk goes on to them, and then one call reads all chunks
-that were reached. So two hops take three calls at most, over edges and over entities. A list that is incomplete costs a
-call and changes no result. The first call reads a small graph as a whole.
+that were reached. Two hops therefore take at most three calls, over edges and over entities. An incomplete list costs
+a call and changes no result. A small graph is read completely by the first call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.milvus.rows import StoredRow
     from langchain_hybridgraph.stores.protocols import Graph, NeighborEdges, Nodes, Weights
 
-# Fields of an edge, and with the entities of its source.
+# Fields of an edge, without and with the entities of its source.
 EDGE_FIELDS = ("source", "target", "relation", "weight", "description", "valid_from", "valid_until")
 TRAVERSED_FIELDS = (*EDGE_FIELDS, "entities")
 # Up to this number of chunks two hops away are read together with those one hop away: by a traversal that goes from
@@ -40,9 +40,9 @@ MOST_AT_ONCE = 2_000
 
 
 class FetchedGraph:
-    """The graph as one call may traverse it: a :class:`~langchain_hybridgraph.stores.protocols.Graph`.
+    """The graph in the scope of one search: a :class:`~langchain_hybridgraph.stores.protocols.Graph`.
 
-    Of a node with more than 16,384 edges, as many are read; the edges of a hop that has more are not all read either.
+    At most 16,384 edges are read, both for one node and for one hop.
     """
 
     def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
@@ -67,7 +67,7 @@ class FetchedGraph:
 
     @property
     def relations(self) -> Collection[str]:
-        """The relations of the edges that were read, and those of the filter that any edge has."""
+        """The relations of the edges read so far, and the edge filter's relations that occur in the store."""
         selected = filter(self._has_relation, self._edge_filter.relations or ())
         return {*self._view().relations, *selected}
 
@@ -81,7 +81,7 @@ class FetchedGraph:
         return self._view().ids(nodes)
 
     def restricted_to(self, nodes: Nodes) -> FetchedGraph:
-        """Return the same graph, leading to these chunks only."""
+        """Return the same graph with only those edges that lead to these chunks."""
         other = copy(self)
         other._ends = nodes
         return other
@@ -97,7 +97,7 @@ class FetchedGraph:
         return self._view().links(nodes)
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node; a traversal that asks for those of chunks will follow them."""
+        """Return the number of edges of each node; also fetches the edges of chunks, which are followed next."""
         self._goes_on = self._goes_on or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
         return self._view().degrees(nodes)
@@ -111,14 +111,14 @@ class FetchedGraph:
         return self._view().cosines(vector, nodes)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the edge or the two mentions behind each step."""
+        """Return, for each step of a path, its edge, or the two edges through a shared entity."""
         self._fetch([origin for origin, _ in steps])
         return self._view().edges(steps)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
     def _view(self, *, is_checked: bool = True) -> Graph:
-        """Return the edges that were read as a graph; unless checked, with every end visible."""
+        """Return the edges read so far as a graph; with ``is_checked`` False, every chunk counts as visible."""
         if not is_checked:
             memory = copy(self._memory)
             memory.visible = None
@@ -134,7 +134,8 @@ class FetchedGraph:
     def _fetch_around(self, nodes: Nodes, *, goes_on: bool) -> None:
         """Read the edges of nodes, and the chunks at the ends of these edges.
 
-        If it ``goes_on``, the edges of these chunks are read before them, so that they are read with their neighbours.
+        If the traversal ``goes_on``, the edges of those chunks are read first, and then the chunks and their
+        neighbours together.
         """
         begins = self._view().ids(nodes)
         self._fetch(begins)
@@ -149,7 +150,7 @@ class FetchedGraph:
         self._surrounded |= missing
 
     def _fetch(self, ids: Iterable[str]) -> None:
-        """Read the edges of nodes, and those of the entities that they mention."""
+        """Read the edges of nodes and of the entities that these nodes mention."""
         missing = {id for id in ids if id and id not in self._read}
         if missing and not self._read and not self._is_complete:
             self._fetch_small_graph()
@@ -162,7 +163,7 @@ class FetchedGraph:
                 self._fetch_edges(entities)
 
     def _listed(self, ids: Iterable[str]) -> Iterable[str]:
-        """Return the neighbours that chunks and edges list."""
+        """Return the neighbours listed in the rows of these chunks and in their edges."""
         chunks = [id for id in ids if _is_chunk_id(id)]
         yield from self._index.neighbours(chunks)
         for id in chunks:
@@ -176,7 +177,8 @@ class FetchedGraph:
             self._is_complete = len(rows) <= MOST_AT_ONCE  # the count may be a minute old
 
     def _fetch_edges(self, ids: set[str], others: Collection[str] = ()) -> set[str]:
-        """Read all edges of these nodes, and of ``others`` if they fit; return the nodes at their other ends."""
+        """Read all edges of these nodes, and those of ``others`` if they fit in one call; return the nodes at the
+        other ends."""
         index, ends = self._index, set[str]()
         for keys in in_parts(sorted(map(index.key, ids.union(others)))):
             condition = f"(source_key in {texts(keys)} or target_key in {texts(keys)})"
@@ -196,7 +198,7 @@ class FetchedGraph:
         return view.ids(_with_ends(nodes[nodes >= 0], view))
 
     def _fetch_rows(self, begins: set[str], most_ahead: int) -> None:
-        """Read the chunks within two hops; only those within one hop if there are more."""
+        """Read the chunks within two hops; if more than ``most_ahead`` are two hops away, only those within one hop."""
         view = self._view(is_checked=False)
         titles = _with_titles(id for id in self._ids_near(begins) if id.startswith(ENTITY))
         nodes = view.nodes(sorted(begins | titles))
@@ -225,7 +227,7 @@ def _is_chunk_id(id: str) -> bool:
 
 
 def _with_titles(ids: Iterable[str]) -> set[str]:
-    """Return these ids, and the titles with the names of the entities among them."""
+    """Return these ids together with the title nodes that have the same names as the entities among them."""
     ids = set(ids)
     return ids | {TITLE + id.removeprefix(ENTITY) for id in ids if id.startswith(ENTITY)}
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 
-# Milvus returns at most this number of rows to one call.
+# Largest number of rows that Milvus returns for one call.
 MOST_RESULTS = 16_384
-# Keys in one expression.
+# Largest number of keys in one expression.
 MOST_KEYS = 4_000
 # Seconds for which a row that a search returned is not read again; with "Strong" consistency it is always read.
 FRESH = 2.0
@@ -35,14 +35,15 @@ CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "con
 
 
 class RecentRows:
-    """The chunks that searches have returned lately, by key: a search and the checks after it read them once."""
+    """A short-lived cache of chunks that searches have returned, by key, so that later stages need not read them
+    again."""
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
         self._rows: OrderedDict[str, tuple[float, StoredRow]] = OrderedDict()
 
     def add(self, rows: Mapping[str, StoredRow]) -> None:
-        """Note rows that have just been read, by key."""
+        """Add rows that have just been read to the cache."""
         now = time.monotonic()
         with self._lock:
             for key, row in rows.items():
@@ -52,7 +53,7 @@ class RecentRows:
                 self._rows.popitem(last=False)
 
     def get(self, keys: Iterable[str], *, with_vectors: bool) -> dict[str, StoredRow]:
-        """Return those of these rows that were read less than ``FRESH`` seconds ago, with their vectors if wanted."""
+        """Return the rows with these keys that were read less than ``FRESH`` seconds ago."""
         oldest = time.monotonic() - FRESH
         with self._lock:
             recent = {key: self._rows[key] for key in keys if key in self._rows}
@@ -63,7 +64,7 @@ class RecentRows:
         }
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Forget rows that are written or deleted."""
+        """Remove rows that are being written or deleted."""
         with self._lock:
             for key in keys:
                 self._rows.pop(key, None)
@@ -71,7 +72,7 @@ class RecentRows:
 
 @dataclass
 class MilvusIndex:
-    """Data shared by the parts of a store."""
+    """State shared by the parts of an open store: connection, settings, tenant and caches."""
 
     connection: MilvusConnection
     names: Collections
@@ -85,7 +86,7 @@ class MilvusIndex:
     written_at: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings; what was read stays behind."""
+        """Return the settings for pickling, without cached rows."""
         transient = ("analyzer", "recent", "cache")
         return {name: value for name, value in self.__dict__.items() if name not in transient}
 
@@ -96,19 +97,19 @@ class MilvusIndex:
 
     @property
     def tenant_name(self) -> str:
-        """The value of the partition key."""
+        """The tenant's name as the value of Milvus' partition key."""
         return self.tenant or ""
 
     def key(self, id: str) -> str:
-        """Return the primary key of a chunk or parent."""
+        """Return the primary key of the tenant's chunk or parent with this id."""
         return key_of(self.tenant_name, id)
 
     def of_tenant(self, *conditions: str) -> str:
-        """Return the expression that all of these conditions hold, for rows of the tenant."""
+        """Combine conditions into an expression that selects the tenant's rows for which all of them are true."""
         return " and ".join((f"tenant == {text(self.tenant_name)}", *conditions))
 
     def in_scope(self, scope: Scope, *conditions: str) -> str:
-        """Return the expression for the rows that may be in a scope."""
+        """Return an expression that selects all rows in a scope, and possibly others."""
         self.check_scope(scope)
         listed = list(conditions)
         if scope.as_of is not None:
@@ -120,9 +121,9 @@ class MilvusIndex:
         return self.of_tenant(*listed)
 
     def with_keys(self, keys: Iterable[str]) -> str:
-        """Return the expression for rows with these keys, which no two tenants share; milvus-lite looks them up.
+        """Return the expression for rows with these keys. Keys differ between tenants, so no tenant is named.
 
-        Of any longer expression milvus-lite evaluates all rows.
+        milvus-lite looks the keys up directly; with any further condition it would evaluate all rows.
         """
         return f"key in {texts(keys)}"
 
@@ -132,12 +133,12 @@ class MilvusIndex:
             raise TenantError(f"the store is open for tenant {self.tenant!r}, the call is for {scope.tenant!r}")
 
     def neighbours(self, ids: Iterable[str]) -> list[str]:
-        """Return the ids to which the edges of those chunks led that have just been read; some may be missing."""
+        """Return known neighbours of these chunks, from rows in the cache; some may be missing."""
         rows = self.recent.get(map(self.key, ids), with_vectors=False)
         return [id for row in rows.values() for id in row.neighbours]
 
     def note_write(self, keys: Iterable[str]) -> None:
-        """Forget what was read of these rows, and which collections have rows."""
+        """Remove these rows from the cache, and forget which collections are empty."""
         self.recent.drop(keys)
         self.cache.clear()
         self.written_at = time.monotonic()
@@ -158,12 +159,12 @@ class MilvusIndex:
         )
 
     def read(self, collection: str, filter: str, fields: Sequence[str], limit: int = MOST_RESULTS) -> list[Any]:
-        """Return up to ``limit`` rows."""
+        """Return up to ``limit`` rows that match an expression."""
         call = self.query(collection, filter, fields, limit)
         return list(self.connection.call(call.method, **call.arguments))
 
     def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
-        """Yield all rows, page by page in the order of their keys."""
+        """Yield all rows that match an expression, page by page in the order of their keys."""
         last = ""
         while True:
             after = f"{filter} and key > {text(last)}" if last else filter
@@ -195,14 +196,14 @@ class MilvusIndex:
         return results
 
     def read_keys(self, collection: str, keys: Sequence[str]) -> dict[str, StoredRow]:
-        """Return the chunks with these keys, by key, and note them as read."""
+        """Return the chunks with these keys, by key, and add them to the cache."""
         entities = self.read(collection, self.with_keys(keys), ["key", *CHUNK_FIELDS], len(keys))
         rows = {entity["key"]: stored_row(entity) for entity in entities}
         self.recent.add({key: row.copied() for key, row in rows.items()})
         return rows
 
     def recent_rows(self, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
-        """Return the chunks with these ids, in this order; those that a search has just returned are not read."""
+        """Return the chunks with these ids, in this order; those in the cache are not read from the server."""
         keys = {self.key(id): id for id in ids}
         recent = {} if self.consistency == "Strong" else self.recent.get(keys, with_vectors=with_vectors)
         missing = [id for key, id in keys.items() if key not in recent]
@@ -212,10 +213,10 @@ class MilvusIndex:
         return {id: results[id] for id in keys.values() if id in results}
 
     def has_rows(self, collection: str, *conditions: str) -> bool:
-        """Return whether a collection has such rows of the tenant; another process's first row may go unnoticed.
+        """Return whether a collection has rows of the tenant that meet the conditions, from a cache.
 
-        For ``FRESH`` seconds, and with conditions for a minute. Whether rows are still there is asked once a minute: a
-        search that finds none does no harm.
+        The first row written by another process is noticed after ``FRESH`` seconds, with conditions after a minute.
+        Deletion of the last row is noticed within a minute: until then searches only do unnecessary work.
         """
         question = " ".join((collection, *conditions))
         has_any_row, until = self.cache.get(question, (False, 0.0))
@@ -239,7 +240,7 @@ class MilvusIndex:
     # -- vectors ----------------------------------------------------------------------------------------------
 
     def query_vector(self, text: str | None, vector: Vector | None) -> Vector:
-        """Return the unit vector to search for; raise ValueError without a text and a vector."""
+        """Return the query's unit vector, embedding the text if there is no vector; raise ValueError without either."""
         if vector is None and text is None:
             raise ValueError("a query needs a text or a vector, got neither")
         unit_vector: Vector = unit(self.embedding.embed_query(text or "") if vector is None else vector)
@@ -247,7 +248,7 @@ class MilvusIndex:
         return unit_vector
 
     def check_width(self, width: int) -> None:
-        """Raise EmbeddingMismatchError for a vector of another dimension."""
+        """Raise EmbeddingMismatchError if a vector's dimension differs from that of the store."""
         if width != self.facts.dimension:
             raise EmbeddingMismatchError(
                 f"the store has vectors of {self.facts.dimension} dimensions, got one of {width}; pass vectors of the "
@@ -256,6 +257,6 @@ class MilvusIndex:
 
 
 def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[str]]:
-    """Yield the values in parts that one expression holds."""
+    """Yield the values in parts that are small enough for one expression."""
     for start in range(0, len(values), size):
         yield values[start : start + size]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MilvusMemory:
-    """Memory state from the metadata of chunks; later changes are not recorded."""
+    """Memory state of chunks, read from their metadata; changes learned after writing are not recorded."""
 
     mode = None
 
@@ -25,7 +25,7 @@ class MilvusMemory:
         self._index = index
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return what the metadata of these chunks say about them (see ``stores.protocols.HasMemory``)."""
+        """Return the memory state of these chunks (see ``stores.protocols.HasMemory``)."""
         self._index.check_scope(scope)
         rows = self._index.recent_rows(ids)
         return {
@@ -35,7 +35,7 @@ class MilvusMemory:
         }
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the same as columns with one entry per id."""
+        """Return the memory state as columns with one entry per id."""
         states = self.states(ids, scope)
         return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
 

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
     from langchain_hybridgraph.text.analyzer import Analyzer
 
-# Bytes of a text field, of a JSON field and of a name.
+# Largest number of bytes in a text field, in a JSON field and in a name.
 MOST_BYTES = 65_535
 MOST_NAME = 4_096
-# Ends of a period without a beginning or an end; Milvus has no infinite numbers.
+# Stored values for a validity period without a start or an end; Milvus has no infinite numbers.
 ALWAYS = 1e300
 # Ids of neighbours that a row lists: of a chunk those to which its edges lead, of an edge the entities of its source,
 # which every mention of a chunk repeats.
 MOST_NEIGHBOURS = 1_000
 MOST_ENTITIES = 64
 MOST_LISTED_BYTES = 40_000
-# What JSON libraries other than Python's read as another value, or refuse: such metadata is kept as a text.
+# Values that other JSON libraries than Python's change or refuse: metadata with such a value is stored as text.
 _UNUSUAL = re.compile(r"NaN|Infinity|[0-9]{16}|\\u(?:d[89a-f]|0000)|\"\$json\"", re.IGNORECASE)
 
 
@@ -45,14 +45,14 @@ class StoredRow(NamedTuple):
     added_at: int  # nanoseconds since 1970
     content_hash: str
     vector: Vector | None = None
-    neighbours: Sequence[str] = ()  # ids to which the chunk's edges led when they were noted
+    neighbours: Sequence[str] = ()  # neighbours of the chunk when the list was last written
 
     def copied(self) -> StoredRow:
-        """Return the row with metadata of its own, which a caller may change."""
+        """Return a copy of the row, so that a caller may change its metadata."""
         return self._replace(chunk=replace(self.chunk, metadata=deepcopy(self.chunk.metadata)))
 
     def is_in(self, scope: Scope, *, filtered: bool = True) -> bool:
-        """Return whether the chunk is in a scope of its tenant; ``filtered`` False leaves the filter out."""
+        """Return whether the chunk is in a scope; with ``filtered`` False, its filter is not evaluated."""
         metadata = ParsedMetadata.of(self.chunk.metadata)
         if scope.known_at is not None and self.added_at > scope.known_at * 1e9:
             return False
@@ -65,12 +65,12 @@ class StoredRow(NamedTuple):
 
 
 def filterable(chunk: Chunk) -> dict[str, Any]:
-    """Return the metadata as filters see it: with the document's id, even where that was derived."""
+    """Return the metadata used by filters, which always includes the id of the document."""
     return {"document_id": chunk.document, **chunk.metadata}
 
 
 class LongText(str):
-    """A text that pymilvus takes as one text; of a plain one it checks the type of every character."""
+    """A text that is fast to pass to pymilvus, which checks the type of every character of a plain string."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ class LongText(str):
 
 
 def key_of(tenant: str, *names: str) -> str:
-    """Return the primary key of a chunk, a parent or an edge; ids repeat between tenants, keys do not.
+    """Return the primary key of a chunk, a parent or an edge: unique across tenants, unlike the id.
 
     >>> key_of("", "a") == key_of("ada", "a")
     False
@@ -95,13 +95,13 @@ def key_of(tenant: str, *names: str) -> str:
 
 
 def check_row(row: ChunkRow) -> None:
-    """Raise ValueError for a text or metadata that Milvus cannot hold."""
+    """Raise ValueError for a text or metadata that Milvus cannot store."""
     _check_size(row.text, "the text", row.id, "cut it into smaller chunks")
     _check_size(row.metadata, "the metadata", row.id, "move large values into the text, or leave them out")
 
 
 def chunk_row(row: ChunkRow, added_at: int, neighbours: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a chunk or a parent without its vector and words, as Milvus stores it."""
+    """Return the Milvus fields of a chunk or parent, except its vector and words."""
     marked = marks_of({"document_id": row.document, **json.loads(row.metadata)}, _look_ups(row))
     return {
         "key": key_of(row.tenant, row.id),
@@ -143,7 +143,7 @@ def neighbours_field(ids: Iterable[str]) -> str:
 
 
 def _look_ups(row: ChunkRow) -> list[str]:
-    """Return the marks by which a store finds the chunks of a document, a parent or a session, and equal texts."""
+    """Return marks for finding a chunk by its document, parent or session, or by its text."""
     marks = [mark("document", row.document), mark("hash", row.text_hash.hex())]
     if row.parent is not None:
         marks.append(mark("parent", row.parent))
@@ -161,7 +161,7 @@ def _check_size(text: str, what: str, id: str, advice: str) -> None:
 
 
 def stored_row(entity: Mapping[str, Any]) -> StoredRow:
-    """Return the row that Milvus sent."""
+    """Convert an entity returned by Milvus to a row."""
     metadata = entity["metadata"]
     if "$json" in metadata:
         metadata = json.loads(metadata["$json"])
@@ -180,9 +180,9 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
 
 
 def words_of(analyzer: Analyzer, text: str) -> str:
-    """Return the words of a text as Milvus' BM25 function counts them: analysed here, so every server agrees.
+    """Return a text's words for Milvus' BM25 function, analysed here so that all servers give the same result.
 
-    Of a text with more words than a field holds, the first count.
+    Words that do not fit in the field are left out, the last ones first.
     """
     listed = analyzer.all_words(text)
     words = " ".join(listed)
@@ -206,7 +206,7 @@ def _spelled(word: str) -> str:
 
 
 def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
-    """Return edges as Milvus stores them; each mention with all entities that its source mentions in these edges."""
+    """Return the Milvus rows of edges; an edge to an entity also lists all entities that its source mentions here."""
     edges, entities = list(edges), dict[str, list[str]]()
     for edge in edges:
         if edge.relation == MENTIONS:
@@ -236,7 +236,7 @@ def _edge_row(edge: Edge, tenant: str, entities: str) -> dict[str, Any]:
 
 
 def stored_edge(entity: Mapping[str, Any]) -> Edge:
-    """Return the edge that Milvus sent."""
+    """Convert an entity returned by Milvus to an edge."""
     begins, ends = entity["valid_from"], entity["valid_until"]
     return Edge(
         entity["source"],

@@ -43,8 +43,8 @@ class Facts(NamedTuple):
     def read(cls, description: str, where: str) -> Facts:
         """Return the facts in a description.
 
-        Raises NotAnIndexError for a collection that another application made, FormatVersionError for one of a version
-        that this one cannot read.
+        Raises NotAnIndexError for a collection that another application made, FormatVersionError for one that this
+        version of the package cannot read.
         """
         try:
             facts = dict(json.loads(description))
@@ -119,7 +119,7 @@ def check_fields(described: Any, schema: CollectionSchema, where: str) -> None:
 
 
 def chunk_schema(dimension: int, description: str) -> CollectionSchema:
-    """Return the schema of the chunks, with Milvus' BM25 function over their words."""
+    """Return the schema of the chunk collection, with Milvus' BM25 function over the chunks' words."""
     from pymilvus import DataType, Function, FunctionType
 
     schema = _schema(description)
@@ -133,7 +133,7 @@ def chunk_schema(dimension: int, description: str) -> CollectionSchema:
 
 
 def parent_schema(description: str) -> CollectionSchema:
-    """Return the schema of the parents, which are read by id only."""
+    """Return the schema of the parent collection; parents are read by id only."""
     schema = _schema(description)
     _add_chunk_fields(schema)
     _add_unused_vector(schema)
@@ -141,7 +141,7 @@ def parent_schema(description: str) -> CollectionSchema:
 
 
 def edge_schema(description: str) -> CollectionSchema:
-    """Return the schema of the edges."""
+    """Return the schema of the edge collection."""
     from pymilvus import DataType
 
     schema = _schema(description)
@@ -158,7 +158,7 @@ def edge_schema(description: str) -> CollectionSchema:
 
 
 def index_params(schema: CollectionSchema, *, is_lite: bool) -> Any:
-    """Return the indexes of a collection with this schema; milvus-lite has none over arrays."""
+    """Return the index settings for a collection with this schema; milvus-lite cannot index arrays."""
     from pymilvus import MilvusClient
 
     params, names = MilvusClient.prepare_index_params(), fields_of(schema)
@@ -181,7 +181,7 @@ def index_params(schema: CollectionSchema, *, is_lite: bool) -> Any:
 def open_collections(
     connection: MilvusConnection, names: Collections, requested: Facts, *, language_given: bool
 ) -> Facts:
-    """Return the facts of the collections; make those that do not exist.
+    """Return the facts of the collections; create those that do not exist.
 
     Raises what :meth:`Facts.read`, :meth:`Facts.check` and :func:`check_fields` raise.
     """
@@ -213,7 +213,7 @@ def _create(connection: MilvusConnection, name: str, schema: CollectionSchema) -
         # milvus-lite does not keep descriptions.
         properties = {PROPERTY: schema.description} if connection.is_lite else None
         connection.call("create_collection", collection_name=name, schema=schema, properties=properties)
-        # Of an empty collection there is nothing to wait for.
+        # An empty collection is ready immediately.
         connection.call("create_index", collection_name=name, index_params=indexes, sync=False)
     except StoreUnavailableError:
         raise

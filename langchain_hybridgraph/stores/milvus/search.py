@@ -21,14 +21,14 @@ from langchain_hybridgraph.text.analyzer import MOST_TERMS
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
-# The idf of a word that one of a billion texts has.
+# The idf of a word that occurs in one of a billion texts.
 MOST_IDF = 21.0
-# Results beyond those wanted, among which ties are ordered by id.
+# Number of extra results, fetched so that ties at the end of the list can be ordered by id.
 SPARE = 16
 
 
 class Searcher:
-    """The searches of a store; each is a generator of calls, for threads and event loops alike."""
+    """The searches of a store. Each is a generator of calls, which works with threads and with event loops."""
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
@@ -57,7 +57,7 @@ class Searcher:
         words = self._words(query.text or "")
         vector = self._index.query_vector(query.text, query.vector)
         if n < 1 or not words or not vector.any():
-            # One of both has nothing to search for.
+            # The query lacks words or a vector.
             return HybridResult((yield from self.vector_search(query, n)), (yield from self.keyword_search(query, n)))
         limit = n + SPARE
         while True:
@@ -65,7 +65,7 @@ class Searcher:
             rows = self._admitted(hits, query.scope)
             if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit >= MOST_RESULTS:
                 break
-            limit *= 4  # the filter's expression let too many others through
+            limit *= 4  # the expression selected too many rows that the filter does not match
         cosines = {row.chunk.id: float(row.vector @ vector) for row, _ in rows if row.vector is not None}
         bm25 = {row.chunk.id: score for row, score in rows if score > 0}
         nearest = _best(cosines.items(), n)
@@ -85,7 +85,7 @@ class Searcher:
     # -- one search -------------------------------------------------------------------------------------------
 
     def _search(self, scope: Scope, n: int, field: str, data: Any, metric: str) -> Calls[list[ScoredId]]:
-        """Return the n best in a scope; fetch more where the filter's expression let others through."""
+        """Return the n best hits in a scope; fetch more if the filter rejects some of the rows that Milvus returned."""
         filter = self._index.in_scope(scope)
         limit = n + SPARE
         while True:
@@ -134,15 +134,16 @@ class Searcher:
         )
 
     def _admitted(self, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
-        """Return the hits in a scope with the server's score, and note them as read."""
+        """Return the hits in a scope with the server's scores, and cache their rows."""
         rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
         self._index.recent.add({key: row for key, (row, _) in rows.items()})
         return [(row, score) for row, score in rows.values() if row.is_in(scope)]
 
     def _keyword_result(self, text: str, entries: list[ScoredId], n: int) -> SourceResult:
-        """Return a result with the BM25 that a text with all words could have, were each in no other text.
+        """Return the result of a keyword search, with an upper bound of the BM25 of any text.
 
-        Milvus does not tell how many texts have a word, so this is far above what most texts can have.
+        The bound assumes that each word occurs in one text only, since Milvus does not report the number of texts
+        with a word. It is therefore far above the BM25 of most texts.
         """
         words = self._index.analyzer.words(text)[:MOST_TERMS]
         rest = entries[-1].score if len(entries) >= n else 0.0

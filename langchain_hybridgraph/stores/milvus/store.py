@@ -49,17 +49,17 @@ LACKS: Mapping[str, str] = MappingProxyType(
 
 
 class MilvusChunkStore:
-    """Chunks, parents and edges in three collections of Milvus, searched by vector, keyword and through the graph.
+    """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
 
     ``uri`` is ``milvus://host:19530/database`` (also ``http://`` and ``https://``), or ``milvus:notes.db`` for
-    milvus-lite in this process. ``embedding`` makes the vectors; ``name`` identifies its model. The collections are
-    made when they do not exist; ``collection`` begins their names. A ``tenant`` at creation makes them multi-tenant:
-    from then on every store opened on them names its tenant, which is their partition key. ``language`` decides
-    stemming and stop words. ``consistency`` is Milvus' consistency level of reads; ``timeout`` is in seconds and holds
-    for each call of the server.
+    milvus-lite in this process. ``embedding`` computes the vectors; ``name`` identifies its model. Collections that
+    do not exist are created; ``collection`` is the prefix of their names. If they are created with a ``tenant``, they
+    are multi-tenant: every store opened on them later must name its tenant, which is the partition key. ``language``
+    decides stemming and stop words. ``consistency`` is Milvus' consistency level of reads; ``timeout`` is the limit
+    in seconds for each call of the server.
 
-    Any number of processes may read and write a server at once; of the writes to one chunk the last wins. A write is
-    not a transaction: after a failure, repeat it; what is there already is not embedded again.
+    Any number of processes may read and write a server at once; the last write to a chunk wins. A write is not a
+    transaction: repeat it after a failure; chunks that were written are not embedded again.
 
     Raises StoreUnavailableError when the server cannot be reached or refuses access, NotAnIndexError,
     FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
@@ -109,7 +109,7 @@ class MilvusChunkStore:
 
     @classmethod
     def embedding_of(cls, uri: str, *, token: str = "", collection: str = "hybridgraph") -> str | None:
-        """Return the name of the embedding that a store was made with, None if there is no such store.
+        """Return the name of the embedding that a store was created with; None if the store does not exist.
 
         Raises StoreUnavailableError, NotAnIndexError and FormatVersionError.
         """
@@ -137,7 +137,7 @@ class MilvusChunkStore:
         return self._index.consistency
 
     def with_consistency(self, level: Consistency) -> Self:
-        """Return the same store with another consistency level, for one call or many; both share the connection.
+        """Return this store with another consistency level for reads; both share the connection.
 
         ``"Strong"`` sees every write that any process has finished, ``"Session"`` those of this process,
         ``"Bounded"`` and ``"Eventually"`` may lag behind by seconds and are the fastest.
@@ -155,7 +155,8 @@ class MilvusChunkStore:
     has_fast_lookups = False
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.ReadsChunks``)."""
+        """Return the chunks among ``ids`` that exist, match the filter and are valid (see
+        ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
         rows = self._index.recent_rows(ids)
         return {id: row.chunk for id, row in rows.items() if row.is_in(scope)}
@@ -285,11 +286,11 @@ class MilvusChunkStore:
         return self._index.has_rows(self._index.names.edges)
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
-        """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
+        """Return the part of the graph that is visible in a scope (see ``stores.protocols.HasGraph``)."""
         return FetchedGraph(self._index, scope, edge_filter)
 
     def scoped_tree(self, scope: Scope) -> ScopedTree:
-        """Return the tree of directories and documents as a call with this scope may see it."""
+        """Return the part of the tree of directories and documents that is visible in a scope."""
         return self._tree.scoped(scope)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
@@ -316,12 +317,12 @@ class MilvusChunkStore:
     ) -> dict[str, int]:
         """Write a batch (see ``stores.protocols.AcceptsChunks``); ``vectors``, one per chunk, replace embedding.
 
-        Not a transaction: a failure may leave a part of the batch written, which the same call completes.
+        Not a transaction: after a failure, part of the batch may be written; repeating the call completes it.
         """
         return self._writer.upsert(chunks, parents, edges, vectors)
 
     def flush(self) -> int:
-        """Make the batches written quick to search; returns 0, as every text was embedded when it was written."""
+        """Make searches of the written batches fast; returns 0, since no text was left to embed."""
         self._writer.flush()
         return 0
 
