@@ -70,7 +70,7 @@ class ParsedMetadata(NamedTuple):
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """Return the session that a chunk is a turn of, and the number of the turn."""
+    """Return the session that a chunk belongs to, and its turn number in it."""
     session = metadata.get("session_id")
     if session is None:
         return None, None

@@ -86,12 +86,12 @@ class EvaluationReport(Serializable):
             raise ValueError(f"this is not a Measured ({error}); pass the output of Measured.to_dict()") from error
 
     def difference(self, name: str, other: str, measure: str | None = None, *, seed: int = 0) -> Difference:
-        """Return by how much ``name`` is better than ``other``; without ``measure``, by the first measure.
+        """Return how much better ``name`` is than ``other``; without ``measure``, the first measure is used.
 
         The interval is that of the paired bootstrap over questions (Efron & Tibshirani, An Introduction to the
-        Bootstrap, 1993; for retrieval: Sakai, Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006), the
-        same for the same seed. It assumes that the questions are independent of each other. Raises ConfigurationError
-        for a retriever or measure that was not measured.
+        Bootstrap, 1993; for retrieval: Sakai, Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006), and
+        is the same for the same seed. It assumes that the questions are independent of each other. Raises
+        ConfigurationError for a retriever or measure that was not measured.
         """
         return difference(self.of(name, measure), self.of(other, measure), seed=seed)
 
@@ -149,11 +149,11 @@ def measure(
     """Measure the quality of retrievers on questions with known answers.
 
     ``questions`` maps each question to the ids of its answers, or to grades by id (0: not an answer). A retriever
-    is any LangChain retriever, or a function of question and k that returns Documents. It is called with the depth of
-    the deepest measure as k, if it accepts k. ``measures`` are named as in ir-measures (``"nDCG@10"``, ``"R@5"``,
-    ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` returns the id under which a Document is
-    judged, such as ``lambda document: document.metadata["source"]``; if several Documents share an id, the first one
-    counts. An empty result counts as 0.
+    is any LangChain retriever, or a function of question and k that returns Documents. If a retriever accepts k, it
+    is called with the largest depth of the measures. ``measures`` are named as in ir-measures (``"nDCG@10"``,
+    ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` returns the id under which a
+    Document is judged, such as ``lambda document: document.metadata["source"]``; if several Documents share an id,
+    the first one counts. An empty result counts as 0.
 
     Raises MissingExtraError without ir-measures; ConfigurationError for invalid measures, questions or ids; and any
     error of a retriever.
@@ -249,7 +249,7 @@ def _degraded(answer: Sequence[Document]) -> Collection[str]:
 def _ranked(
     name: str, answer: Sequence[Document], id_of: Callable[[Document], str | None], depth: int
 ) -> dict[str, float]:
-    """Return scores that decrease with the rank, so that no ties are broken by ids."""
+    """Return a score for each id that decreases with rank, so that ir-measures finds no ties."""
     ids = [id_of(document) for document in answer]
     if None in ids:
         raise ConfigurationError(

@@ -22,16 +22,16 @@ FEW = 12
 """Number of inputs from which on worker processes are started: starting one takes as long as several inputs."""
 MOST = 3
 """Number of worker processes at most; more would wait for the process that writes what they have made."""
-_AHEAD = 4  # inputs per worker that are computed, or waiting to be, before their turn
+_AHEAD = 4  # number of inputs per worker that are taken in advance
 
 
 @contextmanager
 def worker_processes(count: int | None = None) -> Iterator[None]:
     """Let :func:`ordered_map` use worker processes inside the ``with`` block, in this thread.
 
-    ``count`` is their number; by default one for each core except this process's own, up to ``MOST``. They are started
-    when there is enough to do, and ended with the block. They do not import the program's main module, so a script
-    needs no ``if __name__ == "__main__"``.
+    ``count`` is the number of processes; the default is one for each core but one, up to ``MOST``. They are started
+    when there is enough work and end with the block. They do not import the program's main module, so a script needs
+    no ``if __name__ == "__main__"``.
     """
     pool = _Pool(_spare_cores() if count is None else count)
     token = _current.set(pool)
@@ -45,10 +45,10 @@ def worker_processes(count: int | None = None) -> Iterator[None]:
 def ordered_map(function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
     """Yield the function's result for each input, in order, computed by worker processes if there are many inputs.
 
-    An input should mean about a quarter of a second of work. ``function`` is one of a module (or a ``partial`` of one);
-    its result must depend on its argument only. This process computes, too, while it would have to wait. What a worker
-    cannot compute, or raises an error for, is computed here, so errors are those of a plain ``map``. Inputs are taken
-    a few ahead of their turn.
+    One input should take about a quarter of a second to compute. ``function`` must be defined at module level (or be
+    a ``partial`` of such a function), and its result may depend on its argument only. Instead of waiting, this
+    process computes inputs, too. If a worker fails on an input, the input is computed again in this process, so
+    errors are the same as with ``map``. A few inputs are taken before their results are needed.
 
     >>> with worker_processes():
     ...     list(ordered_map(abs, [-1, 2]))
@@ -72,7 +72,7 @@ def _spare_cores() -> int:
 
 
 class _Task(Generic[T, R]):
-    """One call; ``results`` is empty as long as there is none, and after a failure."""
+    """One call of the function; ``results`` is empty until there is a result, and after a failure."""
 
     def __init__(self, function: Callable[[T], R], argument: T) -> None:
         self.function = function
@@ -81,14 +81,14 @@ class _Task(Generic[T, R]):
         self.done = threading.Event()
 
     def compute(self) -> None:
-        """Compute the result here; an error comes again when it is this task's turn."""
+        """Compute the result in this process; an error is raised later, when this task's result is read."""
         with suppress(Exception):
             self.results = [self.function(self.argument)]
         self.done.set()
 
 
 class _Pool:
-    """Worker processes, each with a thread that hands it one task after the other."""
+    """Worker processes, each with a thread that sends it one task after another."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -129,26 +129,26 @@ class _Pool:
             return None
 
     def close(self) -> None:
-        """End the processes, whatever they are doing."""
+        """Kill the processes, even while they are computing."""
         for worker in self._workers:
             self._tasks.put(None)
             worker.end()
 
 
 class _Worker:
-    """A process that computes, and the thread that waits for it."""
+    """A worker process, and the thread that waits for its results."""
 
     def __init__(self, tasks: SimpleQueue[_Task[Any, Any] | None]) -> None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process: subprocess.Popen[bytes] | None = None
-        with suppress(OSError):  # not allowed, or no memory: the others compute what this one would have
+        with suppress(OSError):  # not permitted, or out of memory: the other workers do this one's tasks
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import _serve; _serve()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": paths},
-                start_new_session=True,  # Ctrl-C is for the process that started it
+                start_new_session=True,  # only the parent process handles Ctrl-C
             )
             threading.Thread(target=self._run, args=(self._process, tasks), name="worker", daemon=True).start()
 
@@ -174,8 +174,8 @@ class _Worker:
 
 
 def _serve() -> None:
-    """Compute what is read from standard input until there is no more."""
-    out, sys.stdout = sys.stdout.buffer, sys.stderr  # a library that prints must not be taken for a result
+    """Read tasks from standard input and compute them, until the input ends."""
+    out, sys.stdout = sys.stdout.buffer, sys.stderr  # the output of a library that prints must not be read as a result
     while True:
         try:
             function, argument = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by the process that started this

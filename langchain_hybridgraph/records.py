@@ -272,7 +272,7 @@ class ScoredId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuestionWords:
-    """The words of a question, whether any text has them or not.
+    """The words of a question, including words that no text contains.
 
     ``count`` is the number of different words, ``bound`` the largest BM25 that a text with all of them could have.
     """
@@ -346,11 +346,11 @@ class FusedCandidate(NamedTuple):
 class Answerability(Serializable):
     """How likely a question has an answer among the texts, and the reasons.
 
-    ``value`` lies in [0, 1]; from .5 on the question counts as answerable. ``similarity`` is the distance of the best
-    cosine from the mean cosine with arbitrary texts, as a share of what is possible. ``matched`` is the best BM25 as a
-    share of what all words of the question could give, including words that no text has. Both are None if unknown.
-    ``exact`` is how likely a text is meant because it has an identifier of the question. ``words`` is the number of
-    different words in the question. ``unit`` is the factor by which ranking scores are multiplied.
+    ``value`` is in [0, 1]; a question with at least .5 counts as answerable. ``similarity`` is the distance of the best
+    cosine from the mean cosine with arbitrary texts, as a share of what is possible. ``matched`` is the best BM25
+    divided by the BM25 of a text with all words of the question, including words that no text contains. Both are None
+    if unknown. ``exact`` is the probability that the question refers to a text by an identifier in it. ``words`` is the
+    number of different words in the question. ``unit`` is the factor by which ranking scores are multiplied.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
     'answerable (0.92): similarity 0.60 · words matched 0.50'

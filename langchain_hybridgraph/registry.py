@@ -75,7 +75,7 @@ def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]])
 
 
 def parameters_of(kind: Callable[..., Any]) -> list[str]:
-    """Return the parameters that a setting may have for this kind; fields without ``repr`` are set by the pipeline.
+    """Return the parameters that a setting may contain for this class; the pipeline sets fields without ``repr``.
 
     >>> from langchain_hybridgraph.query.graph import Beam
     >>> parameters_of(Beam)[-2:]

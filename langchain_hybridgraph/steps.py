@@ -46,7 +46,7 @@ def report(phase: str, done: int, total: int | None, unit: str) -> None:
 
 
 def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> Iterator[T]:
-    """The items, with a step before the first and every 500th.
+    """Yield the items, and report a step before the first item and at every 500th.
 
     >>> with listening(print):
     ...     list(reporting("ab", "index", 2, "chunks"))

@@ -165,7 +165,7 @@ def _raw(message: Any) -> dict[str, Any]:
 
 
 def _fill_gaps(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """Return the answers, with each None replaced by the next of the others."""
+    """Return ``answers`` with each None replaced by the next item of ``others``."""
     left = iter(others)
     return [next(left) if answer is None else answer for answer in answers]
 

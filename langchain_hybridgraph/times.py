@@ -49,7 +49,7 @@ def parse_time(value: Any) -> float:
 
 
 def parse_end(value: Any) -> float:
-    """Return the last moment of a time, in Unix seconds: for a date without a time, the end of that day in UTC.
+    """Return the end of a period in Unix seconds: a date without a time means the end of that day in UTC.
 
     Everything else is parsed by :func:`parse_time`, with the same errors.
 

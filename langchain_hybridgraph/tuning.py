@@ -19,9 +19,9 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 
 @dataclass(frozen=True)
 class TuningResult(Serializable):
-    """The setting that is best on all questions, with the gain of such a choice on unseen questions.
+    """The setting that is best on all questions, with the gain to expect from such a choice on unseen questions.
 
-    ``checked`` is the gain over ``default``. ``in_parts`` lists the settings chosen without each of the parts.
+    ``checked`` is the gain over ``default``. ``in_parts`` lists, for each part, the setting chosen on all other parts.
     """
 
     best: str
@@ -57,12 +57,12 @@ def choose_setting(
 ) -> TuningResult:
     """Choose the best of the measured settings, and check the choice by cross-validation.
 
-    The best of many settings is partly the luckiest. The questions are therefore divided into ``parts``. For each part
-    a setting is chosen on the others and evaluated on this part (cross-validation: Stone, Cross-Validatory Choice and
-    Assessment of Statistical Predictions, 1974). The result is the gain over ``default``, question by question. Ties
-    go to the default, else to the first setting. Without ``measure`` the first measure is used. The same seed gives the
-    same division. If related questions, such as those of one document, fall into different parts, the check is too
-    optimistic.
+    The best of many settings owes part of its lead to chance. The questions are therefore divided into ``parts``. For
+    each part a setting is chosen on the others and evaluated on this part (cross-validation: Stone, Cross-Validatory
+    Choice and Assessment of Statistical Predictions, 1974). The result is the gain over ``default``, question by
+    question. Ties go to the default, else to the first setting. Without ``measure`` the first measure is used. The
+    same seed gives the same division. If related questions, such as those of one document, fall into different parts,
+    the check is too optimistic.
 
     Raises ConfigurationError for a default or measure that was not measured, fewer than 2 parts, and more parts than
     questions.

@@ -82,7 +82,7 @@ def _words(text: str) -> Iterator[Span]:
 
 
 def _matched(text: str, word: Span, terms: Collection[str], analyzer: Analyzer) -> Iterable[Span]:
-    """Return the word if it is in the query; in scripts without spaces, its pairs or characters in the query."""
+    """Return the spans of a word that match the query: the full word or, in scripts without spaces, parts of it."""
     common = frozenset(analyzer.all_words(text[word.start : word.end])).intersection(terms)
     for size in (2, 1) if common else ():
         pieces = [Span(at, at + size) for at in range(word.start, word.end - size + 1)]

@@ -154,7 +154,7 @@ def _colours(hits: Iterable[Hit]) -> dict[str, str]:
 
 
 def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
-    """Return the parts of a score side by side, deductions over their end, and the figures as HTML."""
+    """Return an HTML bar with the parts of a score side by side, deductions over their end, and the numbers."""
     if not parts:
         return ""
     gains = [(name, value) for name, value in parts.items() if value > 0]

@@ -26,14 +26,14 @@ INK = "#787878"
 # Distance in inches between the end of a line and the middle of a chunk, so that nothing shows inside hollow shapes.
 CLEAR = 0.08
 
-# Inches.
+# Sizes in inches.
 MARGIN = 0.25
 ROW = 0.36
 LINE = 0.15
 HEADING_LINE = 0.24
 WIDEST_GAP = 2.9
 NARROWEST = 4.0
-# Points.
+# Font sizes in points.
 HEADING, NAME, LABEL = 12.0, 9.0, 7.5
 
 
@@ -41,7 +41,7 @@ class Measure(Protocol):
     """Function that returns the width of a text."""
 
     def __call__(self, text: str, *, size: float) -> float:
-        """Return inches, for a size in points."""
+        """Return the width of the text in inches; ``size`` is the font size in points."""
         ...
 
 
@@ -118,7 +118,8 @@ class Frame(NamedTuple):
         return np.vstack([_bezier(start, start + out, turn - (0.26 * self.gap, 0.0), turn), [end]])
 
     def name(self, spot: PlacedChunk) -> PlacedText:
-        """Return a chunk's rank, its title in at most two lines, and its score; one line above a label."""
+        """Return a chunk's rank, title and score as placed text: two lines for the title, one if an edge label
+        follows."""
         x, y = self.at(spot)
         is_left = spot.column == 0 and self.subgraph.columns > 1
         room = self.left - 0.16 - MARGIN if is_left else self.width - x - 0.16 - MARGIN
@@ -130,7 +131,7 @@ class Frame(NamedTuple):
     def label(self, link: Link) -> PlacedText | None:
         """Return an edge's name at its end; for one within a column, or backwards, below the name of its target.
 
-        None for an edge without a name, and if the space is taken by another edge's name.
+        Return None for an edge without a name, and if another edge's name uses the space.
         """
         if self.labelled.get(link.target) != link:
             return None
@@ -168,7 +169,7 @@ def summary(result: SearchResult, subgraph: Neighbourhood) -> str:
 
 
 def value_for_column(column: int, kinds: tuple[str, ...]) -> str:
-    """Return the kind for a column; the last kind is for all further hops."""
+    """Return the entry of ``kinds`` (colours or shapes) for a column; further columns use the last entry."""
     return kinds[min(column, len(kinds) - 1)]
 
 
@@ -200,7 +201,7 @@ class TextMeasure(Protocol):
 
 
 def shorten_to_width(text: str, room: float, measure: TextMeasure) -> str:
-    """Return the text, or as much of its beginning as there is space for.
+    """Return the text, shortened at its end if it does not fit.
 
     >>> shorten_to_width("Ada Lovelace", 5, len), shorten_to_width("Ada", 5, len)
     ('Ada …', 'Ada')

@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import MissingExtraError
 
 
 def show(result: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
-    """Show a result immediately, anywhere in a cell, as if the cell ended in it.
+    """Show a result immediately, from anywhere in a cell, in the same form as at the end of a cell.
 
     ``options`` are those of :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError
     without IPython.

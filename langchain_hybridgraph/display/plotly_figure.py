@@ -95,7 +95,7 @@ def interactive(
 
 
 def _display(figure: Figure, still: Callable[[], Any]) -> None:
-    """Show the figure in a notebook, with a picture as a fallback; outside notebooks as Plotly does."""
+    """Show the figure in a notebook, with a picture as a fallback; outside notebooks, use Plotly's own display."""
     from IPython.display import display
     from plotly.io import show
 

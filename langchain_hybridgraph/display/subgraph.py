@@ -78,9 +78,9 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
     edges.
 
     Seeds, the beginnings of paths, are in the first column, best first; chunks reached in n hops are in the n-th column
-    after it. The smallest number of hops counts, even if a longer path is worth more, and even if it is the path of a
-    hit that is not in the picture. Every chunk beyond the first column has a row of its own. If there are more than
-    ``nodes`` hits, the best are used.
+    after it. A chunk's column is its smallest number of hops on any path, even if a longer path has a higher score,
+    and even if the shortest path belongs to a hit outside the picture. Every chunk beyond the first column has a row
+    of its own. If there are more than ``nodes`` hits, the best are used.
     """
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -110,10 +110,10 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
-    """Map each id to the id of an earlier column below which it is drawn.
+    """Map each id to the id in an earlier column under which it is drawn.
 
-    This is the preceding id on its own path, if that is in an earlier column; else that of another path; else the last
-    earlier id of its path, since its nearest neighbour may not be drawn.
+    The anchor is the preceding id on the hit's own path if that is in an earlier column; else the preceding id on
+    another path; else the last id in an earlier column on its path, because a nearer one may not be drawn.
     """
     ways: dict[str, list[tuple[bool, bool, str]]] = {}
     for path in paths:
@@ -155,7 +155,8 @@ def _spot(id: str, column: int, row: float, rank: int | None, hit: Hit | None) -
 
 
 def _links(hits: Collection[Hit]) -> list[Link]:
-    """Return the edges of all paths, each once; of two opposite ones, that to the hit with the lower rank."""
+    """Return the edges of all paths without duplicates; of two opposite edges, keep the one of the better-ranked
+    hit."""
     links: dict[tuple[str, str], Link] = {}
     for hit in hits:
         steps = {each["from_chunk_id"]: each for each in hit.graph_context}

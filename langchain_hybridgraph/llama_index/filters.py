@@ -30,9 +30,9 @@ _DOCUMENT = frozenset({"doc_id", "ref_doc_id"})
 
 
 def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str, Any] | None) -> Filter | None:
-    """Translate a filter; None for one without conditions; filters of this package are parsed.
+    """Translate a LlamaIndex filter, or parse one of this package; return None for a filter without conditions.
 
-    Keys are full names, even with a dot. ``doc_id`` and ``ref_doc_id`` become ``document_id``: the id of the source
+    A key with a dot is one name, not a path. ``doc_id`` and ``ref_doc_id`` become ``document_id``: the id of the source
     document. Filters may be nested. ``TEXT_MATCH`` is a case-sensitive substring; ``ANY`` and ``ALL`` compare the
     elements of a list. :mod:`langchain_hybridgraph.filters` describes the meaning of values. Raises FilterError for
     filters without an equivalent: ``TEXT_MATCH_INSENSITIVE``, and None as a value.
@@ -87,7 +87,7 @@ def _of_several(each: MetadataFilter, key: str) -> Filter:
     if not each.value:
         # As in Python: any() of nothing is false, all() of nothing is true.
         return _parsed(key, {"$in": []} if each.operator is FilterOperator.ANY else {"$exists": True})
-    # A list of values of one strict type; labels may be numbers, too.
+    # LlamaIndex's own type for lists allows one strict element type; labels may be numbers, too.
     values: Any = each.value
     return has_labels(values, key=key) if each.operator is FilterOperator.ANY else has_labels(all_of=values, key=key)
 

@@ -52,7 +52,7 @@ def document_of(node: BaseNode) -> str | None:
 
 
 def stored_metadata(node: BaseNode) -> dict[str, Any]:
-    """Return the node's metadata as JSON values, and under LlamaIndex's own keys the rest of the node."""
+    """Return the node's metadata as JSON values, with the rest of the node under LlamaIndex's own keys."""
     dump = _storable(node).model_dump(mode="json")
     metadata: dict[str, Any] = dict(dump["metadata"])
     if "source" not in metadata and (source := _source(metadata)):
@@ -63,7 +63,7 @@ def stored_metadata(node: BaseNode) -> dict[str, Any]:
 
 
 def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
-    """Restore the node of a Document, with later changes of its metadata; without one create a TextNode.
+    """Restore the node stored in a Document, with later changes of its metadata; create a TextNode if there is none.
 
     ``notes`` are metadata of the Document that describe how it was found; they are hidden from language models and
     embeddings.

@@ -97,7 +97,8 @@ class RerankPostprocessor(BaseNodePostprocessor):
 
     @contextmanager
     def _reporting(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Iterator[Report]:
-        """Send LlamaIndex's events around the reranking, new and old; yields a function for reporting the result."""
+        """Send LlamaIndex's events (new and old style) before and after reranking; yield a function that reports the
+        result."""
         name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
         done: list[NodeWithScore] = []
 

@@ -68,7 +68,7 @@ class RetrievalReportEvent(BaseEvent):
 
 
 class _Call(NamedTuple):
-    """One call: the text, the options of the retriever, and texts whose mean vector is searched for."""
+    """One call: the query text, the retriever's options, and texts whose mean embedding is the query vector."""
 
     text: str | None
     options: dict[str, Any]
@@ -81,9 +81,9 @@ class LlamaIndexRetriever(BaseRetriever):
     ``retriever`` is a HybridRetriever, GraphRetriever, AdvancedRetriever, HierarchicalRetriever or any other with
     ``retrieve`` and ``aretrieve``. ``options`` are options of its calls (``k=``, ``filter=``, …) for every call;
     LlamaIndex's ``similarity_top_k=`` and ``filters=`` (MetadataFilters, or filters of this package) are accepted, too.
-    Options for a single call are passed with :meth:`with_options`, or by a :class:`QueryWithOptions`. A query's
-    ``embedding`` is searched for instead of that of its text, and so is the mean of the embeddings of its
-    ``custom_embedding_strs`` (HyDE).
+    Options for a single call are passed with :meth:`with_options`, or by a :class:`QueryWithOptions`. If a query has
+    an ``embedding``, or ``custom_embedding_strs`` (HyDE, whose embeddings are averaged), that vector is used instead
+    of the embedding of its text.
 
     Nodes written by ``ingest_nodes`` (or by a LlamaIndex vector store) are returned unchanged, with their
     relationships; relationships of other chunks are restored from the store's edges. Metadata describe how a node was

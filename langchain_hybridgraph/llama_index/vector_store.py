@@ -24,10 +24,10 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 class LlamaIndexVectorStore(VectorStore):
     """Vector store of a LlamaIndex ``VectorStoreIndex``, with the nodes of its docstore.
 
-    It is read through ``index.as_retriever()``, with any vector store below, and never written to: add nodes through
-    the index. Scores are those of the vector store (cosines for a SimpleVectorStore); if it has none, they follow the
-    rank. Filters are checked on the results, and more results are requested until enough pass. ``documents`` and
-    ``edges`` provide a keyword index and a graph with the index's current nodes.
+    The index is read through ``index.as_retriever()``, which works with any vector store. It is never written to: add
+    nodes through the index itself. Scores are those of the vector store (cosines for a SimpleVectorStore); if it has
+    none, they follow the rank. Filters are checked on the results, and more results are requested until enough pass.
+    ``documents`` and ``edges`` provide a keyword index and a graph with the index's current nodes.
     """
 
     awaits_search = True
@@ -46,9 +46,8 @@ class LlamaIndexVectorStore(VectorStore):
         return LlamaIndexEmbeddings(self.index._embed_model)
 
     def nodes(self) -> list[BaseNode]:
-        """Return the nodes that the index searches: those of its docstore, else those of the vector store.
-
-        [] if neither has them.
+        """Return the nodes that the index searches, from its docstore or else from the vector store; [] if neither
+        has them.
         """
         ids = list(self.index.index_struct.nodes_dict.values())
         vectors = self._stored_vectors
@@ -88,7 +87,7 @@ class LlamaIndexVectorStore(VectorStore):
         return None if self.index.vector_store.stores_text else len(self.index.index_struct.nodes_dict)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return the unit vectors of these nodes, of a SimpleVectorStore; none of any other."""
+        """Return the unit vectors of these nodes if the vector store is a SimpleVectorStore, else none."""
         vectors = self._stored_vectors or {}
         return {id: unit(np.asarray(vectors[id], np.float32)) for id in ids if id in vectors}
 

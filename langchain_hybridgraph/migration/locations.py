@@ -41,7 +41,7 @@ def open_source(
 
 
 def open_destination(location: str | Path, collection: str | None, token: str) -> Destination:
-    """Open an index folder or a store in Milvus for writing, or make one."""
+    """Open an index folder or a store in Milvus for writing; create it if it does not exist."""
     if is_milvus(location):
         return MilvusDestination(str(location), token=token, collection=collection or COLLECTION)
     if "://" in str(location):
@@ -55,7 +55,7 @@ def is_milvus(location: object) -> bool:
 
 
 def _checked(source: Source, embedding: Embeddings | str | None) -> Source:
-    """Return the source; raise EmbeddingMismatchError if another embedding than its own was named."""
+    """Return the source; raise EmbeddingMismatchError if ``embedding`` names a different model from the source's."""
     own = source.facts().embedding
     if embedding is not None and (new_name := embedding_name(resolve_embedding(embedding))) != own:
         source.close()

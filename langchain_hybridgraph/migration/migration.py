@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import SourceResult
     from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
-# Number of records that are written at once, and then need not be read again after an interruption.
+# Number of records written at once; after an interruption, the copy continues with the next page of this size.
 PAGE = 1_000
-# Sample queries per tenant, of how many tenants, and the number of results compared.
+# Number of sample queries per tenant, of tenants with sample queries, and of results compared per query.
 SAMPLED, SAMPLED_TENANTS, COMPARED = 10, 3, 10
-# Words of a text that make a keyword query.
+# Number of words taken from a text for a keyword query.
 QUERY_WORDS = 6
-# Smallest share of the same results in both stores; approximate indexes differ in a few.
+# Smallest acceptable share of equal results in both stores; approximate indexes differ in a few.
 SAME_RESULTS = 0.9
-# Scores that differ by less are equal.
+# Scores that differ by less than this count as equal.
 TIE = 1e-5
 
 
@@ -82,7 +82,8 @@ def migrate(
     ``source`` is an index folder, a Chroma folder, a Chroma server, or a store in Milvus by its URI
     (``milvus://host:19530/database``, ``milvus:notes.db``); ``destination`` is an index folder or a store in Milvus.
     ``collection`` and ``destination_collection`` name collections in Milvus or Chroma, the tokens log in to servers.
-    ``embedding`` (the model that made the vectors) and ``language`` are for Chroma, which does not know them.
+    ``embedding`` (the model that computed the vectors) and ``language`` are needed for Chroma, which does not record
+    them.
 
     Make the same call again to continue an interrupted copy. Writing to the source should stop first; if it does not,
     the report contains a problem that says so. What the destination cannot keep is counted in ``left_out``.
@@ -127,7 +128,7 @@ def migrate(
 
 
 class _Copy:
-    """The copy and its progress, which the destination keeps with every page."""
+    """A running copy with its progress, which the destination stores with every page of records."""
 
     def __init__(self, source: Source, destination: Destination) -> None:
         self._source, self._destination = source, destination
@@ -151,7 +152,7 @@ class _Copy:
         self._left_out: dict[str, int] = dict(state.get("left_out", {}))
 
     def run(self) -> None:
-        """Copy what is not copied yet."""
+        """Copy all records that have not been copied yet."""
         total = sum(counts.get(kind, 0) for counts in self._counts.values() for kind in self._kinds)
         for tenant, kind, after in self._remaining():
             for page in self._source.pages(tenant, kind, after, PAGE):
@@ -186,11 +187,11 @@ class _Copy:
         }
 
     def copied(self) -> dict[str, int]:
-        """Return the number of records copied, by what their checksums cover."""
+        """Return the number of records copied, by the name of their checksum."""
         return {name: self._checksums.get(name).records for name in self._checksums.names()}
 
     def left_out(self) -> dict[str, int]:
-        """Return the number of records, and of parts of them, that the destination cannot keep."""
+        """Return the number of records, and of parts of records, that the destination cannot store."""
         missing = [kind for kind in self._source.kinds if kind not in self._kinds]
         counts = {kind: sum(counts.get(kind, 0) for counts in self._counts.values()) for kind in missing}
         return {name: count for name, count in [*counts.items(), *self._left_out.items()] if count}
@@ -224,7 +225,8 @@ class _Copy:
         return problems, {name: present.get(name).records for name in self._checksums.names()}, samples
 
     def _has_source_changed(self) -> bool:
-        """Return whether the source was written to; a source without a version number is read again to find out."""
+        """Return whether the source was changed during the copy; one without a version number is read again to find
+        out."""
         if self._version is not None:
             return self._source.facts().version != self._version
         again, done = Checksums(), 0
@@ -238,13 +240,13 @@ class _Copy:
 
 
 class _Sample:
-    """A few chunks that are chosen by the hash of their id, whatever their order."""
+    """A sample of chunks, chosen by the hash of their id and therefore independent of their order."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, str, ChunkRecord]] = []
 
     def add(self, records: Sequence[ChunkRecord]) -> None:
-        """Consider these chunks."""
+        """Add those of these chunks that belong to the sample."""
         new = [(-zlib.crc32(r.chunk.id.encode("utf-8", "replace")), r.chunk.id, r) for r in records]
         self._entries = heapq.nlargest(SAMPLED, [*self._entries, *new], key=lambda entry: entry[:2])
 
@@ -256,7 +258,7 @@ class _Sample:
 def _shares(
     old: Source, new: Source, samples: Mapping[str, Sequence[ChunkRecord]]
 ) -> tuple[float | None, float | None]:
-    """Return the shares of results in common, of queries by vector and by keyword."""
+    """Run sample queries on both stores; return the share of common results for vector and for keyword search."""
     vectors: list[float] = []
     keywords: list[float] = []
     for tenant, records in list(samples.items())[:SAMPLED_TENANTS]:

@@ -30,7 +30,7 @@ _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
 class _Running(NamedTuple):
-    """The search running in this context, with the deliveries of its listeners."""
+    """The search running in this context, and the deliveries (event queues of sinks) that receive its events."""
 
     search: Search
     deliveries: tuple[Delivery, ...]
@@ -94,7 +94,7 @@ such as PrometheusSink()
 
 
 def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:
-    """Return the delivery to a sink, or to the sink that ``make`` creates for its owner; several retrievers share it.
+    """Return the delivery of a sink, or of the one that ``make`` creates for its owner; retrievers share deliveries.
 
     A created sink keeps its owner alive, so that the id of the owner stays unique.
     """
@@ -109,7 +109,7 @@ def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Deliv
 
 
 def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
-    """Return the deliveries for a search that starts here: of its retriever, of the process, and of its parent."""
+    """Return the deliveries for a search that starts now: of its retriever, of the process, and of the outer search."""
     outer = _current.get()
     inherited = () if outer is None else outer.deliveries
     if not own and not inherited:

@@ -54,7 +54,8 @@ class RetrievalStatistics:
             raise
 
     def report(self) -> dict[str, Any]:
-        """Return calls, errors, Documents per answer, p50 and p95 of the last 1,000 in ms, and degradations.
+        """Return counts of calls, errors and degradations, Documents per answer, and p50 and p95 of the last 1,000 in
+        ms.
 
         Means and percentiles are None before the first answer.
         """

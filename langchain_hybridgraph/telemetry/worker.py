@@ -25,7 +25,7 @@ _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
 class _Batch(NamedTuple):
-    """The events of one search with the caller's context (current span, …)."""
+    """The events of one search with the context variables of the caller (such as the current span)."""
 
     context: Context
     events: Sequence[Event]

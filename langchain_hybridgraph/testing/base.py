@@ -58,13 +58,13 @@ class StoreTests:
 
     @pytest.fixture
     def open_tenant(self, store: Any) -> Callable[[str], AbstractContextManager[Any]]:
-        """Function that opens the same place for a given tenant; one store is open at a time."""
+        """Function that opens the store's location for a given tenant; only one store is open at a time."""
         self._require("tenants", store)
         raise NotImplementedError("override the fixture open_tenant, or declare that the store lacks 'tenants'")
 
     @pytest.fixture
     def open_again(self, store: Any) -> Callable[[], AbstractContextManager[Any]]:
-        """Function that opens the place of ``store`` again, as another process would."""
+        """Function that opens the location of ``store`` again, as another process would."""
         self._require("several processes", store)
         raise NotImplementedError("override open_again, or declare that the store lacks 'several processes'")
 

@@ -6,7 +6,7 @@ import zlib
 
 
 class HashedWords:
-    """An embedding for tests: the hash of each word selects one of 64 dimensions, the same in every process.
+    """An embedding for tests: the hash of each word selects one of 64 dimensions, the same one in every process.
 
     Texts that share words have similar vectors; an empty text has a vector of zeros. ``texts`` lists the
     embedded documents, in order.

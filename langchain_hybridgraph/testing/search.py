@@ -39,7 +39,7 @@ class SearchTests(StoreTests):
             assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
 
     def test_vector_search_returns_at_most_n_hits(self, full_store: FullStore) -> None:
-        """There are no hits for 0, and all chunks for a large n."""
+        """A search for 0 hits returns none; a search for more hits than there are chunks returns all chunks."""
         store = self._require("vectors", full_store)
         assert [len(store.vector_search(Query("cat", n), n).entries) for n in (0, 1, 3, 1000)] == [0, 1, 3, len(CHUNKS)]
 
@@ -52,7 +52,7 @@ class SearchTests(StoreTests):
             assert [entry.id for entry in store.vector_search(Query("the cat", n), n).entries] == best[:n]
 
     def test_vector_search_stays_in_scope(self, full_store: FullStore) -> None:
-        """Every hit is within filter and time, and chunks outside take no place among the n."""
+        """Every hit matches the filter and the time, and chunks that do not match never use up any of the n results."""
         store = self._require("vectors", full_store)
         query = Query("the cat", 3, Scope(ANIMALS, as_of=END + SECOND))
         assert {entry.id for entry in store.vector_search(query, 3).entries} == {"cat", "dog", "owl"}
@@ -90,7 +90,7 @@ class SearchTests(StoreTests):
         assert ("cat" in {entry.id for entry in hits}) == ("cat" in text)
 
     def test_keyword_search_stays_in_scope(self, full_store: FullStore) -> None:
-        """Every hit is within filter and time, and chunks outside take no place among the n."""
+        """Every hit matches the filter and the time, and chunks that do not match never use up any of the n results."""
         query = Query("cat interest", 2, Scope(ANIMALS, as_of=END + SECOND))
         hits = self._require("keywords", full_store).keyword_search(query, 2).entries
         assert {entry.id for entry in hits} == {"cat", "dog"}

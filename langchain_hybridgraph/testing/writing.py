@@ -46,7 +46,7 @@ class WritingTests(StoreTests):
         assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "last", "b": "other"}
 
     def test_a_removed_chunk_is_gone(self, full_store: FullStore) -> None:
-        """A removed chunk is neither read nor found; only chunks that existed are counted."""
+        """A removed chunk is neither read nor found; ``remove`` counts only chunks that existed."""
         store = self._require("writing", full_store)
         assert store.remove(["owl", "cat", "unknown", "owl"]) == 2
         assert store.remove(["owl"]) == 0
@@ -110,7 +110,7 @@ class WritingTests(StoreTests):
     def test_several_writers_lose_nothing(
         self, store: Any, open_again: Callable[[], AbstractContextManager[Any]]
     ) -> None:
-        """Several stores that are open at the same place keep everything that each of them writes."""
+        """Several stores that are open at the same location keep everything that each of them writes."""
 
         def write(number: int) -> None:
             with open_again() as other:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 KINDS: Sequence[Kind] = ("parents", "chunks", "edges")
 COLLECTION = "hybridgraph"
 TIMEOUT = 60.0
-# The row that holds the progress of a copy.
+# Key of the row that contains the progress of a copy.
 PROGRESS = "progress"
-# What a store learns about a chunk or parent and Milvus does not keep.
+# Facts that a store learns about a chunk or parent after writing, and that Milvus does not store.
 LEFT_OUT = {"learned_at": "arrival times", "expires_at": "expiry times", "used_at": "times of last use"}
 TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 
@@ -54,7 +54,7 @@ class MilvusSource:
         self._indexes: dict[str, MilvusIndex] = {}
 
     def facts(self) -> StoreFacts:
-        """Return the present facts."""
+        """Return the facts about the source, such as its embedding and dimension."""
         stored = self._stored()
         tenants = self._tenants() if stored.has_tenants else ("",)
         return StoreFacts(
@@ -146,10 +146,10 @@ class MilvusSource:
 
 
 class MilvusDestination(MilvusSource):
-    """Collections in Milvus that receive a copy; a collection next to them holds its progress.
+    """Collections in Milvus that receive a copy; an additional collection stores its progress.
 
-    Milvus keeps what a chunk's metadata says about its state, and not what was learned since: present values become
-    metadata, retracted chunks and earlier values are left out.
+    Milvus stores a chunk's memory state only as metadata. Current values that were learned later are therefore
+    written as metadata; retracted chunks and earlier values are left out.
     """
 
     def __init__(self, uri: str, *, token: str = "", collection: str = COLLECTION) -> None:
@@ -189,7 +189,7 @@ class MilvusDestination(MilvusSource):
         self._create_ledger()
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return chunks with what was learned as metadata, and edges without the time of their arrival."""
+        """Return chunks with learned values as metadata, and edges without the time at which they were stored."""
         if kind == "edges":
             timed = sum(record.learned_at is not None for record in records)
             return [EdgeRecord(record.edge) for record in records], {"arrival times of edges": timed}
@@ -207,7 +207,7 @@ class MilvusDestination(MilvusSource):
         return adapted, left_out
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
-        """Write records, then the progress after them; what a crash in between has written is written again."""
+        """Write records, then the new progress; after a crash in between, the records are written again."""
         writer = self._writers.get(tenant) or self._writers.setdefault(tenant, Writer(self._index(tenant)))
         if kind == "edges":
             writer.upsert((), (), [record.edge for record in records], ())
@@ -219,12 +219,12 @@ class MilvusDestination(MilvusSource):
         self._connection.call("upsert", collection_name=self._ledger, data=[row])
 
     def flush(self) -> None:
-        """Make what was written quick to search."""
+        """Make searches of the written records fast."""
         for writer in self._writers.values():
             writer.flush()
 
     def finish(self) -> Sequence[str]:
-        """Drop the progress; return no problems."""
+        """Delete the progress; return the list of problems, which is always empty."""
         self._connection.call("drop_collection", collection_name=self._ledger)
         return ()
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Tree:
-    """The tree over all chunks of the tenant, which are read when it is first used and again after ``FRESH`` seconds.
+    """The tree of a tenant's directories and documents, read at first use and again after ``FRESH`` seconds.
 
-    Reading them takes one call for each 16,384 chunks, so trees are for thousands of documents rather than millions.
+    Reading takes one call per 16,384 chunks, so trees are suitable for thousands of documents rather than millions.
     """
 
     def __init__(self, index: MilvusIndex) -> None:
@@ -30,11 +30,11 @@ class Tree:
         self._state: tuple[float, _State] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings; what was read stays behind."""
+        """Return the settings for pickling, without cached rows."""
         return {"_index": self._index, "_state": None}
 
     def scoped(self, scope: Scope) -> ScopedTree:
-        """Return the tree as a call with this scope may see it."""
+        """Return the part of the tree that is visible in a scope."""
         self._index.check_scope(scope)
         if self._state is None or self._index.written_at > self._state[0] or time.monotonic() > self._state[0] + FRESH:
             self._state = time.monotonic(), _State(self._index)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 250
 MOST_BATCH_BYTES = 16_000_000
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
-# Neighbours of this number of chunks are noted before they are written.
+# Number of chunks whose neighbours are collected before their lists are written.
 MOST_NOTED = 10_000
 NEW: Mapping[str, Any] = MappingProxyType({"neighbours": ()})
 # milvus-lite does not support writes at the same time; a server does.
@@ -52,9 +52,9 @@ _LITE_TURN = ForkSafeLock()
 class Writer:
     """The writes of a store.
 
-    A chunk lists the nodes to which its edges lead, so that a traversal knows what to read before it has read them. The
-    list of a chunk that was written before its edges is completed by :meth:`flush`. It only saves calls: a traversal
-    reads what a list lacks.
+    Each chunk's row lists the chunk's neighbours, so that a traversal can read them in the same call as the edges. If
+    a chunk is written before its edges, :meth:`flush` completes its list. The lists only save calls: a traversal also
+    finds neighbours that are missing in them.
     """
 
     def __init__(self, index: MilvusIndex) -> None:
@@ -104,9 +104,9 @@ class Writer:
         return counts
 
     def flush(self) -> None:
-        """Have milvus-lite build its indexes, without which it compares a question with every row.
+        """Let milvus-lite build its indexes; without them a search compares the query with every row.
 
-        A server builds them by itself, and limits how often it may be asked to.
+        A server builds its indexes automatically, and limits the rate of such requests.
         """
         self._write_neighbours()
         connection = self._index.connection
@@ -168,7 +168,7 @@ class Writer:
         return {id: row.vector for id, row in rows.items() if row.vector is not None}
 
     def _embedded(self, rows: Sequence[ChunkRow]) -> dict[str, Vector]:
-        """Return the vectors of texts, made in one call of the embedding."""
+        """Return the vectors of the rows' texts, computed in one call of the embedding."""
         if not rows:
             return {}
         vectors = unit(self._index.embedding.embed_documents([row.text for row in rows]))
@@ -182,7 +182,7 @@ class Writer:
         vectors: Mapping[str, Vector],
         neighbours: Mapping[str, Sequence[str]],
     ) -> None:
-        """Write chunks, or parents, which have no vectors; prepare each batch while the one before it is written."""
+        """Write chunks, or parents (which have no vectors); prepare each batch while the previous one is written."""
         running: Future[None] | None = None
         added_at = time.time_ns()
         with ThreadPoolExecutor(1) as writer:
@@ -205,7 +205,7 @@ class Writer:
         return stored | {"vector": vectors[row.id].tolist(), "words": words}
 
     def _add_edges(self, edges: Sequence[Edge]) -> None:
-        """Write edges; a stored edge of the same source, target and relation stays where it is heavier."""
+        """Write edges; a heavier stored edge with the same source, target and relation is kept."""
         index = self._index
         rows = {row["key"]: row for row in edge_rows(heaviest(edges), index.tenant_name)}
         for keys in in_parts(list(rows)):
@@ -216,7 +216,7 @@ class Writer:
         self._write(index.names.edges, list(rows.values()))
 
     def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
-        """Note to which nodes edges of chunks lead; these lists are written later, as many kinds of edges follow."""
+        """Collect neighbours of chunks. The lists are written later, because further edges of the chunks may follow."""
         for id, listed in neighbours.items():
             self._noted.setdefault(id, []).extend(listed)
         if len(self._noted) > MOST_NOTED:
@@ -251,7 +251,7 @@ class Writer:
             self._index.connection.call(method, **arguments)
 
     def _remove_childless(self, parents: set[str]) -> None:
-        """Delete those of these parents that no chunk points to any more."""
+        """Delete the given parents that no longer have a child."""
         index, orphans = self._index, []
         for parent in sorted(parents):
             child = has_any([mark("parent", reference(parent))])
