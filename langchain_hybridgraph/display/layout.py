@@ -16,7 +16,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 
 Line = NDArray[np.float64]
 
-# By hops, from 0. The colours are of Okabe and Ito, Color Universal Design, 2008: distinguishable with any colour
+# Indexed by hops, from 0. Colours are of Okabe and Ito, Color Universal Design, 2008: distinguishable with any colour
 # vision, on white and on black; the shapes repeat the information.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")

@@ -97,8 +97,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
 
     @contextmanager
     def _reporting(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Iterator[Report]:
-        """Send LlamaIndex's events (new and old style) before and after reranking; yield a function that reports the
-        result."""
+        """Send LlamaIndex's events before and after reranking; yield a function that reports the result."""
         name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
         done: list[NodeWithScore] = []
 

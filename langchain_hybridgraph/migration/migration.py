@@ -225,8 +225,7 @@ class _Copy:
         return problems, {name: present.get(name).records for name in self._checksums.names()}, samples
 
     def _has_source_changed(self) -> bool:
-        """Return whether the source was changed during the copy; one without a version number is read again to find
-        out."""
+        """Return whether the source changed during the copy; read it again if it has no version number."""
         if self._version is not None:
             return self._source.facts().version != self._version
         again, done = Checksums(), 0

@@ -97,7 +97,7 @@ class FetchedGraph:
         return self._view().links(nodes)
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node; also fetches the edges of chunks, which are followed next."""
+        """Return the number of edges of each node; for chunks, later reads include the edges of the next hop."""
         self._goes_on = self._goes_on or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
         return self._view().degrees(nodes)
@@ -177,8 +177,8 @@ class FetchedGraph:
             self._is_complete = len(rows) <= MOST_AT_ONCE  # the count may be a minute old
 
     def _fetch_edges(self, ids: set[str], others: Collection[str] = ()) -> set[str]:
-        """Read all edges of these nodes, and those of ``others`` if they fit in one call; return the nodes at the
-        other ends."""
+        """Read all edges of these nodes, and of ``others`` if they fit in one call; return the nodes at the far
+        ends."""
         index, ends = self._index, set[str]()
         for keys in in_parts(sorted(map(index.key, ids.union(others)))):
             condition = f"(source_key in {texts(keys)} or target_key in {texts(keys)})"

@@ -53,7 +53,8 @@ class RecentRows:
                 self._rows.popitem(last=False)
 
     def get(self, keys: Iterable[str], *, with_vectors: bool) -> dict[str, StoredRow]:
-        """Return the rows with these keys that were read less than ``FRESH`` seconds ago."""
+        """Return the rows with these keys read less than ``FRESH`` seconds ago; ``with_vectors``: only those with a
+        vector."""
         oldest = time.monotonic() - FRESH
         with self._lock:
             recent = {key: self._rows[key] for key in keys if key in self._rows}
@@ -213,7 +214,7 @@ class MilvusIndex:
         return {id: results[id] for id in keys.values() if id in results}
 
     def has_rows(self, collection: str, *conditions: str) -> bool:
-        """Return whether a collection has rows of the tenant that meet the conditions, from a cache.
+        """Return whether a collection has rows of the tenant that meet the conditions; the answer is cached.
 
         The first row written by another process is noticed after ``FRESH`` seconds, with conditions after a minute.
         Deletion of the last row is noticed within a minute: until then searches only do unnecessary work.

@@ -129,7 +129,7 @@ def neighbour_row(tenant: str, key: str, neighbours: Iterable[str]) -> dict[str,
 
 
 def neighbours_field(ids: Iterable[str]) -> str:
-    """Return ids as a JSON list, each once; those that do not fit are left out.
+    """Return ids as a JSON list without duplicates; ids that do not fit in the field are left out.
 
     >>> neighbours_field(["b", "a", "b"])
     '["b", "a"]'
@@ -192,7 +192,7 @@ def words_of(analyzer: Analyzer, text: str) -> str:
 
 
 def query_words(words: Iterable[str]) -> str:
-    """Return the words of a question in the same spelling."""
+    """Return the words of a question, spelled as in :func:`words_of`."""
     return " ".join(map(_spelled, words))
 
 

@@ -155,7 +155,7 @@ class MilvusChunkStore:
     has_fast_lookups = False
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the chunks among ``ids`` that exist, match the filter and are valid (see
+        """Return the existing, valid chunks among ``ids`` that match the filter (see
         ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
         rows = self._index.recent_rows(ids)
