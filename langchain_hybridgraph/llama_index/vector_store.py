@@ -46,8 +46,7 @@ class LlamaIndexVectorStore(VectorStore):
         return LlamaIndexEmbeddings(self.index._embed_model)
 
     def nodes(self) -> list[BaseNode]:
-        """Return the nodes that the index searches, from its docstore or else the vector store; [] without either.
-        """
+        """Return the nodes that the index searches, from its docstore or else the vector store; [] without either."""
         ids = list(self.index.index_struct.nodes_dict.values())
         vectors = self._stored_vectors
         if vectors is not None:
