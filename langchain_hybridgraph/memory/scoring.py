@@ -98,7 +98,7 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Hotness:
-    """How much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
+    """Degree to which a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
     The age is counted from the last use or from ``updated_at``, whichever is later; if neither is known, from the
     beginning of the memory. It is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises

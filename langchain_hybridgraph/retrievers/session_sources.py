@@ -114,7 +114,7 @@ class WithMessages:
         return {id: stored.get(id) or messages[id] for id in ids if id in stored or id in messages}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`; empty if the store keeps no copies."""
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`; empty without copies."""
         return self.store.originals(ids) if implements(self.store, HasOriginals) else {}
 
     @property

@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
 DEFAULT_SESSION = "default"
-_SIMILAR_SCORE = (
-    0.9  # ratio of best scores from which two searches count as equally good (benchmarks/README.md)
-)
+_SIMILAR_SCORE = 0.9  # ratio of best scores from which two searches count as equally good (benchmarks/README.md)
 FUSED = 50  # number of hits of each search that are fused, so that a larger k only adds results at the end
 
 
