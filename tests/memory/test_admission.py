@@ -417,19 +417,19 @@ def test_without_a_model_of_texts():
 
 
 def test_words_that_a_model_has_never_read_are_news():
-    """To vectors made from the texts, Rome is Paris until they have read of Rome; the memory is not lost for that."""
+    """A sentence with an unknown word, whose vector is that of a stored memory, is added and not joined with it."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
         admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store._intake)
-        assert store._intake.unknown_word_share("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)
+        assert store._intake.unknown_word_share("Ada lives in Hameln", texts[0]) == pytest.approx(1 / 3)
         assert store._intake.unknown_word_share("Ada lives by the tea in Paris", texts[0]) == 0.0
         [admission, again] = admit(
-            [Chunk("rome", "Ada lives in Rome.", {"labels": ["home"]}), Chunk("b", "Ada lives in Paris!")],
+            [Chunk("hameln", "Ada lives in Hameln.", {"labels": ["home"]}), Chunk("b", "Ada lives in Paris!")],
             store._intake,
         )
-        assert (admission.id, admission.outcome, admission.contradicts) == ("rome", "added", (texts[0],))
+        assert (admission.id, admission.outcome, admission.contradicts) == ("hameln", "added", (texts[0],))
         assert (again.id, again.outcome) == (texts[0], "joined")
-        assert [record.id for record in admit([Chunk("c", "Ada lives in Rome")], store._intake)] == ["rome"]
+        assert [record.id for record in admit([Chunk("c", "Ada lives in Hameln")], store._intake)] == ["hameln"]
 
 
 def test_two_threads_add_a_memory_once(store):

@@ -9,7 +9,7 @@ from langchain_hybridgraph.query.pipeline.changelogs import is_changelog, with_c
 from langchain_hybridgraph.records import Ranking, ScoredId
 
 GUIDE = "A middleware handles every request before the page does. Add one with app.add_middleware, and mind the order."
-NOTES = "Fix the middleware: add it to every request. Fix the order."
+NOTES = "Fix the middleware: add it to every request, and add more. Fix the order."
 
 
 def page(source, text):
