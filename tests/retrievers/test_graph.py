@@ -137,7 +137,7 @@ def test_edges_are_walked_both_ways_when_asked():
         assert score_of["Z"] == pytest.approx(0.126)
 
 
-def beside():
+def edges_of_retriever():
     """The drawing's edges over a store that has none."""
     plain = InMemoryVectorStore(Angles())
     documents = [Document(name, id=name) for name in COSINES]
@@ -145,11 +145,11 @@ def beside():
     return {"vector_store": plain, "documents": documents, "edges": edges(*PINNED)}
 
 
-@pytest.mark.parametrize("is_beside", [False, True])
-def test_an_edge_is_described_in_its_own_direction(is_beside):
+@pytest.mark.parametrize("has_own_edges", [False, True])
+def test_an_edge_is_described_in_its_own_direction(has_own_edges):
     """Z cites A: walked from A, its step is backward, and nothing says that A cites Z. A cites C, forward."""
     with drawing() as store:
-        arguments = beside() if is_beside else {"vector_store": store}
+        arguments = edges_of_retriever() if has_own_edges else {"vector_store": store}
         retriever = GraphRetriever(
             **arguments, graph={"traversal": BFS(direction="both"), "seed_k": 1, "score": "hop_decay"}
         )
@@ -562,11 +562,11 @@ def test_a_plain_store_without_edges_says_so():
         {"graph": {"traversal": {"type": "pagerank", "relations": ["cite", "cites"]}}},
     ],
 )
-@pytest.mark.parametrize("beside", [False, True])
-def test_a_relation_that_no_edge_has_is_reported(settings, beside):
+@pytest.mark.parametrize("has_own_edges", [False, True])
+def test_a_relation_that_no_edge_has_is_reported(settings, has_own_edges):
     """The walk takes the others, and plan and explanation say which there are; where all are known nothing is said."""
     with drawing(Edge("A", "D", "likes")) as store:
-        graph = {"edges": [*edges(*PINNED), Edge("A", "D", "likes")]} if beside else {}
+        graph = {"edges": [*edges(*PINNED), Edge("A", "D", "likes")]} if has_own_edges else {}
         options = {"k": 5} | graph
         result = GraphRetriever(store, **options, **settings).retrieve("q")
         message = "no edge is 'cite'; did you mean 'cites'? there are cites, likes"

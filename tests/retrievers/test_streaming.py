@@ -295,9 +295,9 @@ def test_the_parts_are_the_answer(cosines, links, selection, fails):
 def chains(retriever):
     """Chains whose next step gets the sum of the retriever's parts."""
     ids_of = RunnableLambda(lambda documents: [document.id for document in documents])
-    beside = RunnablePassthrough.assign(found=itemgetter("query") | retriever | ids_of) | itemgetter("found")
+    in_mapping = RunnablePassthrough.assign(found=itemgetter("query") | retriever | ids_of) | itemgetter("found")
     spelt = FakeListChatModel(responses=["q q q"]) | StrOutputParser()  # streams letters
-    return [(retriever | ids_of, "q"), (beside, {"query": "q"}), (spelt | retriever | ids_of, "anything")]
+    return [(retriever | ids_of, "q"), (in_mapping, {"query": "q"}), (spelt | retriever | ids_of, "anything")]
 
 
 async def test_a_chain_streams_in_the_order_of_its_answer():

@@ -214,8 +214,10 @@ def test_a_plain_store_says_what_may_be_seen():
         Chroma.from_documents(documents, embeddings, collection_name="visible"), DocumentIndex(documents)
     )
     edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("a", "c", "cites", 0.5), Edge("a", "gone", "cites")]
-    beside = InMemoryGraph(edges, visible=lambda ids, scope: store.read(ids, scope, {}), cosines=store.vector_scores)
-    graph = beside.scoped_graph(Scope(filter=parse_filter({"year": 1})), EdgeFilter())
+    graph_over_store = InMemoryGraph(
+        edges, visible=lambda ids, scope: store.read(ids, scope, {}), cosines=store.vector_scores
+    )
+    graph = graph_over_store.scoped_graph(Scope(filter=parse_filter({"year": 1})), EdgeFilter())
     assert neighbours(graph, "a") == [("c", 0.5, None)]
     own = np.array(embeddings.embed_query("c"), np.float32)
     assert graph.cosines(own / np.linalg.norm(own), graph.nodes(["c"])).tolist() == pytest.approx([1.0])

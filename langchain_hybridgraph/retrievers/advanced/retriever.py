@@ -7,7 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    BaseCallbackManager,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -268,17 +272,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,
-        conversation_history: Any = None,
-        k: int | None = None,
-        session_id: str | None = None,
-        annotate: Annotate | None = None,
-        return_scores: bool | None = None,
         **options: Any,
     ) -> list[Document]:
-        level, (early, options) = self._level(annotate, return_scores), popped(EARLY, options)
-        call = ConversationCall(
-            query, conversation_history, k, session_id, options, run_manager.get_child(), level, early
-        )
+        call = self._call(query, run_manager.get_child(), **options)
         trace = Trace()
         with stage_events(run_manager, trace):
             return list(self._run(call, trace))
@@ -288,20 +284,27 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         query: str,
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun,
+        **options: Any,
+    ) -> list[Document]:
+        call = self._call(query, run_manager.get_child(), **options)
+        trace = Trace()
+        async with stage_events_async(run_manager, trace):
+            return list(await self._arun(call, trace))
+
+    def _call(
+        self,
+        query: str,
+        callbacks: BaseCallbackManager,
+        *,
         conversation_history: Any = None,
         k: int | None = None,
         session_id: str | None = None,
         annotate: Annotate | None = None,
         return_scores: bool | None = None,
         **options: Any,
-    ) -> list[Document]:
+    ) -> ConversationCall:
         level, (early, options) = self._level(annotate, return_scores), popped(EARLY, options)
-        call = ConversationCall(
-            query, conversation_history, k, session_id, options, run_manager.get_child(), level, early
-        )
-        trace = Trace()
-        async with stage_events_async(run_manager, trace):
-            return list(await self._arun(call, trace))
+        return ConversationCall(query, conversation_history, k, session_id, options, callbacks, level, early)
 
     # -- past queries ---------------------------------------------------------------------------------------
 

@@ -552,9 +552,9 @@ def test_relations_of_other_builders_are_left_to_them(store):
 
     alone, llm = LLMEdges(reader()), LLMEdges(reader())
     assert "references" in alone.relations
-    beside = as_builders([llm, LinkEdges()])[0]
-    assert "references" not in beside.relations
-    assert "supports" in beside.relations
+    with_links = as_builders([llm, LinkEdges()])[0]
+    assert "references" not in with_links.relations
+    assert "supports" in with_links.relations
     with pytest.raises(ConfigurationError, match="references"):
         as_builders([LLMEdges(reader(), relations=["references"]), LinkEdges()])
 
