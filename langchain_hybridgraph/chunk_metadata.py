@@ -109,7 +109,7 @@ def _number(value: Any) -> float:
 def _count(value: Any) -> int:
     number = _number(value)
     if not (0 <= number < 1e15 and number.is_integer()):
-        raise ValueError(f"{quote_value(value)} is not a whole number from 0")
+        raise ValueError(f"{quote_value(value)} is not a whole number of at least 0")
     return int(number)
 
 

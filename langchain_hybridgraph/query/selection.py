@@ -25,14 +25,14 @@ class Selection:
 
     ``min_score``: hits with a lower score are left out; an equal one is enough. ``mmr_lambda``: order by maximal
     marginal relevance; 1 considers the score only, 0 only the difference from the hits chosen before; None keeps the
-    order. ``per_document``: maximum number of hits of one document. ``graph_slots``: number of the k places reserved
-    for hits that were reached over edges, as far as there are any; they replace the last of the other hits. Raises
-    ConfigurationError for values outside their ranges.
+    order. ``max_per_document``: maximum number of hits of one document. ``graph_slots``: number of the k places
+    reserved for hits that were reached over edges, as far as there are any; they replace the last of the other hits.
+    Raises ConfigurationError for values outside their ranges.
     """
 
     min_score: float = 0.0
     mmr_lambda: float | None = None
-    per_document: int | None = None
+    max_per_document: int | None = None
     graph_slots: int = 0
 
     def __post_init__(self) -> None:
@@ -40,10 +40,12 @@ class Selection:
             raise ConfigurationError(f"min_score must be a number (scores are in [0, 1]), got {self.min_score}")
         if self.mmr_lambda is not None and not 0 <= self.mmr_lambda <= 1:
             raise ConfigurationError(f"mmr_lambda must be a number from 0 to 1, such as 0.7, got {self.mmr_lambda}")
-        if self.per_document is not None and self.per_document < 1:
-            raise ConfigurationError(f"per_document must be a whole number from 1, or None, got {self.per_document}")
+        if self.max_per_document is not None and self.max_per_document < 1:
+            raise ConfigurationError(
+                f"max_per_document must be a whole number of at least 1, or None, got {self.max_per_document}"
+            )
         if self.graph_slots < 0:
-            raise ConfigurationError(f"graph_slots must be a whole number from 0, got {self.graph_slots}")
+            raise ConfigurationError(f"graph_slots must be a whole number of at least 0, got {self.graph_slots}")
 
 
 def select_hits(
@@ -59,7 +61,7 @@ def select_hits(
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> scores = {"a1": 0.9, "a2": 0.8, "b": 0.4}
     >>> hits = [Hit(Chunk(id, "", document_id=id[0]), score, "vector", {}) for id, score in scores.items()]
-    >>> [hit.id for hit in select_hits(hits, Selection(min_score=0.3, per_document=1), k=10)]
+    >>> [hit.id for hit in select_hits(hits, Selection(min_score=0.3, max_per_document=1), k=10)]
     ['a1', 'b']
     """
     places = [place for place, hit in enumerate(hits) if hit.score >= selection.min_score]
@@ -68,8 +70,8 @@ def select_hits(
         scores = np.array([hits[place].score for place in places])
         order = marginal_relevance(scores, vectors[places], selection.mmr_lambda)
         ordered = (hits[places[place]] for place in order)
-    if selection.per_document is not None:
-        ordered = _capped(ordered, selection.per_document)
+    if selection.max_per_document is not None:
+        ordered = _capped(ordered, selection.max_per_document)
     if selection.graph_slots:
         return _with_slots(list(ordered), selection.graph_slots, k)
     return list(islice(ordered, k))

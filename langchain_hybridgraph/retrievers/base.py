@@ -190,7 +190,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             selection=Selection(
                 min_score=_first(options.get("min_score"), self.min_score),
                 mmr_lambda=selection.mmr_lambda,
-                per_document=selection.max_per_document,
+                max_per_document=selection.max_per_document,
                 graph_slots=self._graph_slots(options),
             ),
             budget=self._budget(options),

@@ -99,13 +99,13 @@ def test_equals_keep_their_order():
 def test_a_document_has_its_share():
     """The third hit of a document is dropped in favour of the next document's."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.8, "x"), hit("c", 0.7, "x"), hit("d", 0.6, "y")]
-    assert ids(select_hits(hits, Selection(per_document=2), 3)) == "abd"
+    assert ids(select_hits(hits, Selection(max_per_document=2), 3)) == "abd"
 
 
 def test_the_share_follows_diversity():
     """The cap keeps the hits that diversity put first."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.85, "x"), hit("c", 0.6, "x")]
-    assert ids(select_hits(hits, Selection(mmr_lambda=0.7, per_document=2), 3, TOWARDS)) == "ac"
+    assert ids(select_hits(hits, Selection(mmr_lambda=0.7, max_per_document=2), 3, TOWARDS)) == "ac"
 
 
 @given(candidates(), selections(), st.integers(0, 12), st.integers(0, 12))
@@ -144,7 +144,13 @@ def test_marginal_relevance_follows_its_definition(sample, weight):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"min_score": math.nan}, {"mmr_lambda": 1.5}, {"mmr_lambda": -0.1}, {"mmr_lambda": math.nan}, {"per_document": 0}],
+    [
+        {"min_score": math.nan},
+        {"mmr_lambda": 1.5},
+        {"mmr_lambda": -0.1},
+        {"mmr_lambda": math.nan},
+        {"max_per_document": 0},
+    ],
 )
 def test_unusable_settings_are_refused(settings):
     """The error at construction names the setting."""

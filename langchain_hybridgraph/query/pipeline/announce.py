@@ -32,7 +32,7 @@ def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
     reranker, selection = pipeline.reranker, pipeline.selection
     if pipeline.announce is None or reranker is None or reranker.filters or query.text is None:
         return
-    drops_hits = selection.min_score > 0 or selection.per_document is not None or pipeline.budget is not None
+    drops_hits = selection.min_score > 0 or selection.max_per_document is not None or pipeline.budget is not None
     if hits and not drops_hits and len(hits) <= query.k:
         pipeline.announce(Certain(hits))
 
@@ -42,7 +42,7 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     query, pipeline, _ = context
     expansion, selection = pipeline.expansion, pipeline.selection
     reorders = pipeline.reranker is not None or pipeline.scoring is not None or selection.mmr_lambda is not None
-    drops_hits = selection.min_score > 0 or selection.per_document is not None
+    drops_hits = selection.min_score > 0 or selection.max_per_document is not None
     if expansion is None or reorders or drops_hits:
         return Certain(())
     own = {one.id: one for one in candidates.fused}

@@ -68,13 +68,16 @@ http://HOST:PORT or https://HOST
         """The server, tenant and database as text, without secrets."""
         parts = urlsplit(self.url)
         port = "" if parts.port is None else f":{parts.port}"
-        return f"{parts.scheme}://{parts.hostname}{port}/{self.tenant}/{self.database}"
+        return f"{parts.scheme}://{self._host}{port}/{self.tenant}/{self.database}"
 
     @property
     def api(self) -> str:
-        """URL of the server's HTTP API."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.hostname}:{self._port}/api/v2"
+        """URL of the server's HTTP API.
+
+        >>> ChromaServer("http://[::1]:8001").api
+        'http://[::1]:8001/api/v2'
+        """
+        return f"{urlsplit(self.url).scheme}://{self._host}:{self._port}/api/v2"
 
     @property
     def database_api(self) -> str:
@@ -85,6 +88,11 @@ http://HOST:PORT or https://HOST
     def all_headers(self) -> dict[str, str]:
         """Headers of every request, with the token."""
         return {**self.headers, **({} if self.token is None else {"x-chroma-token": self.token})}
+
+    @property
+    def _host(self) -> str:
+        host = urlsplit(self.url).hostname or ""
+        return f"[{host}]" if ":" in host else host
 
     @property
     def _port(self) -> int:
@@ -102,7 +110,7 @@ http://HOST:PORT or https://HOST
             # Chroma's client has no time limit, and its constructor sends several requests.
             httpx.get(f"{self.api}/heartbeat", headers=self.all_headers, timeout=self.timeout).raise_for_status()
             client = chromadb.HttpClient(
-                str(parts.hostname),
+                self._host,
                 self._port,
                 ssl=parts.scheme == "https",
                 headers=self.all_headers,
