@@ -152,7 +152,7 @@ class _Columns:
         self.source[place] = self.target[place] = -1
 
     def places_of(self, nodes: Nodes) -> Nodes:
-        """Return the edges that touch these nodes."""
+        """Return the positions of the edges that start or end at these nodes, ascending."""
         source, target = np.array(self.source, np.int64), np.array(self.target, np.int64)
         return np.flatnonzero(np.isin(source, nodes) | np.isin(target, nodes))
 
