@@ -42,8 +42,13 @@ def stores(tmp_path_factory):
     pytest.importorskip("pymilvus")
     milvus = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings())
     embedded = HybridGraphStore(None, WordEmbeddings())
+    # Memories of one age are ordered by id; the stores would otherwise record the times at which they were filled.
     documents = [
-        Document(f"# {name.title()}\n\n{text}", id=f"{name}.md", metadata={"source": f"{name}.md"})
+        Document(
+            f"# {name.title()}\n\n{text}",
+            id=f"{name}.md",
+            metadata={"source": f"{name}.md", "created_at": "2025-01-01T00:00:00Z"},
+        )
         for name, text in TOPICS.items()
     ]
     for store in (embedded, milvus):
