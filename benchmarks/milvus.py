@@ -130,11 +130,7 @@ def load(sets: Any, uri: str, rows: int) -> None:
     for client, data in writes:
         upsert(client, "bare_chunks", data)
     bare = time.perf_counter() - started
-    print(
-        print(
-            f"load: {rows / bare:,.0f} texts/s by pymilvus alone from finished rows, {bare / seconds:.2f} of the time"
-        )
-    )
+    print(f"load: {rows / bare:,.0f} texts/s by pymilvus alone from finished rows, {bare / seconds:.2f} of the time")
 
 
 if __name__ == "__main__":
