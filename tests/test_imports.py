@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 ORDER = [
     *("errors", "degradation", "forking", "processes", "serialization", "steps", "uris", "times", "number_checks"),
     *("registry", "text"),
-    *("filters", "records", "chunk_metadata", "structured_output", "execution", "stores", "testing", "memory", "query"),
+    *("filters", "records", "chunk_metadata", "structured_output", "execution", "memory", "stores", "testing", "query"),
     *("embeddings", "ingestion", "telemetry", "adapters", "options", "config", "display", "result", "vectorstores"),
     *("retrievers", "llama_index", "evaluation", "tuning", "migration", "cli"),
 ]

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.number_checks import number_in_range
 from langchain_hybridgraph.options.conversation import ConversationFields
 from langchain_hybridgraph.options.expected_values import one_of
@@ -29,6 +30,8 @@ from langchain_hybridgraph.options.index import IndexOptions
 from langchain_hybridgraph.options.memory import SOURCES, MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.retriever import HybridFields, PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
+from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT
+from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
 
 # Tables of the objects that a setting can name, each table written as module:variable.
 KINDS: Mapping[str, str] = {
@@ -356,11 +359,16 @@ class StoreFields(BaseModel):
     tenant: str | None = Field(None, description="Tenant whose chunks the store reads and writes.")
     read_only: bool = Field(False, description="Whether to open the store read-only.")
     write_timeout: float = Field(
-        30.0, ge=0, description="Seconds that a write waits while other threads or processes write to the folder."
+        WRITE_TIMEOUT,
+        ge=0,
+        description="Seconds that a write waits while other threads or processes write to the folder.",
     )
     vector_server: Any = Field(None, description="Chroma server that searches the vectors of a large index.")
     near_duplicate: float = Field(
-        0.95, gt=0, le=1, description="Cosine similarity from which remember merges a memory with an existing one."
+        NEAR_DUPLICATE,
+        gt=0,
+        le=1,
+        description="Cosine similarity from which remember merges a memory with an existing one.",
     )
 
 
@@ -375,7 +383,7 @@ class ServerFields(BaseModel):
     consistency: Literal["Strong", "Session", "Bounded", "Eventually"] = Field(
         "Session", description="Consistency level of reads."
     )
-    timeout: float = Field(10.0, gt=0, description="Seconds that a call of the server may take.")
+    timeout: float = Field(TIMEOUT, gt=0, description="Seconds that a call of the server may take.")
 
 
 class InnerRetriever(BaseModel):

@@ -13,19 +13,11 @@ import numpy as np
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.filters import has_labels
-from langchain_hybridgraph.memory.contradictions import (
-    FARTHEST,
-    NEAREST,
-    PROBABLE,
-    Contradictions,
-    Statement,
-    lowered,
-)
-from langchain_hybridgraph.memory.duplicates import may_be_reworded, same_wording
+from langchain_hybridgraph.memory.contradictions import FARTHEST, PROBABLE, Contradictions, Statement, lowered
+from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE, may_be_reworded, same_wording
+from langchain_hybridgraph.memory.feedback import CONFIDENCE
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, MemoryState, Scope
 from langchain_hybridgraph.serialization import Serializable
-from langchain_hybridgraph.stores.embedded.feedback import CONFIDENCE
-from langchain_hybridgraph.stores.embedded.memory_intake import Change
 from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
@@ -68,6 +60,14 @@ class Admission(Serializable):
     contradicts: tuple[str, ...] = ()
     lowered: tuple[Lowered, ...] = ()
     text: str = field(default="", compare=False)
+
+
+class Change(NamedTuple):
+    """A change to an existing memory: its new confidence (None: unchanged), and the number of further uses."""
+
+    id: str
+    confidence: float | None = None
+    uses: int = 0
 
 
 class MemoryTarget(Protocol):
@@ -136,7 +136,7 @@ def admit(
     llm: Any = None,
     *,
     contradictions: bool = True,
-    near_duplicate: float = NEAREST,
+    near_duplicate: float = NEAR_DUPLICATE,
 ) -> list[Admission]:
     """Add new memories to a store one after the other; return one record per chunk, in their order.
 
@@ -288,9 +288,9 @@ class _Plan:
         return sorted(neighbours, key=lambda entry: (-entry[1], entry[0]))
 
     def _novelty(self, new: _Candidate, id: str, cosine: float) -> float:
-        if cosine < NEAREST:
+        if cosine < NEAR_DUPLICATE:
             return 1.0 - max(cosine, 0.0)
-        return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAREST)
+        return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAR_DUPLICATE)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
         """Return (id, cosine) of memories near to a new one and valid at the same time; new ones come last."""

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Only neighbours with a cosine of at least the first and less than the second value may contradict a memory: with a
-# smaller cosine they have another topic, with a larger one they say the same.
-NEAREST, FARTHEST = 0.95, 0.3
+# Only neighbours with at least this cosine may contradict a memory: with a smaller one they have another topic.
+FARTHEST = 0.3
 # Two memories with at least this probability are taken to contradict each other.
 PROBABLE = 0.5
 # A contradiction lowers a memory's confidence by probability · this factor · the other's confidence, but not below the

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from langchain_hybridgraph.text.function_words import function_words
 
+NEAR_DUPLICATE = 0.95
+"""Least cosine of two memories that may be one, by default."""
+
 # A number with its sign and its parts, a word with what is joined to it (isn't, well-known), or a sign with a
 # meaning (?, %, €, +); other signs only separate words.
 _TOKENS = re.compile(

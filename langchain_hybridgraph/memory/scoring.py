@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.memory.columns import MemoryColumns
+from langchain_hybridgraph.memory.feedback import CONFIDENCE, UTILITY
 from langchain_hybridgraph.number_checks import check_number
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
-from langchain_hybridgraph.stores.protocols import MemoryColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.stores.protocols import Weights
+    from langchain_hybridgraph.memory.columns import Column
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
-UNSURE = 0.5  # confidence without any feedback
 DERIVED = 0.9  # factor of the confidence for each derivation
 ENDING = 0.02  # per hour: rate at which confidence falls as the end of the validity approaches
 # Rate at which each type of memory fades, per hour; other types fade at the rate of the mode.
@@ -79,20 +79,20 @@ class Composite:
         columns = self.columns(np.array([similarity]), MemoryColumns.of([state]), now)
         return {name: float(column[0]) for name, column in columns.items()}
 
-    def columns(self, similarity: Weights, memories: MemoryColumns, now: float | None) -> dict[str, Weights]:
+    def columns(self, similarity: Column, memories: MemoryColumns, now: float | None) -> dict[str, Column]:
         """Return the parts of many memories, each part as a column."""
         total = self._total
         return {
             "similarity": self.similarity / total * _shares(similarity),
             "confidence": self.confidence / total * trust(memories, now),
             "recency": self.recency / total * self._fresh(memories, now),
-            "utility": self.utility / total * _shares(_fill_unknown(memories.utility, 1.0)),
+            "utility": self.utility / total * _shares(_fill_unknown(memories.utility, UTILITY)),
         }
 
-    def _fresh(self, memories: MemoryColumns, now: float | None) -> Weights:
+    def _fresh(self, memories: MemoryColumns, now: float | None) -> Column:
         decays = np.array([*(DECAY.get(kind, self.decay_per_hour) for kind in memories.kinds), self.decay_per_hour])
         age = _fill_unknown(_ages(memories.began, now), 0.0)
-        recency: Weights = np.exp(-decays[memories.kind] * age / HOUR)
+        recency: Column = np.exp(-decays[memories.kind] * age / HOUR)
         return recency
 
 
@@ -118,17 +118,17 @@ class Hotness:
         if not self.half_life_days:
             raise ConfigurationError("half_life_days must be above 0, got 0; try 7")
 
-    def __call__(self, memories: MemoryColumns, now: float | None) -> Weights:
+    def __call__(self, memories: MemoryColumns, now: float | None) -> Column:
         """Return the hotness of each memory, in [0, 1); a memory without any date has the age 0."""
         touched = np.fmax(memories.used_at, memories.updated_at)
         used = np.where(np.isnan(touched), memories.began, touched)
         uses = 1.0 + np.maximum(memories.active_count, 0.0)
-        hotness: Weights = (
+        hotness: Column = (
             uses / (1.0 + uses) * 2.0 ** (-_fill_unknown(_ages(used, now), 0.0) / DAY / self.half_life_days)
         )
         return hotness
 
-    def blended(self, scores: Weights, memories: MemoryColumns, now: float | None) -> Weights:
+    def blended(self, scores: Column, memories: MemoryColumns, now: float | None) -> Column:
         """Return the scores after blending.
 
         >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
@@ -158,9 +158,9 @@ class Novelty:
         check_number("slope", self.slope, ge=0)
         check_number("floor", self.floor, ge=0, le=1)
 
-    def __call__(self, similarity: Weights) -> Weights:
+    def __call__(self, similarity: Column) -> Column:
         """Return the factor of each score."""
-        left: Weights = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
+        left: Column = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
         return np.where(similarity <= self.above, 1.0, left)
 
 
@@ -180,7 +180,7 @@ class TimeEvidence:
     spans: Sequence[tuple[float, float]]
     strength: float = 0.3
 
-    def __call__(self, times: Weights) -> Weights:
+    def __call__(self, times: Column) -> Column:
         """Return the evidence for each of these memories, by their beginnings; NaN is unknown."""
         near = np.zeros(len(times))
         for span in self.spans:
@@ -255,18 +255,18 @@ class CompositeScores:
 
     places: Mapping[str, int]
     similarity: float
-    others: Mapping[str, Weights]
-    evidence: Weights | None = None
-    hotness: tuple[float, Weights] | None = None
-    left: Weights | None = None
+    others: Mapping[str, Column]
+    evidence: Column | None = None
+    hotness: tuple[float, Column] | None = None
+    left: Column | None = None
 
-    def scored(self, similar: Weights) -> tuple[Weights, dict[str, Weights]]:
+    def scored(self, similar: Column) -> tuple[Column, dict[str, Column]]:
         """Return the scores of all candidates with these similarities, and the parts, which sum to them."""
         own = _shares(similar)
         parts = {"similarity": self.similarity * own, **self.others}
         if self.evidence is not None:
             parts["time"] = self.similarity * (1.0 - own) * self.evidence
-        scores: Weights = np.sum(list(parts.values()), axis=0)
+        scores: Column = np.sum(list(parts.values()), axis=0)
         if self.hotness is not None:
             alpha, hot = self.hotness
             parts["hotness"] = alpha * (hot - scores)
@@ -299,7 +299,7 @@ class CompositeScores:
         )
 
 
-def _rows(parts: Mapping[str, Weights]) -> Iterator[dict[str, float]]:
+def _rows(parts: Mapping[str, Column]) -> Iterator[dict[str, float]]:
     """Return the parts of each score; times and the session have a part only if they change the score."""
     names = list(parts)
     for row in zip(*(column.tolist() for column in parts.values()), strict=True):
@@ -328,13 +328,15 @@ def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
     )
 
 
-def trust(memories: MemoryColumns, now: float | None) -> Weights:
+def trust(memories: MemoryColumns, now: float | None) -> Column:
     """Return the confidence in each memory: it decreases with each derivation and as the end of validity approaches.
 
     >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
     [0.343095]
     """
-    sure = _shares(_fill_unknown(memories.confidence, UNSURE)) * DERIVED ** np.maximum(memories.provenance_depth, 0.0)
+    sure = _shares(_fill_unknown(memories.confidence, CONFIDENCE)) * DERIVED ** np.maximum(
+        memories.provenance_depth, 0.0
+    )
     if now is None or np.isnan(memories.valid_until).all():
         return sure
     left = np.maximum(_fill_unknown(memories.valid_until, np.inf) - now, 0.0)
@@ -345,23 +347,23 @@ def trust(memories: MemoryColumns, now: float | None) -> Weights:
 _UNKNOWN_THEN = 1e15
 
 
-def _near(moments: Weights, start: float, end: float) -> Weights:
+def _near(moments: Column, start: float, end: float) -> Column:
     """Return 1 within the span, less outside."""
     late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
-    near: Weights = np.exp(-late / DAYS_AFTER - early / DAYS_BEFORE)
+    near: Column = np.exp(-late / DAYS_AFTER - early / DAYS_BEFORE)
     return np.where(near < 1e-9, 0.0, near)
 
 
-def _ages(since: Weights, now: float | None) -> Weights:
+def _ages(since: Column, now: float | None) -> Column:
     ages = (time.time() if now is None else now) - since
-    ages_then: Weights = np.where(ages < -HOUR, _UNKNOWN_THEN, np.maximum(ages, 0.0))
+    ages_then: Column = np.where(ages < -HOUR, _UNKNOWN_THEN, np.maximum(ages, 0.0))
     return ages_then
 
 
-def _fill_unknown(values: Weights, unset: float) -> Weights:
+def _fill_unknown(values: Column, unset: float) -> Column:
     return np.where(np.isnan(values), unset, values)
 
 
-def _shares(values: Weights) -> Weights:
-    shares: Weights = np.minimum(np.maximum(values, 0.0), 1.0)
+def _shares(values: Column) -> Column:
+    shares: Column = np.minimum(np.maximum(values, 0.0), 1.0)
     return shares

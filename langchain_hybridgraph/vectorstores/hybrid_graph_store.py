@@ -12,7 +12,7 @@ from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
 from langchain_hybridgraph.memory.admission import check_near_duplicate
-from langchain_hybridgraph.memory.contradictions import NEAREST
+from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT, IndexSettings
@@ -68,7 +68,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         language: str | None = None,
         read_only: bool = False,
         write_timeout: float = WRITE_TIMEOUT,
-        near_duplicate: float = NEAREST,
+        near_duplicate: float = NEAR_DUPLICATE,
         vector_server: str | Mapping[str, Any] | ChromaServer | None = None,
     ) -> None:
         if isinstance(path, str) and is_milvus_uri(path):

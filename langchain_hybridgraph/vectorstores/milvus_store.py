@@ -8,7 +8,8 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.stores.milvus.store import TIMEOUT, MilvusChunkStore
+from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
+from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 
 if TYPE_CHECKING:

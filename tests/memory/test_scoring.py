@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.memory.columns import MemoryColumns
 from langchain_hybridgraph.memory.scoring import Composite, Hotness, Novelty, Scoring, TimeEvidence, trust
 from langchain_hybridgraph.options.memory_modes import MODES
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, MemoryState, Query, Scope
-from langchain_hybridgraph.stores.protocols import MemoryColumns
 
 HOUR, DAY = 3600.0, 86400.0
 NOW = 1_700_000_000.0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.memory.columns import MemoryColumns
+from langchain_hybridgraph.memory.feedback import FeedbackEffect, credibility, feedback_effect
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
@@ -19,7 +20,6 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, c
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.memory_columns import MemoryMirror
 from langchain_hybridgraph.stores.embedded.writer import Writer
-from langchain_hybridgraph.stores.protocols import MemoryColumns
 from langchain_hybridgraph.times import iso_time, parse_time
 
 if TYPE_CHECKING:
@@ -27,29 +27,9 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Chunk
 
-# Values of a memory whose own are unset.
-CONFIDENCE, UTILITY = 0.5, 1.0
 # The old fact ends this many seconds before the new one begins, so that both are never valid at once.
 INSTANT = 1e-6
 _NOTHING = MemoryState()
-
-
-class FeedbackEffect(NamedTuple):
-    """Effect of a kind of feedback on confidence and utility, and on the credibility of the source."""
-
-    confidence: float
-    utility: float
-    ok: int = 0
-    bad: int = 0
-    refutes: bool = False
-
-
-FEEDBACK: Mapping[str, FeedbackEffect] = {
-    "validate": FeedbackEffect(0.15, 0.05, ok=1),
-    "refute": FeedbackEffect(0.05, -0.2, bad=1, refutes=True),
-    "useful": FeedbackEffect(0.0, 0.15),
-    "stale": FeedbackEffect(-0.1, -0.25),
-}
 
 
 class Feedback:
@@ -108,11 +88,11 @@ class Feedback:
         >>> store.memory.feedback("home", "validate"), store.memory.credibility("chat")
         (['home'], 0.6666666666666666)
         """
-        effect = _effect_of(verb)
+        effect = feedback_effect(verb)
         with self._index.writer(), self._index.catalog.writing() as connection:
             memories = self._read_memories(connection, ids)
             for memory in memories.values():
-                catalog_feedback.revise(connection, memory, _apply(memory.values, effect), self._index.clock())
+                catalog_feedback.revise(connection, memory, _values_after(memory.values, effect), self._index.clock())
                 if memory.source is not None and (effect.ok or effect.bad):
                     catalog_feedback.credit(connection, self._index.rows.tenant, memory.source, effect.ok, effect.bad)
         return list(memories)
@@ -131,7 +111,7 @@ class Feedback:
         """
         with self._index.guard, self._index.catalog.reading() as connection:
             ok, bad = catalog_feedback.credibility_counts(connection, self._index.rows.tenant, reference(source))
-        return (1 + ok) / (2 + ok + bad)
+        return credibility(ok, bad)
 
     # -- this tenant's search mode ---------------------------------------------------------------------------------
 
@@ -267,28 +247,6 @@ def _id_list(ids: str | Iterable[str]) -> list[str]:
     return [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
 
 
-def _effect_of(name: Any) -> FeedbackEffect:
-    verb = FEEDBACK.get(name) if isinstance(name, str) else None
-    if verb is None:
-        near = get_close_matches(str(name).lower(), FEEDBACK, 1)
-        raise ValueError(
-            f"feedback {quote_value(name)} is not known; pass one of {', '.join(map(repr, FEEDBACK))}"
-            + (f": did you mean {quote_value(near[0])}?" if near else "")
-        )
-    return verb
-
-
-def _apply(values: MemoryValues, verb: FeedbackEffect) -> MemoryValues:
-    """Return the state after feedback; unset values that the feedback does not affect stay unset."""
-    confidence, utility = values.confidence, values.utility
-    if verb.refutes:
-        confidence = verb.confidence
-    elif verb.confidence:
-        confidence = _clamp((CONFIDENCE if confidence is None else confidence) + verb.confidence)
-    if verb.utility:
-        utility = _clamp((UTILITY if utility is None else utility) + verb.utility)
+def _values_after(values: MemoryValues, effect: FeedbackEffect) -> MemoryValues:
+    confidence, utility = effect.applied_to(values.confidence, values.utility)
     return values._replace(confidence=confidence, utility=utility)
-
-
-def _clamp(value: float) -> float:
-    return min(1.0, max(0.0, value))

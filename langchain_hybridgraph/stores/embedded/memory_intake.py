@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,15 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.memory.admission import Change
     from langchain_hybridgraph.records import Chunk, Edge, MemoryState, Scope, Vector
-
-
-class Change(NamedTuple):
-    """A change to an existing memory: its new confidence (None: unchanged), and the number of further uses."""
-
-    id: str
-    confidence: float | None = None
-    uses: int = 0
 
 
 class MemoryIntake:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+TIMEOUT = 10.0
+"""Seconds that a call of the server may take, by default."""
 
 # The loggers to which the client writes a traceback for every call that fails.
 _CLIENT_LOGGERS = ("pymilvus.decorators", "pymilvus.client.connection_manager")

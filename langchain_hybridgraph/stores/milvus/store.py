@@ -14,7 +14,7 @@ from langchain_hybridgraph.chunk_metadata import reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.stores.embedded.catalog.rows import check_name, text_hash
-from langchain_hybridgraph.stores.milvus.connection import Address, MilvusConnection, client_library
+from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_KEYS, Consistency, MilvusIndex, in_parts
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
     from langchain_hybridgraph.stores.protocols import Graph
 
-TIMEOUT = 10.0
 LACKS: Mapping[str, str] = MappingProxyType(
     {
         "identifiers": "Milvus does not tell which texts hold a name; BM25 finds it like any rare word.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from langchain_hybridgraph.stores.protocols.capability import implements
 from langchain_hybridgraph.stores.protocols.graph import Graph, HasGraph, NeighborEdges
 from langchain_hybridgraph.stores.protocols.keyword_index import KeywordIndex
-from langchain_hybridgraph.stores.protocols.memory import HasMemory, HasSessions, Memory, MemoryColumns, Sessions
+from langchain_hybridgraph.stores.protocols.memory import HasMemory, HasSessions, Memory, Sessions
 from langchain_hybridgraph.stores.protocols.reading import (
     FindsContents,
     HasDocuments,
@@ -65,7 +65,6 @@ __all__ = [
     "ListsChunks",
     "ListsTitles",
     "Memory",
-    "MemoryColumns",
     "NeighborEdges",
     "ReadsChunks",
     "ReadsIndex",

@@ -3,56 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.memory.columns import MemoryColumns
     from langchain_hybridgraph.records import Chunk, MemoryState, Scope
-    from langchain_hybridgraph.stores.protocols.graph import Nodes, Weights
-
-
-class MemoryColumns(NamedTuple):
-    """The state of memories as columns of equal length; NaN means unset.
-
-    See :class:`~langchain_hybridgraph.records.MemoryState`. ``began`` is when each memory became valid; if unknown,
-    when it was created; if that is unknown too, when it was ingested. ``valid_until`` is the end that came with the
-    memory; it is unset where the end was learned later. ``kind`` is the index of its type in ``kinds``, −1 if unset.
-    """
-
-    confidence: Weights
-    utility: Weights
-    active_count: Weights
-    used_at: Weights
-    updated_at: Weights
-    began: Weights
-    valid_until: Weights
-    provenance_depth: Weights
-    kind: Nodes
-    kinds: Sequence[str]
-
-    @classmethod
-    def of(cls, states: Sequence[MemoryState]) -> MemoryColumns:
-        """Build the columns from records."""
-        kinds: dict[str, int] = {}
-        rows = [
-            (
-                state.confidence,
-                state.utility,
-                state.active_count,
-                state.used_at,
-                state.updated_at,
-                next((time for time in (state.valid_from, state.created_at) if time is not None), state.learned_at),
-                None if state.end_learned else state.valid_until,
-                state.provenance_depth,
-            )
-            for state in states
-        ]
-        kind = [
-            -1 if state.memory_type is None else kinds.setdefault(state.memory_type, len(kinds)) for state in states
-        ]
-        columns = np.array(rows, np.float64).reshape(-1, 8).T  # None becomes NaN
-        return cls._make([*columns, np.array(kind, np.int64), list(kinds)])
 
 
 class Memory(Protocol):

@@ -202,19 +202,6 @@ def test_unset_values_start_in_the_middle_and_at_the_top(memory):
     assert trust(memory, "b") == (None, 1.0)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.sampled_from(["validate", "refute", "useful", "stale"]), max_size=12))
-def test_whatever_is_said_both_stay_between_0_and_1(verbs):
-    """However often, in whatever order."""
-    with closing(opened(None)) as store:
-        upsert(store, "a")
-        for verb in verbs:
-            store.memory.feedback("a", verb)
-        confidence, utility = trust(store)
-        assert confidence is None or 0 <= confidence <= 1
-        assert utility is None or 0 <= utility <= 1
-
-
 def test_an_unknown_verb(memory):
     """The error contains the verbs and the nearest one, and nothing is changed."""
     upsert(memory, "a")

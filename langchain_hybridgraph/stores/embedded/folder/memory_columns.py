@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from langchain_hybridgraph.memory.columns import MemoryColumns
 from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
-from langchain_hybridgraph.stores.protocols import MemoryColumns
 
 if TYPE_CHECKING:
     import sqlite3

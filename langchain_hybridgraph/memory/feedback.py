@@ -1,0 +1,73 @@
+"""Effects of feedback on memories and on their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.errors import quote_value
+
+# Values of a memory whose own are unset.
+CONFIDENCE, UTILITY = 0.5, 1.0
+
+
+class FeedbackEffect(NamedTuple):
+    """Effect of a kind of feedback on confidence and utility, and on the credibility of the source."""
+
+    confidence: float
+    utility: float
+    ok: int = 0
+    bad: int = 0
+    refutes: bool = False
+
+    def applied_to(self, confidence: float | None, utility: float | None) -> tuple[float | None, float | None]:
+        """Return confidence and utility after the feedback, in [0, 1]; unset values that it does not affect stay unset.
+
+        >>> FEEDBACK["useful"].applied_to(confidence=None, utility=0.5)
+        (None, 0.65)
+        """
+        if self.refutes:
+            confidence = self.confidence
+        elif self.confidence:
+            confidence = _clamp((CONFIDENCE if confidence is None else confidence) + self.confidence)
+        if self.utility:
+            utility = _clamp((UTILITY if utility is None else utility) + self.utility)
+        return confidence, utility
+
+
+FEEDBACK: Mapping[str, FeedbackEffect] = MappingProxyType(
+    {
+        "validate": FeedbackEffect(0.15, 0.05, ok=1),
+        "refute": FeedbackEffect(0.05, -0.2, bad=1, refutes=True),
+        "useful": FeedbackEffect(0.0, 0.15),
+        "stale": FeedbackEffect(-0.1, -0.25),
+    }
+)
+"""Effects by the name of the feedback. A refuted memory has the confidence 0.05; other values are added."""
+
+
+def feedback_effect(name: Any) -> FeedbackEffect:
+    """Return the effect of a kind of feedback; raise ValueError for an unknown one."""
+    effect = FEEDBACK.get(name) if isinstance(name, str) else None
+    if effect is None:
+        near = get_close_matches(str(name).lower(), FEEDBACK, 1)
+        raise ValueError(
+            f"feedback {quote_value(name)} is not known; pass one of {', '.join(map(repr, FEEDBACK))}"
+            + (f": did you mean {quote_value(near[0])}?" if near else "")
+        )
+    return effect
+
+
+def credibility(confirmed: int, refuted: int) -> float:
+    """Return the credibility of a source, the mean of Beta(1 + confirmed, 1 + refuted).
+
+    >>> credibility(0, 0), credibility(1, 0)
+    (0.5, 0.6666666666666666)
+    """
+    return (1 + confirmed) / (2 + confirmed + refuted)
+
+
+def _clamp(value: float) -> float:
+    return min(1.0, max(0.0, value))

@@ -1,0 +1,37 @@
+"""Effects of feedback, worked out by hand, and the credibility of sources."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.memory.feedback import FEEDBACK, credibility, feedback_effect
+
+
+@pytest.mark.parametrize(
+    ("verb", "after"),
+    [("validate", (0.55, 0.45)), ("refute", (0.05, 0.2)), ("useful", (0.4, 0.55)), ("stale", (0.3, 0.15))],
+)
+def test_feedback_changes_confidence_and_utility(verb, after):
+    """Each kind of feedback changes a confidence of 0.4 and a utility of 0.4 by its documented amounts."""
+    assert feedback_effect(verb).applied_to(0.4, 0.4) == pytest.approx(after)
+
+
+def test_unset_values_start_at_their_defaults():
+    """An unset confidence counts as 0.5 and an unset utility as 1; values that the feedback ignores stay unset."""
+    assert feedback_effect("stale").applied_to(None, None) == pytest.approx((0.4, 0.75))
+    assert feedback_effect("useful").applied_to(None, None) == (None, 1.0)
+
+
+@given(st.lists(st.sampled_from(sorted(FEEDBACK))))
+def test_confidence_and_utility_stay_between_0_and_1(verbs):
+    """Both stay in [0, 1] after any sequence of feedback."""
+    confidence = utility = None
+    for verb in verbs:
+        confidence, utility = FEEDBACK[verb].applied_to(confidence, utility)
+    assert confidence is None or 0 <= confidence <= 1
+    assert utility is None or 0 <= utility <= 1
+
+
+def test_the_credibility_of_a_source():
+    """The credibility is (1 + confirmed) / (2 + confirmed + refuted)."""
+    assert (credibility(0, 0), credibility(2, 1), credibility(0, 8)) == (0.5, 3 / 5, 1 / 10)
