@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Form = str | Mapping[str, Any]
 """How a file names a stage: a name, or a mapping of ``type`` and parameters."""
 
+# Default weights of (vector, keyword): benchmarks/README.md says how they were chosen.
+WEIGHTS = (0.7, 0.3)
+LSA_WEIGHTS = (0.4, 0.6)
+
 
 class PipelineFields(BaseModel):
     """Options of the pipeline."""
@@ -97,7 +101,7 @@ class HybridFields(BaseModel):
         default=None,
         ge=0,
         description="Weight of the vector search. If only one weight is set, the other is 1 minus it; unset: depends "
-        "on the embedding (0.7 for vectors and 0.3 for keywords; with LSA 0.4 and 0.6).",
+        "on the embedding ({} for vectors and {} for keywords; with LSA {} and {}).".format(*WEIGHTS, *LSA_WEIGHTS),
     )
     keyword_weight: float | None = Field(
         default=None, ge=0, description="Weight of the keyword search; unset: depends on the embedding."

@@ -28,7 +28,7 @@ from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.options.calls import CallOptions
 from langchain_hybridgraph.options.group import groups_of
 from langchain_hybridgraph.options.index import IndexOptions
-from langchain_hybridgraph.options.retriever import HybridArguments, HybridFields
+from langchain_hybridgraph.options.retriever import LSA_WEIGHTS, WEIGHTS, HybridArguments, HybridFields
 from langchain_hybridgraph.options.validation import check_documents, check_store
 from langchain_hybridgraph.query.fusion import check_weights
 from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
@@ -46,10 +46,6 @@ from langchain_hybridgraph.stores.protocols import (
 )
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 from langchain_hybridgraph.vectorstores.open_store import store_from_settings
-
-# Weights of (vector, keyword) when none are given: benchmarks/README.md says how they were chosen.
-WEIGHTS = (0.7, 0.3)
-LSA_WEIGHTS = (0.4, 0.6)
 
 
 class HybridRetriever(PipelineRetriever, HybridFields):
