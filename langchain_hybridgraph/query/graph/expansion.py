@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -22,12 +22,10 @@ from langchain_hybridgraph.query.graph.scores import (
     parts_of,
     path_values,
 )
-from langchain_hybridgraph.records import Edge, EdgeFilter, FusedCandidate, Hit
+from langchain_hybridgraph.records import EdgeFilter, FusedCandidate, Hit
 from langchain_hybridgraph.stores.protocols import implements
 
 Candidates = Literal["all", "reached"]
-# Number of edges of a hit's path, from its end, that ``graph_context`` describes.
-CONTEXT = 3
 # Returns the share of the question's words that chunks have, by id, for some of these words.
 Coverage = Callable[[str, Sequence[str]], Mapping[str, float]]
 # Scores that differ by less may be ordered either way, because of rounding.
@@ -309,37 +307,6 @@ def _with_graph(own: FusedCandidate, total: float, reached_chunk: ReachedChunk) 
         return own
     part = "graph" if reached_chunk.hops or reached_chunk.seed == NO_SEED else "seed"
     return FusedCandidate(own.id, total, {**own.parts, part: total - own.score})
-
-
-def steps(hit: Hit) -> list[tuple[str, str]]:
-    """Return the last steps of a hit's path, the last one first."""
-    return list(zip(hit.path[:-1], hit.path[1:], strict=True))[::-1][:CONTEXT]
-
-
-def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
-    """Return the hit with descriptions of its last edges, those of :func:`steps`."""
-    pairs = zip(steps(hit), edges, strict=True)
-    return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))
-
-
-def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
-    if isinstance(edge, Edge):
-        step = {
-            "from_chunk_id": chunk,
-            "relation": edge.relation,
-            "weight": edge.weight,
-            "description": edge.description,
-        }
-        return step if edge.source == chunk else {**step, "direction": "backward"}
-    first, second = edge
-    entity = first.target
-    return {
-        "from_chunk_id": chunk,
-        "relation": first.relation,
-        "weight": first.weight * second.weight,
-        "description": f"Both mention {entity.partition(':')[2] or entity}.",
-        "entity": entity,
-    }
 
 
 def _by_score(seed: tuple[str, float]) -> tuple[float, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from langchain_hybridgraph.execution.effects import Effect, Search
-from langchain_hybridgraph.query.graph.expansion import steps, with_context
+from langchain_hybridgraph.query.graph.graph_context import steps, with_context
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.records import Hit
 

@@ -1,0 +1,43 @@
+"""Descriptions of the edges that led to a hit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from langchain_hybridgraph.records import Edge, Hit
+
+# Number of edges of a hit's path, from its end, that ``graph_context`` describes.
+CONTEXT = 3
+
+
+def steps(hit: Hit) -> list[tuple[str, str]]:
+    """Return the last steps of a hit's path, the last one first."""
+    return list(zip(hit.path[:-1], hit.path[1:], strict=True))[::-1][:CONTEXT]
+
+
+def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
+    """Return the hit with descriptions of its last edges, those of :func:`steps`."""
+    pairs = zip(steps(hit), edges, strict=True)
+    return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))
+
+
+def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
+    if isinstance(edge, Edge):
+        step = {
+            "from_chunk_id": chunk,
+            "relation": edge.relation,
+            "weight": edge.weight,
+            "description": edge.description,
+        }
+        return step if edge.source == chunk else {**step, "direction": "backward"}
+    first, second = edge
+    entity = first.target
+    return {
+        "from_chunk_id": chunk,
+        "relation": first.relation,
+        "weight": first.weight * second.weight,
+        "description": f"Both mention {entity.partition(':')[2] or entity}.",
+        "entity": entity,
+    }
