@@ -24,7 +24,7 @@ class Effect(NamedTuple):
     a function for the rest of ``run``, and quick calls run in between. ``quick`` work (well under a millisecond) is not
     worth a worker. ``lane`` groups calls, and rejects further ones while too many of the group have not returned; the
     default is the source. ``deadline`` is a ``time.monotonic()`` time for this call alone, in addition to the search's
-    own deadline.
+    own deadline. ``context`` is the ``contextvars`` context of this call alone; the default is that of the search.
     """
 
     source: str
@@ -34,6 +34,12 @@ class Effect(NamedTuple):
     quick: bool = False
     lane: Lane | None = None
     deadline: float | None = None
+    context: Context | None = None
+
+    @property
+    def work(self) -> Callable[[], Any]:
+        """``run``, in the context of this call if it has one."""
+        return self.run if self.context is None else partial(self.context.run, self.run)
 
 
 class Failure(NamedTuple):
@@ -148,12 +154,12 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
         elif patience == 0:
             results[place] = _late(call)
         else:
-            waiting[place] = _job(call, copy_context())
+            waiting[place] = _job(call, call.context or copy_context())
             submit(waiting[place])
     started = {place: _start(calls[place]) for place in inline}
     for place in sorted(inline, key=lambda place: calls[place].start is not None):
         try:  # not by _outcome, which would add a frame to the stack of every engine's call
-            results[place] = started[place].run()
+            results[place] = started[place].work()
         except Exception as error:  # noqa: BLE001 - one source may fail with anything; the search decides what it means
             results[place] = Failure(calls[place].source, error)
     for place, job in waiting.items():
@@ -206,7 +212,7 @@ class _Done(NamedTuple, Generic[Result]):
 
 def _outcome(call: Effect) -> Any:
     try:
-        return call.run()
+        return call.work()
     except Exception as error:  # noqa: BLE001 - see _run
         return Failure(call.source, error)
 
@@ -275,9 +281,9 @@ async def _aoutcome(call: Effect, until: float | None, context: Context) -> Any:
     if _patience(until) == 0:
         return _late(call)
     if call.arun is not None:
-        waiting = asyncio.create_task(_awaited(call.arun), context=context.copy())
+        waiting = asyncio.create_task(_awaited(call.arun), context=call.context or context.copy())
     else:
-        job = _job(call, context.copy())
+        job = _job(call, call.context or context.copy())
         submit_soon(job)
         waiting = asyncio.wrap_future(job)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from langchain_core.documents import Document
@@ -14,13 +15,14 @@ from langchain_core.vectorstores import VectorStoreRetriever
 
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
-from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive
 from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.options.calls import unknown_options
 from langchain_hybridgraph.query.sources import VectorSource
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
-from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY
+from langchain_hybridgraph.retrievers.child_run import Callbacks, child_run
+from langchain_hybridgraph.retrievers.streaming import EARLY
 
 Result = RetrievalResult[Document]
 
@@ -31,9 +33,19 @@ class AnyRetriever(NamedTuple):
     retriever: BaseRetriever
 
     @property
+    def pipeline(self) -> PipelineRetriever | None:
+        """The retriever, if it is one of this package and no subclass changes what ``invoke`` returns."""
+        own, kind = PipelineRetriever, type(self.retriever)
+        is_changed = (kind._get_relevant_documents, kind._aget_relevant_documents) != (
+            own._get_relevant_documents,
+            own._aget_relevant_documents,
+        )
+        return self.retriever if isinstance(self.retriever, own) and not is_changed else None
+
+    @property
     def k(self) -> int | None:
         """Default number of results; None if unknown."""
-        return self.retriever.k if isinstance(self.retriever, PipelineRetriever) else None
+        return None if self.pipeline is None else self.pipeline.k
 
     @property
     def prefix(self) -> str:
@@ -48,7 +60,7 @@ class AnyRetriever(NamedTuple):
     @property
     def has_sessions(self) -> bool:
         """Whether calls take a session, as those of a MemoryRetriever do."""
-        return isinstance(self.retriever, PipelineRetriever) and self.takes("session_id")
+        return self.pipeline is not None and self.takes("session_id")
 
     def takes(self, option: str) -> bool:
         """Return whether calls take this option; LangChain silently drops options that a retriever does not declare.
@@ -56,8 +68,8 @@ class AnyRetriever(NamedTuple):
         A vector store's retriever takes the options of the store's searches. A retriever whose calls take any keyword
         takes any option.
         """
-        if isinstance(self.retriever, PipelineRetriever):
-            return option in {*self.retriever._call_options, "k"}
+        if self.pipeline is not None:
+            return option in {*self.pipeline._call_options, "k"}
         if isinstance(self.retriever, VectorStoreRetriever):
             return option in {name for each in _searches(self.retriever) for name in each}
         declared = inspect.signature(type(self.retriever)._get_relevant_documents).parameters
@@ -66,33 +78,31 @@ class AnyRetriever(NamedTuple):
     def check(self, options: Mapping[str, Any]) -> None:
         """Raise TypeError for options that calls do not take."""
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
-            options_of_calls = (
-                {*self.retriever._call_options, "k"} if isinstance(self.retriever, PipelineRetriever) else ()
-            )
+            options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k"}
             raise unknown_options(type(self.retriever), unknown, options_of_calls)
 
     def min_score(self, options: Mapping[str, Any]) -> float | None:
         """Return the minimum score of a call; None for other retrievers, whose scores cannot be compared."""
-        if not isinstance(self.retriever, PipelineRetriever):
+        if self.pipeline is None:
             return None
         called = options.get("min_score")
-        return float(self.retriever.min_score if called is None else called)
+        return float(self.pipeline.min_score if called is None else called)
 
     def deadline_seconds(self, options: Mapping[str, Any]) -> float | None:
         """Return the time limit of a call in seconds; None if there is none, or if it is unknown."""
-        if not isinstance(self.retriever, PipelineRetriever):
+        if self.pipeline is None:
             return None
         deadline_ms = options.get("deadline_ms")
-        deadline_ms = self.retriever.deadline_ms if deadline_ms is None else deadline_ms
+        deadline_ms = self.pipeline.deadline_ms if deadline_ms is None else deadline_ms
         return deadline_ms / 1e3 if isinstance(deadline_ms, int | float) else None
 
     def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
         """Return the embedding of the retriever's vectors; None if it cannot search by a vector."""
-        if not isinstance(self.retriever, PipelineRetriever):
+        if self.pipeline is None:
             return None
-        if not any(isinstance(source, VectorSource) for source in self.retriever._sources(cast("Any", options))):
+        if not any(isinstance(source, VectorSource) for source in self.pipeline._sources(cast("Any", options))):
             return None
-        embeddings = getattr(getattr(self.retriever, "vector_store", None), "embeddings", None)
+        embeddings = getattr(getattr(self.pipeline, "vector_store", None), "embeddings", None)
         return embeddings if isinstance(embeddings, Embeddings) else None
 
     def search(
@@ -101,42 +111,49 @@ class AnyRetriever(NamedTuple):
         query: str | None,
         k: int | None,
         options: Mapping[str, Any],
-        callbacks: Any,
+        callbacks: Callbacks | None,
         *,
         level: Annotate = "all",
         early: Callable[[Document], object] | None = None,
-    ) -> Effect:
-        """Return the call of one search. ``name`` is used in errors; with ``callbacks`` the search is a child run.
+    ) -> Search[Result]:
+        """Return one search, as a part of another. With ``callbacks`` it is a child run, with ``name`` as its tag.
 
         Retrievers of this package annotate their Documents by ``level`` and call ``early`` with Documents that are
         certain to be in the answer before it is complete.
         """
+        if self.pipeline is None:
+            (documents,) = yield from ask_or_raise(self._invocation(name, query, k, options, callbacks))
+            return RetrievalResult(documents)
+        streamed = {} if early is None else {EARLY: early}
+        return (
+            yield from child_run(
+                self.pipeline, name, query, {**options, "k": k, "annotate": level, **streamed}, callbacks
+            )
+        )
+
+    def call(self, name: str, query: str, callbacks: Callbacks | None) -> Effect:
+        """Return one search as a single call, whose result is a RetrievalResult, or a list of Documents."""
+        if self.pipeline is None:
+            return self._invocation(name, query, None, {}, callbacks)
+        search = partial(self.search, name, query, None, {}, callbacks)
+        lane = lane_of("retriever", self.retriever)
+        return Effect(name, lambda: drive(search()), lambda: adrive(search(), lane=lane), lane=lane)
+
+    def _invocation(
+        self,
+        name: str,
+        query: str | None,
+        k: int | None,
+        options: Mapping[str, Any],
+        callbacks: Callbacks | None,
+    ) -> Effect:
+        """Return the call of ``invoke``."""
         retriever, config = self.retriever, cast("RunnableConfig", {"callbacks": callbacks, "tags": [name]})
         arguments = dict(options) if k is None or not self.takes("k") else {**options, "k": k}
         text: Any = query  # None if vector= is given
-        if isinstance(retriever, PipelineRetriever):
-            arguments |= {"annotate": level} | ({} if early is None else {EARLY: early})
-
-        def run() -> Result:
-            if not isinstance(retriever, PipelineRetriever):
-                return RetrievalResult(retriever.invoke(text, config, **arguments))
-            if callbacks is None:
-                return retriever.retrieve(query, **cast("Any", arguments))
-            complete: list[Result] = []
-            documents = retriever.invoke(text, config, **arguments, **{COMPLETE: complete.append})
-            return complete[0] if complete else RetrievalResult(documents)
-
-        async def arun() -> Result:
-            if not isinstance(retriever, PipelineRetriever):
-                return RetrievalResult(await retriever.ainvoke(text, config, **arguments))
-            if callbacks is None:
-                return await retriever.aretrieve(query, **cast("Any", arguments))
-            complete: list[Result] = []
-            documents = await retriever.ainvoke(text, config, **arguments, **{COMPLETE: complete.append})
-            return complete[0] if complete else RetrievalResult(documents)
-
-        awaited = arun if is_asynchronous(retriever) else None
-        return Effect(name, run, awaited, lane=lane_of("retriever", retriever))
+        run = partial(retriever.invoke, text, config, **arguments)
+        arun = partial(retriever.ainvoke, text, config, **arguments) if is_asynchronous(retriever) else None
+        return Effect(name, run, arun, lane=lane_of("retriever", retriever))
 
     def method(self, result: Result) -> str:
         """Return the retrieval method of an answer; "other" if it is not reported."""

@@ -36,7 +36,7 @@ from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of
-from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY, EarlyDocuments
+from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
 
@@ -132,18 +132,16 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        complete, options = popped(COMPLETE, options)
         prepared = self._prepare(query, options, run_manager.get_child())
         with stage_events(run_manager, prepared.trace):
-            return handed_over(self._run(prepared), complete)
+            return list(self._run(prepared))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        complete, options = popped(COMPLETE, options)
         prepared = self._prepare(query, options, run_manager.get_child())
         async with stage_events_async(run_manager, prepared.trace):
-            return handed_over(await self._arun(prepared), complete)
+            return list(await self._arun(prepared))
 
     def _has_context(self, options: CallOptions) -> bool:
         """Whether this call uses a conversation."""
@@ -254,18 +252,18 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         )
 
     def _run(self, prepared: PreparedSearch) -> RetrievalResult[Document]:
-        with self._statistics.count_errors():
-            return drive(self._retrieving(prepared), prepared.deadline)
+        return drive(self._search(prepared), prepared.deadline)
 
     async def _arun(self, prepared: PreparedSearch) -> RetrievalResult[Document]:
-        with self._statistics.count_errors():
-            return await adrive(self._retrieving(prepared), prepared.deadline, lane_of("search", self._store))
+        return await adrive(self._search(prepared), prepared.deadline, lane_of("search", self._store))
 
-    def _retrieving(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
+    def _search(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
+        """Run the pipeline, and report the search to the sinks and the statistics."""
         query, trace = prepared.query, prepared.trace
-        stages = search(query, prepared.pipeline, trace)
-        hits = yield from self._observed(stages, trace, query.text, query.k, hits_of)
-        return self._result(hits, prepared)
+        with self._statistics.count_errors():
+            stages = search(query, prepared.pipeline, trace)
+            hits = yield from self._observed(stages, trace, query.text, query.k, hits_of)
+            return self._result(hits, prepared)
 
     def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: Certain) -> None:
         """Pass on the hits that are certain to be in the answer, before the answer is complete."""
@@ -335,15 +333,6 @@ def with_k(options: CallSettings, k: int | None) -> CallOptions:
 def popped(name: str, options: Any) -> tuple[Any, Any]:
     """Return the value of one option, and the other options."""
     return options.get(name), {key: value for key, value in options.items() if key != name}
-
-
-def handed_over(
-    result: RetrievalResult[Document], complete: Callable[[RetrievalResult[Document]], object] | None
-) -> list[Document]:
-    """Return the Documents of an answer, after passing the complete answer to the enclosing retriever."""
-    if complete is not None:
-        complete(result)
-    return list(result)
 
 
 def _first(*values: Any) -> Any:

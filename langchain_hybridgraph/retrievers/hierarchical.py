@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 from pydantic import PrivateAttr
@@ -16,7 +15,7 @@ from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.workers import lane_of
-from langchain_hybridgraph.options.calls import CallOptions, FindOptions, FindSettings, WalkSettings
+from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, WalkSettings
 from langchain_hybridgraph.options.hierarchical import HierarchicalArguments, HierarchicalFields
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
 from langchain_hybridgraph.query.hierarchy.contents import NodeContents, contents_of
@@ -27,11 +26,9 @@ from langchain_hybridgraph.query.hierarchy.uri_lookup import as_targets
 from langchain_hybridgraph.query.planning import RulePlanner
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PreparedSearch, handed_over, popped, with_k
+from langchain_hybridgraph.retrievers.base import PreparedSearch
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import hits_of
-from langchain_hybridgraph.retrievers.streaming import COMPLETE
-from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,7 +143,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         Raises the errors of :meth:`retrieve`, and ConfigurationError if there is nothing below ``target_uri``.
         """
-        return self._contexts(self._prepare_search(query, _of_find(target_uri, k, options), contexts=True))
+        return self._find(self._prepare(query, _of_find(target_uri, k, options), contexts=True))
 
     async def afind(
         self,
@@ -156,7 +153,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         **options: Unpack[WalkSettings],
     ) -> FindResult:
         """Do what :meth:`find` does, without blocking the event loop."""
-        return await self._acontexts(self._prepare_search(query, _of_find(target_uri, k, options), contexts=True))
+        return await self._afind(self._prepare(query, _of_find(target_uri, k, options), contexts=True))
 
     def search(
         self,
@@ -174,8 +171,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         returned once, with its best score. A plan without queries gives no hits. If the planner fails, the raw query is
         used (``planner-failed``).
         """
-        return self._contexts(
-            self._prepare_search(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
+        return self._find(
+            self._prepare(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
         )
 
     async def asearch(
@@ -187,8 +184,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         **options: Unpack[WalkSettings],
     ) -> FindResult:
         """Do what :meth:`search` does, without blocking the event loop."""
-        return await self._acontexts(
-            self._prepare_search(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
+        return await self._afind(
+            self._prepare(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
         )
 
     def retrieve(
@@ -198,29 +195,13 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         Their metadata also have ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
         """
-        return self._run_tree(self._prepare_search(query, _as_options(options, k)))
+        return super().retrieve(query, k, **cast(CallSettings, options))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
         """Do what :meth:`retrieve` does, without blocking the event loop."""
-        return await self._arun_tree(self._prepare_search(query, _as_options(options, k)))
-
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[FindOptions]
-    ) -> list[Document]:
-        complete, options = popped(COMPLETE, options)
-        tree_search = self._prepare_search(query, options, run_manager.get_child())
-        with stage_events(run_manager, tree_search.call.trace):
-            return handed_over(self._run_tree(tree_search), complete)
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[FindOptions]
-    ) -> list[Document]:
-        complete, options = popped(COMPLETE, options)
-        tree_search = self._prepare_search(query, options, run_manager.get_child())
-        async with stage_events_async(run_manager, tree_search.call.trace):
-            return handed_over(await self._arun_tree(tree_search), complete)
+        return await super().aretrieve(query, k, **cast(CallSettings, options))
 
     # -- the layers of one directory or document ------------------------------------------------------------
 
@@ -261,26 +242,26 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def _fusion(self) -> Any:
         return self.fusion if self.fusion is not None else self._default_fusion()
 
-    def _prepare_search(
+    def _prepare(
         self,
         query: str | None,
-        options: FindOptions,
+        options: CallOptions,
         callbacks: Any = None,
         *,
         contexts: bool = False,
         per_type: bool = False,
-    ) -> _TreeSearch:
+    ) -> PreparedTreeSearch:
         if query is not None and not isinstance(query, str):
             raise ConfigurationError(f"query must be a text, got {query!r}")
-        self._check_options(cast(CallOptions, options))
+        self._check_options(options)
         common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
-        prepared = self._prepare(query, common, callbacks)
-        session = options.get("session")
-        mode = options.get("mode") or ("quick" if session is None else "thinking")
+        prepared, called = super()._prepare(query, common, callbacks), cast(FindOptions, options)
+        session = called.get("session")
+        mode = called.get("mode") or ("quick" if session is None else "thinking")
         if mode not in ("thinking", "quick"):
             raise ConfigurationError(f"mode is {mode!r}; expected 'thinking' or 'quick'")
-        threshold = options.get("score_threshold")
-        pipeline, tree = prepared.pipeline, self.tree.changed(options.get("tree"))
+        threshold = called.get("score_threshold")
+        pipeline, tree = prepared.pipeline, self.tree.changed(called.get("tree"))
         call = HierarchicalCall(
             query=prepared.query,
             pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
@@ -288,7 +269,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             weights=self._weights({}),
             trace=prepared.trace,
             deadline=prepared.deadline,
-            targets=as_targets(options.get("target_uri")),
+            targets=as_targets(called.get("target_uri")),
             session=as_session(session),
             planner=self._rules if self.planner is None else self.planner,
             roots=tree.roots,
@@ -304,48 +285,44 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
                 threshold=self.score_threshold if threshold is None else threshold,
             ),
         )
-        return _TreeSearch(call, prepared)
+        return PreparedTreeSearch(
+            prepared.query, prepared.pipeline, prepared.trace, prepared.deadline, prepared.level, call=call
+        )
 
-    def _run_tree(self, tree_search: _TreeSearch) -> RetrievalResult[Document]:
-        return self._as_documents(self._driven(tree_search), tree_search)
+    def _find(self, prepared: PreparedTreeSearch) -> FindResult:
+        return drive(self._contexts_found(prepared), prepared.deadline)
 
-    async def _arun_tree(self, tree_search: _TreeSearch) -> RetrievalResult[Document]:
-        return self._as_documents(await self._adriven(tree_search), tree_search)
+    async def _afind(self, prepared: PreparedTreeSearch) -> FindResult:
+        return await adrive(self._contexts_found(prepared), prepared.deadline, lane_of("search", self._store))
 
-    def _contexts(self, tree_search: _TreeSearch) -> FindResult:
-        return self._as_result(self._driven(tree_search), tree_search)
-
-    async def _acontexts(self, tree_search: _TreeSearch) -> FindResult:
-        return self._as_result(await self._adriven(tree_search), tree_search)
-
-    def _driven(self, tree_search: _TreeSearch) -> Answer:
+    def _contexts_found(self, prepared: PreparedTreeSearch) -> Search[FindResult]:
+        """Search the tree and return its contexts."""
         with self._statistics.count_errors():
-            return drive(self._answering(tree_search), tree_search.call.deadline)
+            trace, answer = prepared.trace, (yield from self._answer(prepared.call))
+            self._statistics.record_answer(trace, len(answer.contexts))
+            return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
 
-    async def _adriven(self, tree_search: _TreeSearch) -> Answer:
+    def _search(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
+        """Search the tree and return the texts of its contexts."""
+        assert isinstance(prepared, PreparedTreeSearch)
         with self._statistics.count_errors():
-            return await adrive(self._answering(tree_search), tree_search.call.deadline, lane_of("search", self._store))
+            answer = yield from self._answer(prepared.call)
+            return self._documents(answer, prepared)
 
-    def _answering(self, tree_search: _TreeSearch) -> Search[Answer]:
-        call = tree_search.call
+    def _answer(self, call: HierarchicalCall) -> Search[Answer]:
         return self._observed(answer_call(call), call.trace, call.query.text, call.query.k, _contexts_of)
 
-    def _as_result(self, answer: Answer, tree_search: _TreeSearch) -> FindResult:
-        trace = tree_search.call.trace
-        self._statistics.record_answer(trace, len(answer.contexts))
-        return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
-
-    def _as_documents(self, answer: Answer, tree_search: _TreeSearch) -> RetrievalResult[Document]:
-        trace, prefix = tree_search.call.trace, self.metadata_prefix
+    def _documents(self, answer: Answer, prepared: PreparedTreeSearch) -> RetrievalResult[Document]:
+        trace, prefix = prepared.trace, self.metadata_prefix
         hits = [each.hit for each in answer.contexts if each.hit is not None]
-        documents = annotate(hits, trace.method, trace.reasons, prefix, tree_search.prepared.level)
-        if tree_search.prepared.level == "all":
+        documents = annotate(hits, trace.method, trace.reasons, prefix, prepared.level)
+        if prepared.level == "all":
             for document, each in zip(documents, answer.contexts, strict=True):
                 for name in ("uri", "context_type", "is_leaf", "abstract"):
                     document.metadata[prefix + name] = getattr(each, name)
         trace.results = hits_of(hits)
         self._statistics.record_answer(trace, len(hits))
-        described = tree_search.prepared.plan() | {
+        described = prepared.plan() | {
             "queries": [each.plan() for each in answer.results],
             "reasoning": answer.plan.reasoning,
             "session_context": answer.plan.session_context,
@@ -353,11 +330,11 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
 
 
-class _TreeSearch(NamedTuple):
-    """One call: its search of the tree, and the hybrid search of the texts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedTreeSearch(PreparedSearch):
+    """One call with its search of the tree, ready to run."""
 
     call: HierarchicalCall
-    prepared: PreparedSearch
 
 
 def _contexts_of(answer: Answer) -> list[tuple[str, float]]:
@@ -374,7 +351,3 @@ def _of_find(target: Any, k: int | None, options: WalkSettings) -> FindOptions:
 def _of_search(session: Any, target: Any, k: int | None, options: WalkSettings) -> FindOptions:
     mode = options.get("mode") or "thinking"
     return cast(FindOptions, {**options, "k": k, "target_uri": target, "session": session, "mode": mode})
-
-
-def _as_options(options: FindSettings, k: int | None) -> FindOptions:
-    return cast(FindOptions, with_k(options, k))

@@ -10,7 +10,6 @@ from operator import and_, or_
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore
@@ -155,14 +154,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         ) -> Self:
             """Return a retriever, as :meth:`HybridRetriever.from_config` does."""
             ...
-
-        def _get_relevant_documents(
-            self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[MemoryCallOptions]
-        ) -> list[Document]: ...
-
-        async def _aget_relevant_documents(
-            self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[MemoryCallOptions]
-        ) -> list[Document]: ...
 
     # -- retrieving -----------------------------------------------------------------------------------------
 

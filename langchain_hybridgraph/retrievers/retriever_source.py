@@ -12,6 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_hybridgraph.adapters.documents import chunk_id, content_key, to_document
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, implements
 
@@ -41,7 +42,7 @@ class RetrieverSource:
         if text is None:
             return None
 
-        call = AnyRetriever(self.retriever).search(self.name, text, None, {}, self.callbacks)
+        call = AnyRetriever(self.retriever).call(self.name, text, self.callbacks)
         search_now, search_async = call.run, call.arun
 
         async def asearch() -> SourceResult:
@@ -57,9 +58,10 @@ class RetrieverSource:
         """Return None, because a retriever can score only the chunks that it returns."""
         return None
 
-    def _source_result(self, result: Result, scope: Scope) -> SourceResult:
-        documents = [to_document(hit.chunk) for hit in result.hits] or list(result)
-        scores = [hit.score for hit in result.hits] or _scores(documents)
+    def _source_result(self, result: Result | list[Document], scope: Scope) -> SourceResult:
+        hits = result.hits if isinstance(result, RetrievalResult) else ()
+        documents = [to_document(hit.chunk) for hit in hits] or list(result)
+        scores = [hit.score for hit in hits] or _scores(documents)
         ids = [chunk_id(document, self.id_key) for document in documents]
         if self.store is not None and self.id_key is None:
             ids = self._stored_ids(self.store, documents, ids, scope)

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 EARLY = "_early"
 """Option of ``invoke`` by which a stream receives Documents before the answer is complete."""
 
-COMPLETE = "_complete"
-"""Option of ``invoke`` by which an enclosing retriever receives the answer with its hits and its plan."""
-
 
 class StreamingRetriever(BaseRetriever):
     """Retriever that streams its answer Document by Document."""

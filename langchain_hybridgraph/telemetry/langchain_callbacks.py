@@ -17,16 +17,11 @@ SEARCH = "retrieval_search"
 
 @contextmanager
 def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Iterator[None]:
-    """Report the search inside the ``with`` block to the handlers of its run, before the run ends or fails.
-
-    Handlers are called as LangChain does: on the caller's thread, with errors logged unless ``raise_error`` is set.
-    """
+    """Report the search inside the ``with`` block to the handlers of its run, before the run ends or fails."""
     try:
         yield
     finally:
-        if manager.handlers:
-            for name, data in _events(trace):
-                handle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+        report_stages(manager, trace)
 
 
 @asynccontextmanager
@@ -35,9 +30,24 @@ async def stage_events_async(manager: AsyncCallbackManagerForRetrieverRun, trace
     try:
         yield
     finally:
-        if manager.handlers:
-            for name, data in _events(trace):
-                await ahandle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+        await areport_stages(manager, trace)
+
+
+def report_stages(manager: CallbackManagerForRetrieverRun, trace: Trace) -> None:
+    """Report a search to the handlers of its run.
+
+    Handlers are called as LangChain does: on the caller's thread, with errors logged unless ``raise_error`` is set.
+    """
+    if manager.handlers:
+        for name, data in _events(trace):
+            handle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+
+
+async def areport_stages(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> None:
+    """Do the same as :func:`report_stages`, in the event loop."""
+    if manager.handlers:
+        for name, data in _events(trace):
+            await ahandle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
 
 
 _CUSTOM = ("on_custom_event", "ignore_custom_event")

@@ -451,6 +451,23 @@ def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):
     assert [document.page_content for document in only] == [TEXTS["train"]]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_subclass_that_changes_the_answer_is_invoked(hybrid, is_async):
+    """LangChain's method of a retriever counts, also where a subclass of this package's retrievers overrides it."""
+
+    class Shouting(HybridRetriever):
+        def _get_relevant_documents(self, query, *, run_manager, **options):
+            documents = super()._get_relevant_documents(query, run_manager=run_manager, **options)
+            return [Document(document.page_content.upper(), id=document.id) for document in documents]
+
+        async def _aget_relevant_documents(self, query, *, run_manager, **options):
+            return self._get_relevant_documents(query, run_manager=run_manager.get_sync(), **options)
+
+    retriever, input = AdvancedRetriever(Shouting(hybrid.vector_store), k=1), "Which car is red?"
+    documents = asyncio.run(retriever.ainvoke(input)) if is_async else retriever.invoke(input)
+    assert [document.page_content for document in documents] == [TEXTS["roadster"].upper()]
+
+
 def test_a_session_reaches_a_retriever_that_has_sessions(hybrid):
     """A memory searches in the session, too."""
     sessions = []
@@ -458,9 +475,9 @@ def test_a_session_reaches_a_retriever_that_has_sessions(hybrid):
     class Memory(HybridRetriever):
         _call_options = HybridRetriever._call_options | {"session_id"}
 
-        def retrieve(self, query, k=None, **options):
+        def _prepare(self, query, options, callbacks=None):
             sessions.append(options.pop("session_id", None))
-            return super().retrieve(query, k, **options)
+            return super()._prepare(query, options, callbacks)
 
     retriever = AdvancedRetriever(Memory(hybrid.vector_store))
     retriever.retrieve("and its price?", session_id="a")

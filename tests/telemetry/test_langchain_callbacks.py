@@ -1,6 +1,7 @@
 """Events of LangChain's handlers and tracers."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
@@ -10,7 +11,7 @@ from langchain_core.tracers import BaseTracer
 from pets import QUESTION, broken, pets
 
 from langchain_hybridgraph import AdvancedRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever, ingest
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH, STAGE
 
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
@@ -148,6 +149,24 @@ async def test_the_retriever_below_is_a_child_run(store, is_async):
     (run,) = tracer.roots
     assert (run.name, {child.name for child in run.child_runs}) == ("AdvancedRetriever", {"HybridRetriever"})
     assert sorted(child.tags for child in run.child_runs) == [["conversation"], ["question"]]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_child_run_has_the_events_of_a_run(store, is_async):
+    """The stages of the search below come between the start and the end of its own run, and so does its error."""
+    for options, ending in (({}, ("end", 1)), ({"filter": {"$no": 1}}, ("error", "FilterError"))):
+        handler = Handler()
+        retriever, config = AdvancedRetriever(HybridRetriever(store, k=1)), {"callbacks": [handler]}
+        with suppress(FilterError):
+            if is_async:
+                await retriever.ainvoke(QUESTION, config, **options)
+            else:
+                retriever.invoke(QUESTION, config, **options)
+        below = [each for each in handler.events if each[1] != handler.events[0][1]]
+        assert below[0][::2] == ("start", "HybridRetriever")
+        assert (below[-1][0], below[-1][2]) == ending
+        stages = [data["stage"] for name, _, data in below if name == STAGE]
+        assert stages == ([] if options else STAGES)
 
 
 class Shelf(BaseRetriever):

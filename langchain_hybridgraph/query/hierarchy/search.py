@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from langchain_hybridgraph.execution.effects import Effect, Search, ask_all, failures_in
+from langchain_hybridgraph.execution.nested import together
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings, descend
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Mask
     from langchain_hybridgraph.stores.protocols import Level, Tree
 
-
-T = TypeVar("T")
 
 MOST_RELATIONS = 5
 
@@ -127,24 +126,6 @@ def answer_call(request: HierarchicalCall) -> Search[Answer]:
         for typed_query, walk, head in zip(queries, walks, heads, strict=True)
     )
     return Answer(with_hits(best), queries, results)
-
-
-def together(walks: Sequence[Search[T]]) -> Search[list[T]]:
-    """Run several searches at the same time and return their results."""
-    if len(walks) == 1:
-        return [(yield from walks[0])]
-    results: dict[int, T] = {}
-    results_to_send: dict[int, Any] = dict.fromkeys(range(len(walks)))
-    while results_to_send:
-        calls_by_place: dict[int, Sequence[Effect]] = {}
-        for place, answer in results_to_send.items():
-            try:
-                calls_by_place[place] = walks[place].send(answer)
-            except StopIteration as stop:
-                results[place] = stop.value
-        answers = iter((yield [call for calls in calls_by_place.values() for call in calls]) if calls_by_place else ())
-        results_to_send = {place: [next(answers) for _ in calls] for place, calls in calls_by_place.items()}
-    return [results[place] for place in range(len(walks))]
 
 
 def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[_Walk]:

@@ -348,31 +348,31 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     @property
     def _streams_early(self) -> bool:
-        return isinstance(self.retriever, PipelineRetriever) and self.retriever._streams_early
+        below = AnyRetriever(self.retriever).pipeline
+        return below is not None and below._streams_early
 
     def _level(self, called: Annotate | None, return_scores: bool | None) -> Annotate:
-        below: Annotate = self.retriever.annotate if isinstance(self.retriever, PipelineRetriever) else "none"
-        return chosen_level(called, return_scores, below if self.annotate is None else self.annotate)
+        below = AnyRetriever(self.retriever).pipeline
+        own = self.annotate if self.annotate is not None or below is None else below.annotate
+        return chosen_level(called, return_scores, own or "none")
 
     def _run(self, call: ConversationCall, trace: Trace | None = None) -> Result:
-        trace = Trace() if trace is None else trace
-        with self._statistics.count_errors():
-            return drive(self._reported(call, trace))
+        return drive(self._reported(call, Trace() if trace is None else trace))
 
     async def _arun(self, call: ConversationCall, trace: Trace | None = None) -> Result:
-        trace = Trace() if trace is None else trace
-        with self._statistics.count_errors():
-            return await adrive(self._reported(call, trace), lane=lane_of("search", self.retriever))
+        search = self._reported(call, Trace() if trace is None else trace)
+        return await adrive(search, lane=lane_of("search", self.retriever))
 
     def _reported(self, call: ConversationCall, trace: Trace) -> Search[Result]:
-        """Run the search, and report it to the sinks."""
+        """Run the search, and report it to the sinks and the statistics."""
         below = AnyRetriever(self.retriever)
         k = next((k for k in (call.k, self.k, below.k) if k is not None), None)
         results = partial(_results, prefix=below.prefix)
-        result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
-        trace.results = results(result)
-        self._statistics.record_answer(trace, len(result))
-        return result
+        with self._statistics.count_errors():
+            result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
+            trace.results = results(result)
+            self._statistics.record_answer(trace, len(result))
+            return result
 
     def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
         """Check the call, log its question and search for it."""

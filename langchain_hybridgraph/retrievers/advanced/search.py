@@ -16,6 +16,7 @@ from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import HybridGraphError
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.execution.effects import Effect, Search, ask, ask_or_raise, part_of_deadline
+from langchain_hybridgraph.execution.nested import attempt, together
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.options.validation import check_vector
@@ -109,10 +110,9 @@ class ConversationSearch:
 
     def _search_once(self, kind: str, text: str | None, call: ConversationCall) -> Search[_Answer]:
         """Run one search."""
-        effect = self.retriever.search(
+        result = yield from self.retriever.search(
             "retriever", text, call.k, _options_in_time(call), call.callbacks, level=call.level, early=call.early
         )
-        (result,) = yield from ask_or_raise(effect)
         return _Answer(kind, result)
 
     def _search_twice(self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_Answer]:
@@ -123,9 +123,11 @@ class ConversationSearch:
         options = _options_in_time(call) if min_score is None else {**_options_in_time(call), "min_score": 0.0}
         depth = None if k is None else max(k, FUSED)
         texts = {"question": call.query, "conversation": expanded.text}
-        search_results = yield [
-            self.retriever.search(name, text, depth, options, call.callbacks) for name, text in texts.items()
+        searches = [
+            attempt(name, self.retriever.search(name, text, depth, options, call.callbacks))
+            for name, text in texts.items()
         ]
+        search_results = yield from together(searches)
         answers = dict(zip(texts, search_results, strict=True))
         weight = expanded.weight if expanded.sure else expanded.weight / 2
         weights = {"question": 1 - weight, "conversation": weight}
@@ -169,13 +171,13 @@ class ConversationSearch:
         After a change of topic, no chunk is similar to both the question and its context.
         """
         vectors = {"question": question, "conversation": mixed}
-        calls = [
+        searches = [
             self.retriever.search(
                 name, call.query, call.k, _options_in_time(_with_vector(call, vector)), call.callbacks, level=call.level
             )
             for name, vector in vectors.items()
         ]
-        answers = yield from ask_or_raise(*calls)
+        answers = yield from together(searches)
         question_best, mixed_best = (one.hits[0].score / unit_of(one) if one.hits else 0.0 for one in answers)
         return (
             _Answer("raw", answers[0]) if mixed_best < _SIMILAR_SCORE * question_best else _Answer("mixed", answers[1])

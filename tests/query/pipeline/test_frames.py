@@ -1,5 +1,6 @@
 """The length of the path from a retriever to an engine."""
 
+import asyncio
 import sys
 import traceback
 from pathlib import Path
@@ -8,7 +9,15 @@ import pytest
 from langchain_core.documents import Document
 
 import langchain_hybridgraph
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    ingest,
+)
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix
 
@@ -24,22 +33,43 @@ def store():
     return store
 
 
-@pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever, MemoryRetriever])
-@pytest.mark.parametrize(("engine", "method"), [(TantivyIndex, "search"), (VectorMatrix, "approximate_search")])
-def test_a_search_reaches_an_engine_in_few_calls(retriever, engine, method, store, monkeypatch):
+def over(kind):
+    """An AdvancedRetriever over a retriever of this kind, which searches for two questions."""
+    return lambda store, k: AdvancedRetriever(kind(store, k=k), expander=lambda question, turns: f"{question} Loudly?")
+
+
+RETRIEVERS = {
+    "hybrid": HybridRetriever,
+    "graph": GraphRetriever,
+    "memory": MemoryRetriever,
+    "hierarchical": HierarchicalRetriever,
+    "advanced, hybrid": over(HybridRetriever),
+    "advanced, hierarchical": over(HierarchicalRetriever),
+}
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["invoke", "ainvoke"])
+@pytest.mark.parametrize("name", RETRIEVERS)
+@pytest.mark.parametrize("method", [TantivyIndex.search, VectorMatrix.approximate_search], ids=["words", "vectors"])
+def test_a_search_reaches_an_engine_in_few_calls(name, is_async, method, store, monkeypatch):
     """From ``invoke`` to the engine's search, engine included, at most 10 frames are of this package.
 
-    LangChain's frames do not count, nor does the frame of this test that is called in place of the engine.
+    LangChain's frames do not count, nor does the frame of this test that is called in place of the engine. With
+    ``ainvoke`` the frames are those of the thread that calls the engine.
     """
     depths = []
-    search = getattr(engine, method)
 
     def counted(*arguments, **options):
         stack = traceback.extract_stack(sys._getframe())
         depths.append(1 + sum(Path(frame.filename).is_relative_to(PACKAGE) for frame in stack))
-        return search(*arguments, **options)
+        return method(*arguments, **options)
 
-    monkeypatch.setattr(engine, method, counted)
-    assert retriever(store, k=1).invoke("Do cats purr?")[0].page_content.startswith("Cats")
+    engine = TantivyIndex if method is TantivyIndex.search else VectorMatrix
+    monkeypatch.setattr(engine, method.__name__, counted)
+    retriever, call = RETRIEVERS[name](store, k=1), {"input": "Do cats purr?"}
+    if isinstance(retriever, AdvancedRetriever):
+        call |= {"conversation_history": ["User: Which pets are loud?"]}
+    documents = asyncio.run(retriever.ainvoke(**call)) if is_async else retriever.invoke(**call)
+    assert documents[0].page_content.startswith("Cats")
     assert depths
     assert max(depths) <= 10

@@ -1,0 +1,74 @@
+"""Searches of a retriever as child runs in LangChain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.callbacks import AsyncCallbackManager, AsyncCallbackManagerForRetrieverRun, CallbackManager
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.execution.effects import Effect, Search, ask_or_raise
+from langchain_hybridgraph.execution.nested import within
+from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.base import PipelineRetriever
+from langchain_hybridgraph.telemetry.langchain_callbacks import areport_stages, report_stages
+
+Callbacks = CallbackManager | AsyncCallbackManager
+
+
+def child_run(
+    retriever: PipelineRetriever, tag: str, query: str | None, options: Mapping[str, Any], callbacks: Callbacks | None
+) -> Search[RetrievalResult[Document]]:
+    """Search as ``retriever.invoke`` does, as a part of another search, and return the complete answer.
+
+    The handlers of ``callbacks`` receive the events of a run with this tag; None means no run.
+    """
+    if callbacks is None:
+        prepared = retriever._prepare(query, cast(Any, options))
+        return (yield from within(retriever._search(prepared), prepared.deadline))
+    run = yield from _start(retriever, tag, query, callbacks)
+    trace: Trace | None = None
+    try:
+        prepared = retriever._prepare(query, cast(Any, options), run.get_child())
+        trace = prepared.trace
+        result = yield from within(retriever._search(prepared), prepared.deadline)
+    except Exception as error:
+        yield from _report(run, trace)
+        yield from _called(run.on_retriever_error, error)
+        raise
+    yield from _report(run, trace)
+    yield from _called(run.on_retriever_end, list(result))
+    return result
+
+
+def _start(retriever: PipelineRetriever, tag: str, query: str | None, callbacks: Callbacks) -> Search[Any]:
+    """Return the manager of a new run."""
+    manager = type(callbacks).configure(
+        callbacks,
+        inheritable_tags=[tag],
+        local_tags=retriever.tags,
+        inheritable_metadata=dict(retriever._get_ls_params()),
+        local_metadata=retriever.metadata,
+    )
+    text: Any = query  # None if vector= is given
+    return (yield from _called(manager.on_retriever_start, None, text, name=retriever.get_name()))
+
+
+def _report(run: Any, trace: Trace | None) -> Search[None]:
+    """Report the stages of a search to the handlers of its run; nothing if the search could not be prepared."""
+    if trace is not None:
+        report = areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else report_stages
+        yield from _called(report, run, trace)
+
+
+def _called(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:
+    """Call a function that calls handlers, or await it in the event loop if it is asynchronous."""
+    call = partial(handler, *arguments, **options)
+    if not asyncio.iscoroutinefunction(handler):
+        return call()
+    (result,) = yield from ask_or_raise(Effect("callbacks", lambda: asyncio.run(call()), call))
+    return result
