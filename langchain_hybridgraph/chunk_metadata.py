@@ -56,7 +56,7 @@ class ParsedMetadata(NamedTuple):
         """
         labels = metadata.get("labels")
         if not isinstance(labels, list | tuple | set | frozenset | None):
-            raise ValueError(f"labels: {quote_value(labels)} is not a list of texts; write [{quote_value(labels)}]")
+            raise ValueError(f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]")
         values = {key: metadata.get(key) for key in cls._fields}
         parsed = cls(**{key: _checked(key, value) for key, value in values.items() if value is not None})
         if parsed.never_valid:
@@ -109,7 +109,7 @@ def _number(value: Any) -> float:
 def _count(value: Any) -> int:
     number = _number(value)
     if not (0 <= number < 1e15 and number.is_integer()):
-        raise ValueError(f"{quote_value(value)} is not a whole number of at least 0")
+        raise ValueError(f"{quote_value(value)} is not an integer ≥ 0")
     return int(number)
 
 

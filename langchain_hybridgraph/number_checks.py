@@ -9,17 +9,19 @@ from typing import Any
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 
+_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+
 
 def check_whole_number(name: str, value: Any, least: int) -> None:
-    """Raise ConfigurationError unless the value is a whole number of at least ``least``.
+    """Raise ConfigurationError unless the value is an integer and at least ``least``.
 
     >>> check_whole_number("max_hops", "2", least=0)
     Traceback (most recent call last):
         ...
-    langchain_hybridgraph.errors.ConfigurationError: max_hops must be a whole number of at least 0, got '2'
+    langchain_hybridgraph.errors.ConfigurationError: max_hops must be an integer ≥ 0, got '2'
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise _error(name, "a whole number", {"ge": least}, value)
+        raise _error(name, "an integer", {"ge": least}, value)
 
 
 def check_number(name: str, value: Any, **bounds: float) -> None:
@@ -37,14 +39,15 @@ def check_number(name: str, value: Any, **bounds: float) -> None:
 def number_in_range(noun: str, bounds: Mapping[str, float]) -> str:
     """Return a noun with the range of its values.
 
-    >>> number_in_range("a number", {"gt": 0, "le": 1}), number_in_range("a whole number", {"ge": 1})
-    ('a number above 0 and up to 1', 'a whole number of at least 1')
+    >>> number_in_range("a number", {"gt": 0, "le": 1}), number_in_range("an integer", {"ge": 1})
+    ('a number > 0 and ≤ 1', 'an integer ≥ 1')
+    >>> number_in_range("a number", {"ge": 0, "le": 1})
+    'a number from 0 to 1'
     """
-    high = f"below {bounds['lt']:g}" if "lt" in bounds else f"up to {bounds['le']:g}" if "le" in bounds else ""
     if "ge" in bounds and "le" in bounds:
         return f"{noun} from {bounds['ge']:g} to {bounds['le']:g}"
-    low = f"of at least {bounds['ge']:g}" if "ge" in bounds else f"above {bounds['gt']:g}" if "gt" in bounds else ""
-    return " ".join([noun, *([low] if low else []), *(["and"] if low and high else []), *([high] if high else [])])
+    limits = [f"{sign} {bounds[name]:g}" for name, sign in _SIGNS.items() if name in bounds]
+    return f"{noun} {' and '.join(limits)}".rstrip()
 
 
 def _is_within(

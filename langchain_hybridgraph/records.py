@@ -190,9 +190,7 @@ class EdgeFilter:
         if not 0.0 <= self.min_weight <= 1.0:
             raise ValueError(f"min_weight must be a number from 0 to 1, got {quote_value(self.min_weight)}")
         if self.hub_degree is not None and self.hub_degree < 1:
-            raise ValueError(
-                f"hub_degree must be a whole number of at least 1, or None, got {quote_value(self.hub_degree)}"
-            )
+            raise ValueError(f"hub_degree must be an integer ≥ 1, or None, got {quote_value(self.hub_degree)}")
 
 
 class TimeRange(Enum):

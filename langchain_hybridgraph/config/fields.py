@@ -302,8 +302,8 @@ class Form(NamedTuple):
 _PARAMETERS = "or a mapping of its parameters"
 _FACTORY = "package.module:factory, or a mapping such as {type: llm, model: provider:model}"
 _FILTER = Form(FilterForm, "a mapping such as {year: {$gte: 2020}}")
-_TIME = Form(Time, "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or unix seconds")
-_TEXTS = Form(Names, "a list of texts")
+_TIME = Form(Time, "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds")
+_TEXTS = Form(Names, "a list of strings")
 
 FORMS: Mapping[str, Form] = {
     "path": Form(Folder, "a path"),
@@ -329,15 +329,15 @@ FORMS: Mapping[str, Form] = {
         "or a mapping of such a type and of similarity, confidence, recency, utility, decay_per_hour and traversal",
         "mode",
     ),
-    "budget": Form(Budget, "a whole number of at least 1, or a mapping of max_tokens and fill"),
+    "budget": Form(Budget, "an integer ≥ 1, or a mapping of max_tokens and fill"),
     "refresh": Form(
-        Literal["auto", "never"] | Annotated[Number, Field(ge=0)], "auto, never or a number of seconds of at least 0"
+        Literal["auto", "never"] | Annotated[Number, Field(ge=0)], "auto, never or a number of seconds ≥ 0"
     ),
     "seed_labels": _TEXTS,
     "labels": _TEXTS,
     "relation_filter": _TEXTS,
     "hop_decay": Form(Numbers, "a list of numbers"),
-    "source_weights": Form(SourceWeights, "a mapping of vector, keyword, graph and session to numbers of at least 0"),
+    "source_weights": Form(SourceWeights, "a mapping of vector, keyword, graph and session to numbers ≥ 0"),
     "hotness": Form(HotnessForm, "a number from 0 to 1, or a mapping of alpha and half_life_days"),
     "novelty": Form(NoveltyForm, "a mapping of above, slope and floor"),
     "roots": Form(Roots, "a mapping such as {memory: [user/memories]}"),
@@ -352,44 +352,45 @@ class StoreFields(BaseModel):
     """Arguments of HybridGraphStore that a file can set."""
 
     path: Path | None = Field(
-        None, description="Folder of the index. In a file, a relative path starts at the folder of the file."
+        None, description="Folder of the index. In a settings file, a relative path starts at the file's folder."
     )
-    embedding: Any = Field(None, description="Embedding model; unset: the model that the index was built with.")
+    embedding: Any = Field(None, description="Embedding model; unset: the model with which the index was built.")
     language: str | None = Field(None, description="Language of stemming and stop words in a new index.")
     tenant: str | None = Field(None, description="Tenant whose chunks the store reads and writes.")
     read_only: bool = Field(False, description="Whether to open the store read-only.")
     write_timeout: float = Field(
         WRITE_TIMEOUT,
         ge=0,
-        description="Seconds that a write waits while other threads or processes write to the folder.",
+        description="Maximum time, in seconds, that a write waits for writes of other threads and processes.",
     )
     vector_server: Any = Field(None, description="Chroma server that searches the vectors of a large index.")
     near_duplicate: float = Field(
         NEAR_DUPLICATE,
         gt=0,
         le=1,
-        description="Cosine similarity from which remember merges a memory with an existing one.",
+        description="Minimum cosine similarity at which remember merges a memory with an existing one.",
     )
 
 
 class ServerFields(BaseModel):
     """Arguments of MilvusStore that a file can set, next to embedding, language and tenant."""
 
-    uri: str | None = Field(None, description="Milvus server that holds the index, instead of a folder.")
+    uri: str | None = Field(None, description="URI of a Milvus server that stores the index, instead of a folder.")
     token: str | None = Field(
-        None, description="Token, or user:password, of the server; set it in the environment rather than in a file."
+        None,
+        description="Token of the server, or user:password. Set it in an environment variable rather than in a file.",
     )
-    collection: str = Field("hybridgraph", description="Beginning of the names of the collections.")
+    collection: str = Field("hybridgraph", description="Prefix of the names of the collections.")
     consistency: Literal["Strong", "Session", "Bounded", "Eventually"] = Field(
         "Session", description="Consistency level of reads."
     )
-    timeout: float = Field(TIMEOUT, gt=0, description="Seconds that a call of the server may take.")
+    timeout: float = Field(TIMEOUT, gt=0, description="Time limit of a call to the server, in seconds.")
 
 
 class InnerRetriever(BaseModel):
     """The retriever that an AdvancedRetriever creates."""
 
-    retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = Field("hybrid", description="Retriever to query.")
+    retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = Field("hybrid", description="Retriever to wrap.")
 
 
 class Section(NamedTuple):
@@ -401,16 +402,19 @@ class Section(NamedTuple):
 
 SECTIONS: Mapping[str, Section] = {
     "store": Section(
-        "The index: HybridGraphStore, or MilvusStore with a uri and the keys after it.", (StoreFields, ServerFields)
+        "The index: a HybridGraphStore, or a MilvusStore if uri is set; the keys after uri are for Milvus only.",
+        (StoreFields, ServerFields),
     ),
     "retriever": Section(
-        "Options of every retriever; the weights are those of vector and keyword search.",
+        "Options of every retriever, including the weights of vector and keyword search.",
         (HybridFields, PipelineFields),
     ),
     "selection": Section("Options of every retriever: diversity, limits and depth of the search.", (SelectionOptions,)),
-    "index": Section("Keyword index over another vector store, or over documents.", (IndexOptions,)),
-    "graph": Section("GraphRetriever.", (GraphFields, GraphOptions)),
-    "memory": Section("MemoryRetriever: memories; the keys of graph apply, too.", (MemoryFields, MemoryOptions)),
+    "index": Section("Keyword index for another vector store, or for documents.", (IndexOptions,)),
+    "graph": Section("GraphRetriever: search along edges.", (GraphFields, GraphOptions)),
+    "memory": Section(
+        "MemoryRetriever: search in memories; the section graph also applies.", (MemoryFields, MemoryOptions)
+    ),
     "tree": Section("HierarchicalRetriever: trees of directories and documents.", (HierarchicalFields, TreeOptions)),
     "advanced": Section("AdvancedRetriever: questions in a conversation.", (InnerRetriever, ConversationFields)),
 }
@@ -483,10 +487,10 @@ def _derived(annotation: Any, bounds: Mapping[str, Any]) -> tuple[Any, str]:
     if kind is bool:
         return kind, "true or false"
     if kind is int:
-        return Count, number_in_range("a whole number", bounds)
+        return Count, number_in_range("an integer", bounds)
     if kind is float:
         return Number, number_in_range("a number", bounds)
-    return str, "a text"
+    return str, "a string"
 
 
 def _allowed(form: Form) -> str:

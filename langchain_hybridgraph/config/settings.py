@@ -115,7 +115,7 @@ class HybridGraphSettings(SettingsTable):
         """Return all keys as a Markdown table of key, default, allowed values and description.
 
         >>> print(next(row for row in HybridGraphSettings.table().splitlines() if "`retriever_k`" in row))
-        | `retriever_k` | 10 | a whole number of at least 0 | Number of results. |
+        | `retriever_k` | 10 | an integer ≥ 0 | Number of results. |
         """
         rows = [
             f"| `{key}` | {_default_text(field.default)} | {allowed(key)} | {field.description} |"

@@ -47,9 +47,9 @@ class RerankPostprocessor(BaseNodePostprocessor):
     ['a']
     """
 
-    reranker: Any = Field(exclude=True, description="Scores the nodes.")
-    top_n: int | None = Field(None, ge=1, description="Maximum number of nodes; None: all.")
-    on_error: str = Field("degrade", pattern="^(degrade|raise)$", description="Effect of a failing reranker.")
+    reranker: Any = Field(exclude=True, description="Reranker that scores the nodes.")
+    top_n: int | None = Field(None, ge=1, description="Maximum number of nodes; None: no limit.")
+    on_error: str = Field("degrade", pattern="^(degrade|raise)$", description="What to do if the reranker fails.")
 
     def __init__(self, reranker: Any, *, top_n: int | None = None, **settings: Any) -> None:
         super().__init__(**settings | {"reranker": reranker, "top_n": top_n})

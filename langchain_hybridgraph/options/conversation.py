@@ -18,11 +18,11 @@ class ConversationFields(BaseModel):
 
     expander: Any = Field(
         default_factory=HistoryTerms,
-        description="Expander, which completes a follow-up question from the conversation.",
+        description="Expander that completes follow-up questions from the conversation.",
     )
     fuse_raw: bool | None = Field(
         default=None,
-        description="Whether to search for the original question, too; unset: unless the rewrite is confident.",
+        description="Whether to search for the original question, too; unset: only if the rewrite may be wrong.",
     )
     get_session_history: Callable[[str], Any] | None = Field(
         default=None, description="Function that returns the history of a session, by its id."

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from langchain_hybridgraph.number_checks import number_in_range
 
 _BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
-_PLURALS = {str: "texts", float: "numbers", int: "whole numbers"}
+_PLURALS = {str: "strings", float: "numbers", int: "integers"}
 
 
 def expected_value(field: FieldInfo) -> str:
@@ -22,7 +22,7 @@ def expected_value(field: FieldInfo) -> str:
 
     >>> from langchain_hybridgraph.options.selection import SelectionOptions
     >>> expected_value(SelectionOptions.model_fields["overfetch"])
-    'a whole number of at least 1'
+    'an integer ≥ 1'
     >>> expected_value(SelectionOptions.model_fields["mmr_lambda"])
     'a number from 0 to 1, or None'
     """
@@ -36,7 +36,7 @@ def bounds_of(metadata: Iterable[object]) -> dict[str, float]:
 
 
 def one_of(values: Iterable[object]) -> str:
-    """Return a text that lists the values as alternatives.
+    """Return a string that lists the values as alternatives.
 
     >>> one_of(["'auto'", "'never'", "a number"])
     "'auto', 'never' or a number"
@@ -51,7 +51,7 @@ def is_number(annotation: object) -> bool:
 
 
 def is_plain(annotation: object) -> bool:
-    """Return whether a type allows only texts, numbers or bools, with or without None."""
+    """Return whether a type allows only strings, numbers or bools, with or without None."""
     return {*_members(annotation)} - {NoneType} <= {int, float, str, bool}
 
 
@@ -71,14 +71,14 @@ def _described(annotation: Any, bounds: Mapping[str, float]) -> str:
     if get_origin(annotation) is Literal:
         return one_of(map(repr, get_args(annotation)))
     if annotation in (int, float):
-        return number_in_range("a whole number" if annotation is int else "a number", bounds)
+        return number_in_range("an integer" if annotation is int else "a number", bounds)
     return _described_type(annotation)
 
 
 def _described_type(annotation: Any) -> str:
     kind = get_origin(annotation) or annotation
     if kind in (bool, str):
-        return "True or False" if kind is bool else "a text"
+        return "True or False" if kind is bool else "a string"
     if kind is Callable:
         return "a function"
     if not isinstance(kind, type):

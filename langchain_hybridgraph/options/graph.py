@@ -21,7 +21,7 @@ from langchain_hybridgraph.stores.protocols import HasGraph
 
 Preset = Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"]
 
-_SHORT = "Shorthand for bfs with hop_decay, not to be combined with preset, traversal or score:"
+_SHORT = "Shorthand for a parameter of bfs or hop_decay; cannot be combined with preset, traversal or score."
 
 SHORTHAND = (
     "bidirectional",
@@ -44,45 +44,47 @@ class GraphOptions(OptionGroup):
     """
 
     traversal: Any = Field(
-        default=None, description="Algorithm that selects the chunks to visit; unset: that of the preset."
+        default=None, description="Algorithm that selects the chunks to visit; unset: the traversal of the preset."
     )
     score: Any = Field(
-        default=None, description="Score of the visited chunks; unset: that of the preset or the traversal."
+        default=None, description="Score of the visited chunks; unset: the score of the preset or of the traversal."
     )
     seed_k: int = Field(default=10, ge=1, description="Number of the best hits to use as seeds.")
     seed_keyword_weight: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="Weight of the keyword search when finding seeds; unset: that of the preset.",
+        description="Weight of the keyword search when seeds are searched for; unset: the weight of the preset.",
     )
     seed_filter: Any = Field(default=None, description="Filter of the seeds only.")
     seed_labels: frozenset[str] = Field(
-        default=frozenset(), description="Labels of which a seed must have at least one; empty: no restriction."
+        default=frozenset(),
+        description="Labels of seeds; a seed must have at least one of them. Empty: no restriction.",
     )
     candidates: Candidates = Field(
         default="all",
-        description="Candidates for results: all hits of the search, or only seeds and chunks reached through edges.",
+        description="Candidates for results: also hits of the search that are not seeds (all), or only seeds and "
+        "chunks reached through edges (reached).",
     )
     slots: int = Field(
         default=0, ge=0, description="Number of the k results reserved for hits found through the graph."
     )
     min_traversal_score: float = Field(
-        default=0.0, ge=0, le=1, description="Minimum weight of an edge at which the traversal continues."
+        default=0.0, ge=0, le=1, description="Minimum weight of the edges that the traversal follows."
     )
     bidirectional: bool | None = Field(
-        default=None, description=f"{_SHORT} whether to follow edges in both directions."
+        default=None, description=f"Whether to follow edges in both directions. {_SHORT}"
     )
-    relation_filter: tuple[str, ...] | None = Field(default=None, description=f"{_SHORT} relations to follow.")
-    min_weight: float | None = Field(default=None, ge=0, le=1, description=f"{_SHORT} minimum weight of an edge.")
-    max_nodes: int | None = Field(default=None, ge=0, description=f"{_SHORT} maximum number of chunks to add.")
-    vector_weight: float | None = Field(default=None, ge=0, description=f"{_SHORT} weight of the vector similarity.")
-    graph_weight: float | None = Field(default=None, ge=0, description=f"{_SHORT} weight of the last edge.")
+    relation_filter: tuple[str, ...] | None = Field(default=None, description=f"Relations to follow. {_SHORT}")
+    min_weight: float | None = Field(default=None, ge=0, le=1, description=f"Minimum weight of an edge. {_SHORT}")
+    max_nodes: int | None = Field(default=None, ge=0, description=f"Maximum number of chunks to add. {_SHORT}")
+    vector_weight: float | None = Field(default=None, ge=0, description=f"Weight of the vector similarity. {_SHORT}")
+    graph_weight: float | None = Field(default=None, ge=0, description=f"Weight of the last edge. {_SHORT}")
     hop_decay: tuple[float, ...] | None = Field(
-        default=None, min_length=1, description=f"{_SHORT} factor for each hop."
+        default=None, min_length=1, description=f"Factor for each hop. {_SHORT}"
     )
     score_expanded: bool | None = Field(
-        default=None, description=f"{_SHORT} whether to score added chunks by their own similarity, too."
+        default=None, description=f"Whether the score of an added chunk includes its own similarity. {_SHORT}"
     )
 
     @field_validator("traversal")
@@ -124,10 +126,9 @@ class GraphFields(BaseModel):
     )
     preset: Preset | None = Field(
         default=None,
-        description="Combination of traversal and score taken from a published system; unset: evidence, which measured "
-        "best.",
+        description="Combination of traversal and score, most of them from a published system; unset: evidence.",
     )
-    max_hops: int | None = Field(default=None, ge=0, description=f"{_SHORT} maximum number of hops.")
+    max_hops: int | None = Field(default=None, ge=0, description=f"Maximum number of hops. {_SHORT}")
     graph: GraphOptions = Field(default_factory=GraphOptions, description="Seeds, traversal and scores.")
 
     @field_validator("edges")

@@ -22,28 +22,34 @@ ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 class TreeOptions(OptionGroup):
-    """Start, propagation of scores and end of a search in the tree.
+    """Starting points, propagation of scores and end of a search in the tree.
 
     >>> TreeOptions(roots={"memory": ["user/memories/"]}).roots
     {'memory': ('user/memories',)}
     """
 
     alpha: float = Field(
-        default=0.5, ge=0, le=1, description="Weight of a node's own score; the rest is the score of its directory."
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Weight of a node's own score; its directory's score has the remaining weight.",
     )
     start_k: int = Field(default=3, ge=1, description="Number of the best directories to start from.")
     start_documents: int = Field(
         default=3, ge=0, description="Number of the best documents to start from, together with their directories."
     )
     max_rounds: int = Field(
-        default=3, ge=1, description="Number of directories without a change of the best k after which the search ends."
+        default=3,
+        ge=1,
+        description="Number of rounds without a change of the best k after which the search ends; a round opens one "
+        "directory.",
     )
     roots: Mapping[str, Sequence[str]] = Field(
         default_factory=lambda: dict(ROOTS), description="Root directories of each type."
     )
     include_directories: bool | None = Field(
         default=None,
-        description="Whether directories without text of their own may be hits; unset: only in find and search.",
+        description="Whether directories without text of their own can be hits; unset: only in find and search.",
     )
 
     @field_validator("roots", mode="before")
@@ -61,11 +67,12 @@ class HierarchicalFields(BaseModel):
     """Options that only a hierarchical retriever has."""
 
     planner: Any = Field(
-        default=None, description="Planner, which derives typed queries from a conversation; unset: rules."
+        default=None, description="Planner that derives typed queries from a conversation; unset: rules."
     )
-    score_threshold: float = Field(default=0.0, ge=0, lt=1, description="Threshold that a score must exceed.")
+    score_threshold: float = Field(default=0.0, ge=0, lt=1, description="Score that a hit must exceed.")
     tree: TreeOptions = Field(
-        default_factory=TreeOptions, description="Start, scores and end of the search in the tree."
+        default_factory=TreeOptions,
+        description="Starting points, propagation of scores and end of the search in the tree.",
     )
 
     @field_validator("planner")

@@ -18,20 +18,21 @@ class IndexOptions(OptionGroup):
     ``configurable_fields`` makes at run time do not build another one.
     """
 
-    engine: Engine = Field(default="tantivy", description="Engine of the index.")
+    engine: Engine = Field(default="tantivy", description="Search engine of the keyword index.")
     language: str = Field(default="english", description="Language of stemming and stop words.")
     id_key: str | None = Field(
         default=None,
-        description="Metadata key with the id of a Document; unset: the id of the Document or its vector store.",
+        description="Metadata key with the id of a Document; unset: the id in the Document or in the vector store.",
     )
     refresh: Literal["auto", "never"] | NonNegativeFloat = Field(
         default="auto",
-        description="When to compare the index with the vector store: at each search, never, or at most once in this "
-        "number of seconds.",
+        description="When to compare the index with the vector store: at each search (auto), never, or at most once "
+        "per this number of seconds.",
     )
     version: Any = Field(
         default=None,
-        description="Version of the vector store's texts, which changes with them: a value or a function returning it.",
+        description="Version of the vector store's texts: a value that you change when they change, or a function that "
+        "returns it.",
     )
 
     _adapter: VectorStoreAdapter | None = PrivateAttr(None)

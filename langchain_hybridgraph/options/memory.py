@@ -27,7 +27,7 @@ WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, 
 
 
 class MemoryOptions(OptionGroup):
-    """Weights of sources, use, repetition and dates.
+    """Options of memory search: how much sources, usage, repetition and dates affect the score.
 
     >>> MemoryOptions(hotness=0.3).hotness.half_life_days
     7.0
@@ -36,11 +36,11 @@ class MemoryOptions(OptionGroup):
     session_turns: int = Field(default=10, ge=0, description="Number of the last turns of the session to use.")
     source_weights: Mapping[str, float] = Field(
         default_factory=lambda: dict(WEIGHTS),
-        description="Weights of the sources. Unless keyword is set, it takes its share of vector.",
+        description="Weights of the sources. Without a weight of its own, keyword shares the weight of vector.",
     )
-    hotness: Any = Field(default=None, description="Weight of how often and how recently a memory was used; unset: 0.")
+    hotness: Any = Field(default=None, description="Weight of the frequency and recency of a memory's use; unset: 0.")
     novelty: Any = Field(
-        default=Novelty(), description="Down-weighting of memories that repeat the session; floor 1 turns it off."
+        default=Novelty(), description="Down-weighting of memories that repeat the session; a floor of 1 turns it off."
     )
     date_boost: float = Field(
         default=0.3,
@@ -72,17 +72,17 @@ class MemoryFields(BaseModel):
 
     mode: Any = Field(
         default=None,
-        description="Weights of a memory's score and its traversal; unset: as set in the store (set_mode), else "
-        "general.",
+        description="Weights of the parts of a memory's score, and the traversal; unset: the mode set in the store "
+        "(set_mode), or general.",
     )
-    labels: frozenset[str] = Field(default=frozenset(), description="Labels that a memory must all have.")
-    known_at: Any = Field(default=None, description="Point in time whose knowledge to use; unset: now.")
+    labels: frozenset[str] = Field(default=frozenset(), description="Labels of memories; a hit must have all of them.")
+    known_at: Any = Field(default=None, description="Point in time up to which stored knowledge is used; unset: now.")
     session: Any = Field(
         default=None, repr=False, exclude=True, description="Conversation: a chat history or a list of messages."
     )
-    session_id: str | None = Field(default=None, description="Session, in a store that keeps sessions.")
+    session_id: str | None = Field(default=None, description="Id of the session, in a store that keeps sessions.")
     memory: MemoryOptions = Field(
-        default_factory=MemoryOptions, description="Weights of sources, use, repetition and dates."
+        default_factory=MemoryOptions, description="Effect of sources, usage, repetition and dates on the score."
     )
 
     @field_validator("mode")
@@ -102,10 +102,10 @@ class MemoryFields(BaseModel):
 
 
 def check_labels(labels: Any) -> Sequence[str]:
-    """Return the labels as a list; raise ConfigurationError for anything but a text or a list of texts."""
+    """Return the labels as a list; raise ConfigurationError for anything but a string or a list of strings."""
     several = [labels] if isinstance(labels, str) else [] if labels is None else labels
     if not isinstance(several, Sequence | Set) or not all(isinstance(label, str) for label in several):
-        raise ConfigurationError(f"labels must be a text or a list of texts such as ['home'], got {labels!r}")
+        raise ConfigurationError(f"labels must be a string or a list of strings such as ['home'], got {labels!r}")
     return list(several)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langchain_core.documents import BaseDocumentCompressor
 
 Form = str | Mapping[str, Any]
-"""How a file names a stage: a name, or a mapping of ``type`` and parameters."""
+"""A stage in a settings file: a name, or a mapping of ``type`` and parameters."""
 
 # Default weights of (vector, keyword): benchmarks/README.md says how they were chosen.
 WEIGHTS = (0.7, 0.3)
@@ -39,13 +39,16 @@ class PipelineFields(BaseModel):
     tenant: str | None = Field(default=None, description="Tenant whose chunks the retriever sees.")
     as_of: Any = Field(default=None, description="Point in time to search as of; unset: now.")
     min_score: float = Field(
-        default=0.0, ge=0, le=1, description="Minimum score of a hit; below 0.5 a question has probably no answer."
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Minimum score of a hit. If the best score is below 0.5, the texts probably contain no answer.",
     )
     fusion: Any = Field(
         default=None, description="Fusion of the ranked lists of the sources; unset: the default of the retriever."
     )
     reranker: Any = Field(
-        default=None, description="Reranker, which scores the query and each text together; unset: none."
+        default=None, description="Reranker, which scores each hit together with the query; unset: none."
     )
     return_parents: bool = Field(
         default=True, description="Whether to return the parent of a matching child, if it has one."
@@ -100,16 +103,17 @@ class HybridFields(BaseModel):
     semantic_weight: float | None = Field(
         default=None,
         ge=0,
-        description="Weight of the vector search. If only one weight is set, the other is 1 minus it; unset: depends "
-        "on the embedding ({} for vectors and {} for keywords; with LSA {} and {}).".format(*WEIGHTS, *LSA_WEIGHTS),
+        description="Weight of the vector search. If only one weight is set, the other is 1 minus this weight. If "
+        "both are unset, they depend on the embedding: with LSA {} for vectors and {} for keywords, otherwise {} and "
+        "{}.".format(*LSA_WEIGHTS, *WEIGHTS),
     )
     keyword_weight: float | None = Field(
-        default=None, ge=0, description="Weight of the keyword search; unset: depends on the embedding."
+        default=None, ge=0, description="Weight of the keyword search; unset: see semantic_weight."
     )
     index: IndexOptions = Field(
         default_factory=IndexOptions,
         repr=False,
-        description="Keyword index over a vector store that has none, or over documents.",
+        description="Keyword index for a vector store that has none, or for documents.",
     )
 
 

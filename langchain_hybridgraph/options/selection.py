@@ -1,4 +1,4 @@
-"""Options that decide which hits are returned."""
+"""Options that select the hits to return."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class SelectionOptions(OptionGroup):
     )
     budget: TokenBudget | None = Field(
         default=None,
-        description="Maximum number of tokens in the results, as complete chunks; unset: the default of the preset.",
+        description="Maximum number of tokens in all results together; no text is cut. Unset: no limit, or the "
+        "budget of the preset.",
     )
     overfetch: int = Field(
         default=3, ge=1, description="Number of candidates per source, as a multiple of k; at least 100 are fetched."
@@ -37,5 +38,5 @@ class SelectionOptions(OptionGroup):
         default=0.9,
         ge=0,
         le=1,
-        description="Factor on the scores of change logs and release notes; 1 ranks them like other documents.",
+        description="Factor for the scores of change logs and release notes; 1 ranks them like other documents.",
     )

@@ -214,9 +214,9 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
 
     >>> from langchain_hybridgraph.options.retriever import PipelineFields
     >>> wrong_value(PipelineFields, "k", -1)
-    'k must be a whole number of at least 0, got -1; the default is 10'
+    'k must be an integer ≥ 0, got -1; the default is 10'
     >>> wrong_value(PipelineFields, "k", "5")
-    "k must be a whole number of at least 0, got '5'; write k=5"
+    "k must be an integer ≥ 0, got '5'; write k=5"
     """
     field = kind.model_fields[name]
     message = f"{name} must be {expected_value(field)}, got {quote_value(value)}"

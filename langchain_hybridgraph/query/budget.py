@@ -29,9 +29,7 @@ class TokenBudget:
     def __post_init__(self) -> None:
         max_tokens: object = self.max_tokens
         if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-            raise ConfigurationError(
-                f"max_tokens must be a whole number of at least 1, such as 4096, got {max_tokens!r}"
-            )
+            raise ConfigurationError(f"max_tokens must be an integer ≥ 1, such as 4096, got {max_tokens!r}")
 
     def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
         """Return the hits that fit, in their order, and the reasons for ``degraded``.

@@ -41,11 +41,9 @@ class Selection:
         if self.mmr_lambda is not None and not 0 <= self.mmr_lambda <= 1:
             raise ConfigurationError(f"mmr_lambda must be a number from 0 to 1, such as 0.7, got {self.mmr_lambda}")
         if self.max_per_document is not None and self.max_per_document < 1:
-            raise ConfigurationError(
-                f"max_per_document must be a whole number of at least 1, or None, got {self.max_per_document}"
-            )
+            raise ConfigurationError(f"max_per_document must be an integer ≥ 1, or None, got {self.max_per_document}")
         if self.graph_slots < 0:
-            raise ConfigurationError(f"graph_slots must be a whole number of at least 0, got {self.graph_slots}")
+            raise ConfigurationError(f"graph_slots must be an integer ≥ 0, got {self.graph_slots}")
 
 
 def select_hits(

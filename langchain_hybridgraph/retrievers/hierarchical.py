@@ -252,7 +252,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         per_type: bool = False,
     ) -> PreparedTreeSearch:
         if query is not None and not isinstance(query, str):
-            raise ConfigurationError(f"query must be a text, got {query!r}")
+            raise ConfigurationError(f"query must be a string, got {query!r}")
         self._check_options(options)
         common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
         prepared, called = super()._prepare(query, common, callbacks), cast(FindOptions, options)

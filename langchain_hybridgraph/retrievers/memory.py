@@ -80,7 +80,7 @@ class MemorySearchArguments(SearchArguments):
         None, description="Point in time to search as of, an ISO date such as 2024-05-01; unset: now."
     )
     labels: list[str] | None = Field(None, description="Only memories that have all of these labels.")
-    session_id: str | None = Field(None, description="The conversation whose last turns count as well.")
+    session_id: str | None = Field(None, description="Id of the conversation whose last turns are searched, too.")
 
 
 class MemoryRetriever(GraphRetriever, MemoryFields):

@@ -127,7 +127,9 @@ def _checked_id(id: str) -> str:
 
 def _document(memory: Any) -> Document:
     if not isinstance(memory, str | Document):
-        raise ValueError(f"a memory must be a text or a Document, got {quote_value(memory)} ({type(memory).__name__})")
+        raise ValueError(
+            f"a memory must be a string or a Document, got {quote_value(memory)} ({type(memory).__name__})"
+        )
     return memory if isinstance(memory, Document) else Document(memory)
 
 

@@ -67,6 +67,6 @@ def test_labels_of_a_memory_are_a_list():
     with HybridGraphStore() as store:
         for write in (store.memory.remember, lambda memories: store.memory.supersede("old", memories[0])):
             store.add_texts(["Ada lives in Paris."], ids=["old"])
-            with pytest.raises(ValueError, match=r"labels: 'home' is not a list of texts; write \['home'\]"):
+            with pytest.raises(ValueError, match=r"labels: 'home' is not a list of strings; write \['home'\]"):
                 write([Document("Ada lives in Rome.", metadata={"labels": "home"})])
         assert len(store) == 1

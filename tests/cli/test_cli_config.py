@@ -135,7 +135,7 @@ def test_show_keeps_secrets(folder):
     ("arguments", "message"),
     [
         (["--set", "retriever_k"], "--set retriever_k is not a setting; pass KEY=VALUE, such as retriever_k=3"),
-        (["--set", "retriever_k=many"], "retriever_k is 'many'; expected a whole number of at least 0"),
+        (["--set", "retriever_k=many"], "retriever_k is 'many'; expected an integer ≥ 0"),
         (["--set", "retriever_kay=3"], "retriever_kay is not a setting; did you mean retriever_k?"),
         (["gone.yaml"], "gone.yaml cannot be read: No such file or directory"),
     ],
@@ -168,7 +168,7 @@ def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "HYBRIDGRAPH_STORE_TENNANT is not a setting; did you mean store_tenant?",
-        "h.yaml:3: retriever_k is 'many'; expected a whole number of at least 0",
+        "h.yaml:3: retriever_k is 'many'; expected an integer ≥ 0",
         "h.yaml:4: retriever_on_error is 'rais'; expected degrade, empty or raise (did you mean raise?)",
         "h.yaml:7: graph_max_hops cannot be combined with h.yaml:6: graph_preset; expected only one of them",
         "h.yaml:8: retreiver is not a setting; did you mean retriever?",
@@ -189,8 +189,8 @@ def test_check_as_json(folder, monkeypatch):
                 "line": None,
                 "key": "retriever_k",
                 "value": "-1",
-                "allowed": "a whole number of at least 0",
-                "message": "HYBRIDGRAPH_RETRIEVER_K is '-1'; expected a whole number of at least 0",
+                "allowed": "an integer ≥ 0",
+                "message": "HYBRIDGRAPH_RETRIEVER_K is '-1'; expected an integer ≥ 0",
             },
             {
                 "origin": "file",
@@ -198,8 +198,8 @@ def test_check_as_json(folder, monkeypatch):
                 "line": 2,
                 "key": "graph_seed_k",
                 "value": 0,
-                "allowed": "a whole number of at least 1",
-                "message": "h.yaml:2: graph_seed_k is 0; expected a whole number of at least 1",
+                "allowed": "an integer ≥ 1",
+                "message": "h.yaml:2: graph_seed_k is 0; expected an integer ≥ 1",
             },
         ],
         "exit": 1,
@@ -304,5 +304,5 @@ def test_as_a_process(folder):
         env=environment | {"PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 1
-    assert done.stdout == "hybridgraph.yaml:1: retriever_k is -1; expected a whole number of at least 0\n"
+    assert done.stdout == "hybridgraph.yaml:1: retriever_k is -1; expected an integer ≥ 0\n"
     assert done.stderr == ""

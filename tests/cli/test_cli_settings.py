@@ -102,9 +102,7 @@ def test_a_bad_setting_is_one_line(folder):
     (folder / "hybridgraph.yaml").write_text("retriever: {k: many}")
     done = hybridgraph("search", "cats")
     assert done.exit_code == 2
-    assert (
-        done.stderr == "hybridgraph: hybridgraph.yaml:1: retriever_k is 'many'; expected a whole number of at least 0\n"
-    )
+    assert done.stderr == "hybridgraph: hybridgraph.yaml:1: retriever_k is 'many'; expected an integer ≥ 0\n"
 
 
 def test_the_version_is_shown():

@@ -174,7 +174,7 @@ def test_arguments_of_the_store():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"retriever_semantic_weight": -0.1}, "retriever_semantic_weight is -0.1; expected a number of at least 0"),
+        ({"retriever_semantic_weight": -0.1}, "retriever_semantic_weight is -0.1; expected a number ≥ 0"),
         ({"retriever_semantic_weight": 0, "retriever_keyword_weight": 0}, "are both 0"),
         ({"retriever_keyword_weight": 1.5}, "retriever_semantic_weight is not set"),
         ({"retriever_keyword_weight": float("nan")}, "retriever_keyword_weight is nan"),
@@ -220,7 +220,7 @@ def test_the_error_of_a_bad_variable_names_the_variable(monkeypatch):
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "many")
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings()
-    assert str(caught.value) == "HYBRIDGRAPH_RETRIEVER_K is 'many'; expected a whole number of at least 0"
+    assert str(caught.value) == "HYBRIDGRAPH_RETRIEVER_K is 'many'; expected an integer ≥ 0"
 
 
 def test_all_bad_values_are_reported_at_once(write, monkeypatch):

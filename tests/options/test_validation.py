@@ -289,10 +289,10 @@ def test_an_option_in_the_wrong_group_is_reported_with_its_own_group(store, kind
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fusion": {"type": "rrf", "rank_constant": "x"}}, "rank_constant must be a number of at least 0, got 'x'"),
-        ({"fusion": {"type": "concat", "quota": 0.5}}, "quota must be a whole number of at least 1, got 0.5"),
-        ({"graph": {"traversal": {"type": "bfs", "max_hops": "x"}}}, "max_hops must be a whole number of at least 0"),
-        ({"graph": {"score": {"type": "distance_decay", "tau": 0}}}, "tau must be a number above 0, got 0"),
+        ({"fusion": {"type": "rrf", "rank_constant": "x"}}, "rank_constant must be a number ≥ 0, got 'x'"),
+        ({"fusion": {"type": "concat", "quota": 0.5}}, "quota must be an integer ≥ 1, got 0.5"),
+        ({"graph": {"traversal": {"type": "bfs", "max_hops": "x"}}}, "max_hops must be an integer ≥ 0"),
+        ({"graph": {"score": {"type": "distance_decay", "tau": 0}}}, "tau must be a number > 0, got 0"),
     ],
 )
 def test_the_parameters_of_stages_are_checked_in_the_words_of_options(store, options, message):

@@ -88,7 +88,7 @@ def test_numbers_out_of_range(store, option):
     """The message names the option, the range and the number."""
     for value in out_of_range(option[3]):
         assert re.match(
-            rf"{option[2]} must be a (whole )?number (of at least|above|from) .*, got {value}",
+            rf"{option[2]} must be (an integer|a number) (≥|>|from) .*, got {value}",
             message_of(store, option, value),
         )
 
@@ -98,7 +98,7 @@ def test_numbers_out_of_range(store, option):
 def test_other_values_than_numbers(store, option, value):
     """Texts, even with a digit, and bools are not converted, and the error for a digit shows the number."""
     message = message_of(store, option, value)
-    assert re.match(rf"{option[2]} must be a (whole )?number .*, got {re.escape(repr(value))}", message)
+    assert re.match(rf"{option[2]} must be (an integer|a number) .*, got {re.escape(repr(value))}", message)
     assert value != "3" or message.endswith(f"write {option[2]}=3")
 
 
@@ -139,7 +139,7 @@ def test_calls_reject_what_constructors_reject(store, option):
 @pytest.mark.parametrize("k", [-1, "3", True, 2.5])
 def test_k_of_an_advanced_retriever(store, k):
     """The constructor and a call reject the same values."""
-    expected = re.escape(f"k must be a whole number of at least 0, or None, got {k!r}")
+    expected = re.escape(f"k must be an integer ≥ 0, or None, got {k!r}")
     with pytest.raises(ValidationError, match=expected):
         AdvancedRetriever(HybridRetriever(store), k=k)
     with pytest.raises(ConfigurationError, match=expected):

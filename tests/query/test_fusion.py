@@ -502,9 +502,9 @@ def test_an_unknown_fusion_names_the_known(form):
         ({"type": "rrf", "c": 60}, "no parameter 'c'; expected rank_constant, normalize"),
         ({"type": "interleave", "k": 3}, "no parameter 'k'; it takes none"),
         ({"type": "rrf", "normalize": "l2"}, "must be 'theoretical' or 'max' or 'none'"),
-        ({"type": "rrf", "rank_constant": "many"}, "rank_constant must be a number of at least 0, got 'many'"),
+        ({"type": "rrf", "rank_constant": "many"}, "rank_constant must be a number ≥ 0, got 'many'"),
         ({"type": "convex", "typical": 3}, "cannot use .*: expected .*typical: Mapping"),
-        ({"type": "concat", "quota": 0}, "quota must be a whole number of at least 1, got 0"),
+        ({"type": "concat", "quota": 0}, "quota must be an integer ≥ 1, got 0"),
     ],
 )
 def test_an_unusable_parameter_names_usable_values(form, message):

@@ -153,7 +153,7 @@ def test_an_advanced_retriever_and_the_one_below(store):
 def test_a_wrong_value_at_run_time_is_an_error(store):
     """Values that the constructor refuses are refused at run time, too."""
     retriever = HybridRetriever(store).configurable_fields(**fields("k", "fusion"))
-    with pytest.raises(ValueError, match="k must be a whole number of at least 0, got -1"):
+    with pytest.raises(ValueError, match="k must be an integer ≥ 0, got -1"):
         configured(retriever, k=-1).invoke("train")
     with pytest.raises(ValueError, match="did you mean 'rrf'"):
         configured(retriever, fusion="rff").invoke("train")

@@ -172,13 +172,13 @@ def test_a_target_must_be_a_uri(shelf, target):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r: r.find(7), "query must be a text, got 7"),
-        (lambda r: r.find("x", score_threshold=2), "score_threshold must be a number of at least 0 and below 1, got 2"),
+        (lambda r: r.find(7), "query must be a string, got 7"),
+        (lambda r: r.find("x", score_threshold=2), "score_threshold must be a number ≥ 0 and < 1, got 2"),
         (
             lambda r: r.find("x", score_threshold="a"),
-            "score_threshold must be a number of at least 0 and below 1, got 'a'",
+            "score_threshold must be a number ≥ 0 and < 1, got 'a'",
         ),
-        (lambda r: r.find("x", k=-1), "k must be .* at least 0, got -1"),
+        (lambda r: r.find("x", k=-1), "k must be an integer ≥ 0, got -1"),
         (
             lambda r: HierarchicalRetriever(r.vector_store, tree={"roots": {"skill": "skills"}}),
             "must be a list of uris",

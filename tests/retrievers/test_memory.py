@@ -524,7 +524,7 @@ def test_a_configuration_names_a_session_only_where_no_other_is_given():
 @pytest.mark.parametrize("labels", [3, [1], {"home": 1}])
 def test_labels_of_no_use(labels):
     """The error names the expected values, for the retriever and for a call."""
-    with pytest.raises(ValueError, match=r"labels must be a text or a list of texts such as \['home'\]"):
+    with pytest.raises(ValueError, match=r"labels must be a string or a list of strings such as \['home'\]"):
         by_vector({"a": ("a 0.8", {})}, labels=labels)
     with pytest.raises(ConfigurationError, match="labels must be"):
         by_vector({"a": ("a 0.8", {})}).invoke("?", labels=labels)

@@ -68,4 +68,4 @@ def at_least_one(owner: str, **settings: int) -> None:
     """Raise ConfigurationError for a setting below 1."""
     for name, value in settings.items():
         if value < 1:
-            raise ConfigurationError(f"{name} of {owner} must be a whole number of at least 1, got {value!r}")
+            raise ConfigurationError(f"{name} of {owner} must be an integer ≥ 1, got {value!r}")

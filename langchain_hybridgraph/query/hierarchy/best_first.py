@@ -102,7 +102,7 @@ class BestFirstSettings:
         if not _is_share(self.alpha):
             raise ConfigurationError(f"alpha must be a number from 0 to 1, got {self.alpha!r}")
         if self.max_rounds < 1:
-            raise ConfigurationError(f"max_rounds must be a whole number of at least 1, got {self.max_rounds!r}")
+            raise ConfigurationError(f"max_rounds must be an integer ≥ 1, got {self.max_rounds!r}")
         if not _is_share(self.threshold):
             raise ConfigurationError(f"score_threshold must be a number from 0 to 1, got {self.threshold!r}")
 

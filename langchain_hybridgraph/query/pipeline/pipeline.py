@@ -55,6 +55,6 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
 def plan(query: Query) -> Query:
     """Return the query as engines can use it: without lone surrogates, and with a blank text as None."""
     if not isinstance(query.text, str | None):
-        raise ConfigurationError(f"query must be a text, or None with vector=, got {query.text!r}")
+        raise ConfigurationError(f"query must be a string, or None with vector=, got {query.text!r}")
     text = replace_surrogates(query.text or "")
     return replace(query, text=text if text.strip() else None)

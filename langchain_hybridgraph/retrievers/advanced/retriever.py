@@ -114,11 +114,12 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=True)
 
-    retriever: BaseRetriever = Field(description="Retriever to query.")
-    k: int | None = Field(None, ge=0, description="Number of results; unset: that of the retriever.")
+    retriever: BaseRetriever = Field(description="Retriever to wrap.")
+    k: int | None = Field(None, ge=0, description="Number of results; unset: the k of the wrapped retriever.")
     annotate: Annotate | None = Field(
         None,
-        description="Metadata of the Documents that invoke returns; unset: as in the retriever, else as stored.",
+        description="Metadata of the Documents that invoke returns; unset: the setting of the wrapped retriever, or "
+        "none.",
     )
 
     _queries: QueryLog = PrivateAttr(default_factory=QueryLog)
@@ -388,7 +389,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """Return the call with its k and the retriever's session; raise ConfigurationError for an invalid call."""
         query: Any = call.query
         if not isinstance(query, str) and (query is not None or "vector" not in call.options):
-            raise ConfigurationError(f"query must be a text, or None together with vector=, got {query!r}")
+            raise ConfigurationError(f"query must be a string, or None together with vector=, got {query!r}")
         k: Any = self.k if call.k is None else call.k
         check_value(type(self), "k", k)
         below = AnyRetriever(self.retriever)

@@ -88,7 +88,7 @@ class ConversationSearch:
                 return ExpandedQuery(answer)
             if isinstance(answer, ExpandedQuery):
                 return answer
-            raise TypeError(f"the expander must return a text or an ExpandedQuery, got {answer!r}")
+            raise TypeError(f"the expander must return a string or an ExpandedQuery, got {answer!r}")
         except Exception as error:  # noqa: BLE001 - an expander may raise anything; the question stays unchanged
             _record_failure(trace, error)
             return raw

@@ -107,8 +107,8 @@ def test_numbers_continue_after_a_retracted_turn(memory):
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("", [("user", "t")]), {}, "session_id must be a text with at least one character, got ''"),
-        ((7, [("user", "t")]), {}, "session_id must be a text .*, got 7"),
+        (("", [("user", "t")]), {}, "session_id must be a string with at least one character, got ''"),
+        ((7, [("user", "t")]), {}, "session_id must be a string .*, got 7"),
         (("s", [("user", "t")]), {"ttl": 0}, "ttl must be a timedelta or a number of seconds above 0, got 0"),
         (("s", [("user", "t")]), {"ttl": timedelta(-1)}, "ttl must be"),
         (("s", [("user", "t")]), {"created_at": "soon"}, "'soon' is not a time"),

@@ -52,7 +52,7 @@ def _storable(edge: Edge) -> Edge:
     if not isinstance(edge.description, str):
         raise ValueError(
             f"the description of the edge {quote_value(edge.source)} → {quote_value(edge.target)} ({edge.relation}) is "
-            f'{quote_value(edge.description)}; it must be a text, description="" for none'
+            f'{quote_value(edge.description)}; it must be a string; pass description="" for none'
         )
     described = replace_surrogates(edge.description)
     return edge if described is edge.description else replace(edge, description=described)
@@ -112,9 +112,9 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
 
 
 def check_name(value: Any, what: str) -> None:
-    """Raise ValueError unless the value can be an id: a text that a file can hold, with at least one character."""
+    """Raise ValueError unless the value can be an id: a non-empty string that a file can hold."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{what} must be a text with at least one character, got {reprlib.repr(value)}")
+        raise ValueError(f"{what} must be a string with at least one character, got {reprlib.repr(value)}")
     if replace_surrogates(value) != value:
         raise ValueError(
             f"{what} must be valid Unicode, got {reprlib.repr(value)} with half a surrogate pair; "
@@ -183,7 +183,7 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 def _key(key: Any, path: str) -> str:
     if not isinstance(key, str):
-        raise _NotStorableError(f"the key {reprlib.repr(key)} in {path or 'it'} is not a text")
+        raise _NotStorableError(f"the key {reprlib.repr(key)} in {path or 'it'} is not a string")
     return key
 
 

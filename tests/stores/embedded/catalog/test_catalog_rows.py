@@ -101,10 +101,10 @@ def test_the_depth_of_metadata_is_limited(levels):
 
 @pytest.mark.parametrize(
     ("id", "why"),
-    [("", "at least one character"), (None, "text"), (7, "text"), ("a\ud800", "surrogate"), ("a\0b", "NUL")],
+    [("", "at least one character"), (None, "string"), (7, "string"), ("a\ud800", "surrogate"), ("a\0b", "NUL")],
 )
 def test_ids_that_cannot_be_stored(id, why):
-    """An id is a text that can be stored and looked up again."""
+    """An id is a string that can be stored and looked up again."""
     with pytest.raises(ValueError, match=why):
         entry(Chunk(id, "t"))
 
@@ -225,7 +225,9 @@ def test_anything_but_a_list_of_edges_is_refused(edges):
 @pytest.mark.parametrize("description", [None, 7, b"text"])
 def test_a_description_is_a_text(description):
     """The error names the edge and the value for no description."""
-    with pytest.raises(ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it must be a text, description=\"\" for none"):
+    with pytest.raises(
+        ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it must be a string; pass description=\"\" for none"
+    ):
         checked_edges([Edge("a", "b", "r", description=description)])
 
 
@@ -233,7 +235,7 @@ def test_a_description_is_a_text(description):
 def test_ends_and_relations_that_cannot_be_stored(ends):
     """They are texts with at least one character."""
     with pytest.raises(
-        ValueError, match=r"an edge's (source|target|relation) must be a text with at least one character, got"
+        ValueError, match=r"an edge's (source|target|relation) must be a string with at least one character, got"
     ):
         checked_edges([Edge(*ends)])
 
