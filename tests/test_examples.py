@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from openai_server import OpenAIServer, Reply
+
+from tests.support.servers.openai_server import OpenAIServer, Reply
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -14,9 +14,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.vectorstores import InMemoryVectorStore
-from openai_server import OpenAIServer
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from tests.support.servers.openai_server import OpenAIServer
 
 PAGE = (Path(__file__).parent.parent / "docs" / "migration.md").read_text(encoding="utf-8")
 SHARED, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)

@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from browser import evaluate, needs_browser
+
+from tests.support.servers.browser import evaluate, needs_browser
 
 pytestmark = pytest.mark.notebooks
 nbformat = pytest.importorskip("nbformat")

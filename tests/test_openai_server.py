@@ -4,7 +4,8 @@ import openai
 import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
-from openai_server import OpenAIServer, Reply
+
+from tests.support.servers.openai_server import OpenAIServer, Reply
 
 
 @tool

@@ -7,8 +7,6 @@ from langchain_core.language_models.fake import FakeListLLM
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
-from plain_models import KINDS, PlainModel, fenced
-from saying_model import SayingModel
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.structured_output import (
@@ -23,6 +21,8 @@ from langchain_hybridgraph.structured_output import (
     to_prompt_json,
     with_schema,
 )
+from tests.support.models.plain_models import KINDS, PlainModel, fenced
+from tests.support.models.saying_model import SayingModel
 
 FORM = {"title": "Form", "description": "A form.", "type": "object", "properties": {"a": {"type": "integer"}}}
 VALUES = st.recursive(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from langchain_core.documents import Document
-from real_stores import QUESTION, TEXTS, Fixed, documents
 
 from langchain_hybridgraph import GraphRetriever, HybridRetriever
 from langchain_hybridgraph.errors import RetrievalError
+from tests.support.stores.real_stores import QUESTION, TEXTS, Fixed, documents
 
 LATER = "Quokkas smile at visitors."
 CHROMA = Path(sys.executable).parent / "chroma"

@@ -7,15 +7,15 @@ import threading
 from uuid import UUID
 
 import pytest
-from bare_store import BareStore
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import ValidationError
-from real_stores import CLOSED, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.adapters.vector_stores.in_memory import InMemoryAdapter
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.stores.bare_store import BareStore
+from tests.support.stores.real_stores import CLOSED, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 LATER = "Quokkas smile at visitors."
 LISTED = [kind for kind in STORES if kind not in CLOSED]

@@ -6,7 +6,6 @@ import threading
 import warnings
 
 import pytest
-from bare_store import BareStore
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -14,6 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
 from langchain_hybridgraph.query.fusion import ConvexCombination
+from tests.support.stores.bare_store import BareStore
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

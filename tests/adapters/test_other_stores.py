@@ -4,7 +4,6 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
-from real_stores import CLOSED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -15,6 +14,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
 )
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.stores.real_stores import CLOSED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 
 @pytest.fixture(scope="module")

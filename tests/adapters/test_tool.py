@@ -8,7 +8,6 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from pydantic import BaseModel, Field
-from saying_model import SayingModel
 
 from langchain_hybridgraph import (
     GraphRetriever,
@@ -20,6 +19,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, format_documents
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.models.saying_model import SayingModel
 
 PAGES = {"trains.md": "Trains carry coal in winter.", "ships.md": "Ships carry coal, too.", "salt.md": "Salt is white."}
 KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever]

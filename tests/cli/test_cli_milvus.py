@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from milvus_calls import WordEmbeddings
 from typer.testing import CliRunner
 
 from langchain_hybridgraph.cli.commands import app
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.stores.milvus_calls import WordEmbeddings
 
 pytest.importorskip("milvus_lite")
 

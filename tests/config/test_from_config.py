@@ -6,7 +6,6 @@ import json
 import pytest
 import yaml
 from langchain_core.documents import Document
-from values import GOOD
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -33,6 +32,7 @@ from langchain_hybridgraph.options.memory_modes import mode_from
 from langchain_hybridgraph.query.fusion import ConvexCombination, Interleave
 from langchain_hybridgraph.query.graph import BFS
 from langchain_hybridgraph.query.graph.scores import Propagation
+from tests.support.samples.option_values import GOOD
 
 TEXTS = {
     "api/auth.md": "Tokens are renewed every hour by the client.",

@@ -5,13 +5,13 @@ import json
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from values import BAD, GOOD
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.config.fields import KINDS, SECTIONS, named_objects
 from langchain_hybridgraph.config.schema import schema
 from langchain_hybridgraph.config.template import template
 from langchain_hybridgraph.registry import to_config
+from tests.support.samples.option_values import BAD, GOOD
 
 VALIDATOR = Draft202012Validator(schema())
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from values import BAD, GOOD
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.config.fields import KINDS, named_objects
 from langchain_hybridgraph.config.provenance import Origin
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.samples.option_values import BAD, GOOD
 
 
 @pytest.fixture

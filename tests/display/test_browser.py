@@ -1,11 +1,11 @@
 """Appearance of a table in a real browser."""
 
 import pytest
-from browser import evaluate, needs_browser
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.display import Table
+from tests.support.servers.browser import evaluate, needs_browser
 
 pytestmark = needs_browser
 

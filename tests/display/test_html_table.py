@@ -4,12 +4,12 @@ import re
 
 import pytest
 from langchain_core.documents import Document
-from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.display import Table
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Hit
+from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 
 def html(result, *args, **options):

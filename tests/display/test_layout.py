@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph.display.layout import Frame, is_faint, shorten_to_width, summary, wrap_text
 from langchain_hybridgraph.display.subgraph import neighbourhood
+from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 
 def framed(*hits, width=10.0, around=None):

@@ -5,10 +5,10 @@ from io import BytesIO
 from itertools import combinations
 
 import pytest
-from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph.display import draw
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 pytest.importorskip("matplotlib")
 LONG = "The long and winding title of a chapter that nobody has ever read to its end, part {}"

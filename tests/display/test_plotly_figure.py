@@ -4,12 +4,12 @@ import sys
 from base64 import b64decode
 
 import pytest
-from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph.display import interactive
 from langchain_hybridgraph.display.layout import INK
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Hit
+from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 pytest.importorskip("plotly")
 HITS = answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("cites", 0.8)))

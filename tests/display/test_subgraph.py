@@ -2,9 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from walked import answer, graph_hit, search_hit
 
 from langchain_hybridgraph.display.subgraph import Link, neighbourhood
+from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 
 def places(picture):

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from walked import answer, graph_hit, search_hit
-
 from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.display.text import quote, title
 from langchain_hybridgraph.records import Chunk
+from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 
 def test_the_search_comes_first():

@@ -13,10 +13,10 @@ import pytest
 from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
-from tiny_minilm import archive, expected, put_into
 
 from langchain_hybridgraph.embeddings import ModelUnavailableError, OnnxMiniLMEmbeddings, choose_embedding
 from langchain_hybridgraph.errors import HybridGraphError
+from tests.support.models.tiny_minilm import archive, expected, put_into
 
 TEXTS = ["foo", "the cat purrs", "", "dog " * 50, "bar baz foo dog cat"]
 CLOSED = "http://127.0.0.1:9/onnx.tar.gz"

@@ -3,7 +3,7 @@
 Each step is a line of JSON: first the step about to be done, then the same with ``"done": true`` when the store has
 acknowledged it.
 
-    python busy_writer.py FOLDER SEED words|fitted
+    python -m tests.faults.busy_writer FOLDER SEED words|fitted
 """
 
 import json
@@ -17,9 +17,7 @@ from langchain_hybridgraph.stores.embedded.folder import engine_sync, index_fold
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
-
-sys.path.append(str(Path(__file__).parent.parent / "support"))
-from fitted_words import FittedWords
+from tests.support.models.fitted_words import FittedWords
 
 IDS = [f"chunk/{number}" for number in range(400)]
 COLOURS = ["amber", "blue", "coral", "green", "red"]

@@ -1,6 +1,6 @@
 """A process that writes until the disk is full, reads, gets space, and continues; reports in JSON.
 
-    python disk_filler.py FOLDER BALLAST MEGABYTES
+    python -m tests.faults.disk_filler FOLDER BALLAST MEGABYTES
 
 With MEGABYTES the size of each file is limited (no rights needed), else the file system has to be small. BALLAST is a
 file that is removed to make room.

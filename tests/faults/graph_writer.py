@@ -1,6 +1,6 @@
 """A process that changes chunks and edges of an index until it is killed; prints a line for every change.
 
-python graph_writer.py FOLDER SEED
+python -m tests.faults.graph_writer FOLDER SEED
 """
 
 import random

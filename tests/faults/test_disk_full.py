@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
-FILLER = Path(__file__).parent / "disk_filler.py"
+FILLER = "tests.faults.disk_filler"
+ROOT = Path(__file__).parents[2]
 
 
 def run(folder, ballast, megabytes=""):
     done = subprocess.run(
-        [sys.executable, str(FILLER), str(folder), str(ballast), megabytes], capture_output=True, text=True, check=False
+        [sys.executable, "-m", FILLER, str(folder), str(ballast), megabytes],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

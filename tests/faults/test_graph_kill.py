@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graph_writer import ENTITIES, IDS, open_store
 
 from langchain_hybridgraph.records import EdgeFilter, Scope
+from tests.faults.graph_writer import ENTITIES, IDS, open_store
 
-WRITER = Path(__file__).parent / "graph_writer.py"
+WRITER = "tests.faults.graph_writer"
+ROOT = Path(__file__).parents[2]
 
 
 def answers(store):
@@ -32,8 +33,8 @@ def killed_rounds(folder, rounds, seed):
         store.upsert([])
     with closing(open_store(folder, read_only=True)) as reader:
         for number in range(rounds):
-            command = [sys.executable, str(WRITER), str(folder), str(seed + number)]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            command = [sys.executable, "-m", WRITER, str(folder), str(seed + number)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
                 for _ in range(dice.randint(2, 12)):
                     writer.stdout.readline()
                     answers(reader)  # whatever its state, it can be traversed

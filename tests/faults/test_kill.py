@@ -9,12 +9,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from busy_writer import IDS, open_store
 
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from tests.faults.busy_writer import IDS, open_store
 
-WRITER = Path(__file__).parent / "busy_writer.py"
+WRITER = "tests.faults.busy_writer"
+ROOT = Path(__file__).parents[2]
 
 
 class Model:
@@ -46,7 +47,7 @@ class Model:
 def write_until_killed(folder, kind, seed, *, verb, dice, model):
     """Run a writer and kill it shortly after a task of this verb has begun; return its output until then."""
     writer = subprocess.Popen(
-        [sys.executable, str(WRITER), str(folder), str(seed), kind], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", WRITER, str(folder), str(seed), kind], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     remaining = dice.randint(1, 6)
     for text in writer.stdout:

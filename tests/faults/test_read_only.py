@@ -8,16 +8,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from busy_writer import open_store
 
 from langchain_hybridgraph.errors import ReadOnlyError
 from langchain_hybridgraph.records import Chunk, Query, Scope
+from tests.faults.busy_writer import open_store
 
 KINDS = ["words", "fitted"]
 ADD_AND_DIE = """
 import os, sys
 from pathlib import Path
-from busy_writer import open_store
+from tests.faults.busy_writer import open_store
 from langchain_hybridgraph.records import Chunk
 store = open_store(Path(sys.argv[1]), sys.argv[2])
 store.upsert([Chunk("late", "late red zebra")])
@@ -110,7 +110,9 @@ def test_a_folder_without_the_right_to_write(folder, forbidden, read_only):
 def test_commits_of_a_killed_writer_are_read(folder, locked):
     """Its last commits are in SQLite's log, which cannot be moved into the database there."""
     fill(folder, "words")
-    done = subprocess.run([sys.executable, "-c", ADD_AND_DIE, folder, "words"], cwd=Path(__file__).parent, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", ADD_AND_DIE, folder, "words"], cwd=Path(__file__).parents[2], check=False
+    )
     assert done.returncode == -signal.SIGKILL
     assert (folder / "catalogue.sqlite-wal").stat().st_size > 0
     with closing(open_store(locked(), "words")) as store:

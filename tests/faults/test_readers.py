@@ -8,19 +8,22 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from busy_writer import open_store
-from watcher import Watcher, chunks, write
 
-WATCHER = Path(__file__).parent / "watcher.py"
+from tests.faults.busy_writer import open_store
+from tests.faults.watcher import Watcher, chunks, write
+
+WATCHER = "tests.faults.watcher"
+ROOT = Path(__file__).parents[2]
 KINDS = ["words", "fitted"]
 
 
 def start(verb, folder, kind, *more):
     return subprocess.Popen(
-        [sys.executable, str(WATCHER), verb, str(folder), kind, *map(str, more)],
+        [sys.executable, "-m", WATCHER, verb, str(folder), kind, *map(str, more)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=ROOT,
     )
 
 

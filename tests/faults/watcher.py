@@ -1,7 +1,7 @@
 """Concurrent processes: one writes the same chunks again and again, others check that nothing is ever wrong.
 
-    python watcher.py write FOLDER words|fitted ROUNDS
-    python watcher.py watch FOLDER words|fitted
+    python -m tests.faults.watcher write FOLDER words|fitted ROUNDS
+    python -m tests.faults.watcher watch FOLDER words|fitted
 
 A watcher stops when the chunk "end" is there, and reports in JSON what it saw.
 """
@@ -13,9 +13,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from busy_writer import open_store
-
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
+from tests.faults.busy_writer import open_store
 
 IDS = [f"c{number:02}" for number in range(50)]
 PATIENCE = 60.0  # seconds without anything new

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from memory_store import MemoryStore, PlainStore
 
 import langchain_hybridgraph.ingestion as ingest_package
 from langchain_hybridgraph.errors import ConfigurationError
@@ -14,6 +13,7 @@ from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.steps import Step
+from tests.support.stores.memory_store import MemoryStore, PlainStore
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 

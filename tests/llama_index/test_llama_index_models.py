@@ -5,13 +5,13 @@ import pytest
 pytest.importorskip("llama_index.core")
 
 from llama_index.core.embeddings import MockEmbedding
-from llama_models import SayingLLM, WordEmbedding
 
 from langchain_hybridgraph import HybridGraphStore, LLMRewrite, QueryPlanner
 from langchain_hybridgraph.embeddings.resolve import embedding_name
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
 from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexEmbeddings
 from langchain_hybridgraph.query.conversation.history import turns
+from tests.support.models.llama_models import SayingLLM, WordEmbedding
 
 
 async def test_vectors_are_the_models():

@@ -17,12 +17,12 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
-from llama_models import WordEmbedding
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.llama_index import LlamaIndexEmbeddings, LlamaIndexRetriever, ingest_nodes
 from langchain_hybridgraph.records import PART_OF, SEQUENCE, content_id
+from tests.support.models.llama_models import WordEmbedding
 
 TEXT = "The cat sat on the mat. Dogs bark at night. Fish swim in the sea. Birds fly south in autumn."
 

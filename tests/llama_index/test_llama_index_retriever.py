@@ -27,7 +27,6 @@ from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriev
 from llama_index.core.schema import MetadataMode, NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
-from llama_models import SayingLLM, WordEmbedding
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -49,6 +48,7 @@ from langchain_hybridgraph.llama_index import (
     RetrievalReportEvent,
     ingest_nodes,
 )
+from tests.support.models.llama_models import SayingLLM, WordEmbedding
 
 TEXTS = {
     "cat": "The cat sat on the mat.",

@@ -7,13 +7,13 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from saying_model import SayingModel
 
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Scope
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from tests.support.models.saying_model import SayingModel
 
 # Signs that part sentences say the angle, so that the words of two memories may be the same.
 SIGNS = dict(zip("0123456789.-", ".,;:!()[]…\"'", strict=True))

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from saying_model import SayingModel
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory.contradictions import Contradictions, Statement, by_labels, lowered
+from tests.support.models.saying_model import SayingModel
 
 
 def statement(id, labels="", text=None):

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import chromadb
 import numpy as np
 import pytest
-from chroma_server import ChromaRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
@@ -25,6 +24,7 @@ from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+from tests.support.servers.chroma_server import ChromaRun
 
 MODEL = DeterministicFakeEmbedding(size=16)
 

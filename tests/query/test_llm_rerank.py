@@ -8,12 +8,12 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage
-from openai_server import OpenAIServer, Reply, material
-from saying_model import SayingModel
 
 from langchain_hybridgraph import Chunk, Hit, HybridRetriever, LLMReranker
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.rerank import AsyncReranker, apply_scores
+from tests.support.models.saying_model import SayingModel
+from tests.support.servers.openai_server import OpenAIServer, Reply, material
 
 METHODS = [None, "function_calling", "json_mode"]
 TEXTS = {"a": "Cats purr.", "b": "Cats eat fish.", "c": "Dogs bark."}

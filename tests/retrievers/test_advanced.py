@@ -24,7 +24,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
-from saying_model import SayingModel
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -38,6 +37,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.conversation import ExpandedQuery
 from langchain_hybridgraph.query.rerank import TextReranker
+from tests.support.models.saying_model import SayingModel
 
 TEXTS = {
     "roadster": "The red roadster by Tesla costs 200,000 and is fast.",

@@ -2,7 +2,6 @@
 
 import pytest
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, ToolMessage
-from saying_model import SayingModel
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -12,6 +11,7 @@ from langchain_hybridgraph import (
     QueryPlanner,
     RulePlanner,
 )
+from tests.support.models.saying_model import SayingModel
 
 TEXTS = {
     "cars/roadster.md": "The red roadster by Tesla costs 200,000 and is fast.",

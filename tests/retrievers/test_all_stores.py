@@ -3,7 +3,6 @@
 from contextlib import ExitStack
 
 import pytest
-from chroma_server import ChromaRun
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import (
@@ -17,6 +16,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.engines import chroma_server
 from langchain_hybridgraph.testing import HashedWords
+from tests.support.servers.chroma_server import ChromaRun
 
 pytest.importorskip("milvus_lite")
 

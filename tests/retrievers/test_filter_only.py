@@ -3,7 +3,6 @@
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from real_stores import CLOSED, STORES, close
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -14,6 +13,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     by_meta,
 )
+from tests.support.stores.real_stores import CLOSED, STORES, close
 
 TEXTS = [f"note {number} about {word}" for number, word in enumerate(["zebras", "ada", "engines", "cats", "ships"] * 3)]
 ODD = {"parity": "odd"}

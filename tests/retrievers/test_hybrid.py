@@ -6,7 +6,6 @@ import copy
 import json
 
 import pytest
-from bare_store import BareStore
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
@@ -26,6 +25,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError, TenantError
+from tests.support.stores.bare_store import BareStore
 
 TEXTS = {
     "cat": "The cat sleeps on the warm windowsill all afternoon.",

@@ -6,12 +6,12 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from pets import QUESTION, broken, pets
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from langchain_hybridgraph import HybridRetriever, PrometheusSink
 from langchain_hybridgraph.telemetry import flush
+from tests.support.stores.pet_store import QUESTION, broken, pets
 
 FILE = Path(__file__).parents[2] / "dashboards" / "hybridgraph.json"
 DASHBOARD = json.loads(FILE.read_text(encoding="utf-8"))

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from langchain_core.runnables import ConfigurableField
-from pets import QUESTION, TEXTS, broken, pets, stages
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -22,6 +21,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
+from tests.support.stores.pet_store import QUESTION, TEXTS, broken, pets, stages
 
 PLAIN = ["gather", "rank", "fuse", "admit", "select", "search"]
 

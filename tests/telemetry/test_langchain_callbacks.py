@@ -8,11 +8,11 @@ from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tracers import BaseTracer
-from pets import QUESTION, broken, pets
 
 from langchain_hybridgraph import AdvancedRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH, STAGE
+from tests.support.stores.pet_store import QUESTION, broken, pets
 
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
 STAGES = ["gather", "rank", "fuse", "admit", "select"]

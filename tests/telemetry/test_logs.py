@@ -5,11 +5,11 @@ import json
 import logging
 
 import pytest
-from pets import QUESTION, broken, pets
 
 from langchain_hybridgraph import HybridRetriever, LogSink, MemoryRetriever, add_sink, remove_sink
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.telemetry import flush
+from tests.support.stores.pet_store import QUESTION, broken, pets
 
 
 @pytest.fixture(scope="module")

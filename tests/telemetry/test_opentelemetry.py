@@ -11,8 +11,6 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExport
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHTTP
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter
-from otlp_receiver import attributes, over_grpc, over_http, spans_in
-from pets import QUESTION, broken, pets
 from prometheus_client import CollectorRegistry, generate_latest
 
 from langchain_hybridgraph import (
@@ -25,6 +23,8 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.telemetry import Search, SearchEnded, flush
+from tests.support.servers.otlp_receiver import attributes, over_grpc, over_http, spans_in
+from tests.support.stores.pet_store import QUESTION, broken, pets
 
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
 STAGES = ["retriever.gather", "retriever.rank", "retriever.fuse", "retriever.admit", "retriever.select"]

@@ -5,7 +5,6 @@ from itertools import product
 
 import pytest
 from langchain_core.messages import HumanMessage
-from pets import QUESTION, broken, pets
 from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,6 +18,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.telemetry import flush
+from tests.support.stores.pet_store import QUESTION, broken, pets
 
 PLAIN = ("plain", "HybridRetriever")
 MODES = ("plain", "context")

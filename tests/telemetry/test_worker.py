@@ -8,13 +8,13 @@ import threading
 from contextvars import ContextVar, copy_context
 
 import pytest
-from pets import QUESTION, pets, stages
 
 from langchain_hybridgraph import HybridRetriever, add_sink, remove_sink
 from langchain_hybridgraph.telemetry import flush
 from langchain_hybridgraph.telemetry import worker as module
 from langchain_hybridgraph.telemetry.dispatch import delivery_for
 from langchain_hybridgraph.telemetry.worker import Delivery
+from tests.support.stores.pet_store import QUESTION, pets, stages
 
 WHERE = ContextVar("where", default="nowhere")
 

@@ -1,11 +1,11 @@
 """A path or a URI opens the store that it names."""
 
 import pytest
-from milvus_calls import WordEmbeddings
 
 from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, MilvusStore, open_store
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.vectorstores.open_store import store_from_settings
+from tests.support.stores.milvus_calls import WordEmbeddings
 
 
 def test_a_path_opens_a_folder(tmp_path):

@@ -1,13 +1,13 @@
 from functools import partial
 
 import pytest
-from held import changes, rows_about
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore, LinkEdges
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Chunk, Edge
+from tests.support.stores.store_contents import changes, rows_about
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 B = "first\n\n## Two\n\nsecond"

@@ -1,10 +1,10 @@
 import pytest
-from held import all_edges, changes, memory, pairs, rows_about
 from langchain_core.documents import Document
-from memory_store import MemoryStore
 
 from langchain_hybridgraph import Chunk, CitationEdges, ingest
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.stores.memory_store import MemoryStore
+from tests.support.stores.store_contents import all_edges, changes, memory, pairs, rows_about
 
 DOI = "10.1112/plms/s2-42.1.230"
 

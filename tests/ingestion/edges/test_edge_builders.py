@@ -4,7 +4,6 @@ from importlib import import_module
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from memory_store import MemoryStore
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.errors import ConfigurationError
@@ -21,6 +20,7 @@ from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.readers.files import read_files
 from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
+from tests.support.stores.memory_store import MemoryStore
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from memory_store import MemoryStore
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, names_in
@@ -13,6 +12,7 @@ from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+from tests.support.stores.memory_store import MemoryStore
 
 SECTIONS = RecursiveSplitter(join_sections=False)
 

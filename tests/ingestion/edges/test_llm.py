@@ -4,7 +4,6 @@ import threading
 from itertools import pairwise
 
 import pytest
-from held import all_edges, changes, rows_about
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import BaseChatModel
@@ -12,13 +11,14 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import PydanticOutputParser
 from langchain_core.outputs import ChatGeneration, ChatResult
-from memory_store import MemoryStore
 
 from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, SequenceEdges, ingest
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.llm import LEDGER, windows
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Edge
+from tests.support.stores.memory_store import MemoryStore
+from tests.support.stores.store_contents import all_edges, changes, rows_about
 
 EMBEDDING = DeterministicFakeEmbedding(size=4)
 
@@ -474,7 +474,7 @@ def lines(*names):
 
 @pytest.fixture
 def vectors():
-    from held import memory
+    from tests.support.stores.store_contents import memory
 
     return memory()
 

@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from held import all_edges
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from openai_server import OpenAIServer, Reply
 
 from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, ingest
+from tests.support.servers.openai_server import OpenAIServer, Reply
+from tests.support.stores.store_contents import all_edges
 
 TEXTS = {"a": "Cats like fish.", "b": "Tom the cat ate a trout."}
 METHODS = [None, "function_calling", "json_mode"]

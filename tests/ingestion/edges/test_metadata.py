@@ -1,12 +1,12 @@
 import networkx as nx
 import pytest
-from held import all_edges, changes, memory, pairs, rows_about
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_store import MemoryStore
 
 from langchain_hybridgraph import Chunk, MetadataEdges, ingest
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.stores.memory_store import MemoryStore
+from tests.support.stores.store_contents import all_edges, changes, memory, pairs, rows_about
 
 
 def chunk(id, document=None, **metadata):

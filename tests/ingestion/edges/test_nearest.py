@@ -1,9 +1,9 @@
 import numpy as np
-from held import memory, vector_text
 
 from langchain_hybridgraph import Chunk
 from langchain_hybridgraph.ingestion.edges import nearest
 from langchain_hybridgraph.ingestion.edges.nearest import Neighbours
+from tests.support.stores.store_contents import memory, vector_text
 
 
 def neighbours_of(vectors, document=str):

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from held import all_edges, changes, memory, pairs, rows_about, vector_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_store import MemoryStore
 
 from langchain_hybridgraph import Chunk, HybridGraphStore, SimilarityEdges, ingest
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.stores.memory_store import MemoryStore
+from tests.support.stores.store_contents import all_edges, changes, memory, pairs, rows_about, vector_text
 
 ANGLES = {"a": 0, "b": 10, "c": 25, "d": 90}
 

@@ -5,10 +5,10 @@ import asyncio
 import openai
 import pytest
 from langchain_core.tools import tool
-from openai_server import OpenAIServer, Reply, material
 
 from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRetriever, LLMRewrite
 from langchain_hybridgraph.query.conversation.history import turns
+from tests.support.servers.openai_server import OpenAIServer, Reply, material
 
 HISTORY = ["User: Which car is red?", "Assistant: The roadster."]
 WHOLE = "What does the roadster cost?"

@@ -1,11 +1,11 @@
 """Beam search: the best of every ring."""
 
 import pytest
-from pins import by_id, values, walked
 
 from langchain_hybridgraph.query.graph import BFS, Beam
 from langchain_hybridgraph.query.graph.scores import HopDecay
 from langchain_hybridgraph.records import Edge
+from tests.support.samples.pinned_graph import by_id, values, walked
 
 EDGES = [Edge("A", "p", "c", 0.9), Edge("A", "q", "c", 0.6), Edge("q", "r", "c", 1.0), Edge("p", "s", "c", 0.5)]
 

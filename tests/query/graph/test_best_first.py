@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from pins import by_id, walked
 
 from langchain_hybridgraph.query.graph import BestFirst
 from langchain_hybridgraph.query.graph.scores import HopDecay, Propagation
 from langchain_hybridgraph.records import CONTAINS, Edge
+from tests.support.samples.pinned_graph import by_id, walked
 
 OWN = {
     "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,

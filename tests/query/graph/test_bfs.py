@@ -6,11 +6,11 @@ import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pins import EDGES, by_id, values, walked
 
 from langchain_hybridgraph.query.graph import BFS
 from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
 from langchain_hybridgraph.records import Edge
+from tests.support.samples.pinned_graph import EDGES, by_id, values, walked
 
 PLAIN = HopDecay(score_expanded=False)
 

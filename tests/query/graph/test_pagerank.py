@@ -4,12 +4,12 @@ import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pins import EDGES, by_id, values, walked
 
 from langchain_hybridgraph.query.graph import PersonalizedPageRank
 from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, PathFeatures, Propagation
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from tests.support.samples.pinned_graph import EDGES, by_id, values, walked
 
 NODES = "abcdefgh"
 ENTITIES = ["entity:x", "entity:y"]

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pins import EDGES, values, walked
 
 from langchain_hybridgraph.query.graph import BFS, WaterCircle
 from langchain_hybridgraph.query.graph.scores import Flow, HopDecay, RingDecay
 from langchain_hybridgraph.records import Edge
+from tests.support.samples.pinned_graph import EDGES, values, walked
 
 
 def test_energy():

@@ -7,7 +7,6 @@ import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pins import EDGES, by_id, walked
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.graph import (
@@ -23,6 +22,7 @@ from langchain_hybridgraph.query.graph import (
 from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
 from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from tests.support.samples.pinned_graph import EDGES, by_id, walked
 
 ALL = [BFS(), Beam(), WaterCircle(), BestFirst(), PersonalizedPageRank()]
 SCORES = [

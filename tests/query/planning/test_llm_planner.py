@@ -3,12 +3,12 @@ import json
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from openai_server import OpenAIServer, Reply, material
-from saying_model import SayingModel
 
 from langchain_hybridgraph import QueryPlanner, TypedQuery
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
+from tests.support.models.saying_model import SayingModel
+from tests.support.servers.openai_server import OpenAIServer, Reply, material
 
 HISTORY = [HumanMessage("Is there a red car?"), AIMessage("A roadster.")]
 RAW = TypedQuery("And its price?", None, "", 1)

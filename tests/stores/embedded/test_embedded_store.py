@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from fitted_words import FittedWords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +35,7 @@ from langchain_hybridgraph.stores.engines import chroma
 from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
+from tests.support.models.fitted_words import FittedWords
 
 PLACES = ["disk", "memory"]
 

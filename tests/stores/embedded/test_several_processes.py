@@ -15,7 +15,6 @@ import time
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -505,7 +504,7 @@ def test_a_retriever_over_a_named_embedding_is_pickled(tmp_path):
 GUNICORN = """
 import os
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from test_several_processes import Distinct
+from tests.stores.embedded.test_several_processes import Distinct
 
 store = HybridGraphStore(os.environ["FOLDER"], Distinct())
 store.add_texts(["text preloaded"], ids=["preloaded"])
@@ -531,7 +530,7 @@ def test_gunicorn_with_preload(tmp_path, folder):
     environment = {
         **os.environ,
         "FOLDER": str(folder),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *sys.path]),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
     }
     server = subprocess.Popen([*command, "program:app"], cwd=tmp_path, env=environment)
     try:
@@ -555,7 +554,7 @@ CELERY = """
 import os
 from celery import Celery
 from langchain_hybridgraph import HybridGraphStore
-from test_several_processes import Distinct
+from tests.stores.embedded.test_several_processes import Distinct
 
 store = HybridGraphStore(os.environ["FOLDER"], Distinct())
 store.add_texts(["text preloaded"], ids=["preloaded"])
@@ -579,7 +578,7 @@ def test_celery_prefork(tmp_path, folder):
         **os.environ,
         "FOLDER": str(folder),
         "QUEUE": str(tmp_path / "queue"),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *sys.path]),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
     }
     command = [sys.executable, "-m", "celery", "-A", "program", "worker", "--pool", "prefork", "--concurrency", "2"]
     quick = ["--without-mingle", "--without-gossip", "--without-heartbeat"]

@@ -13,7 +13,6 @@ from contextlib import closing, contextmanager
 
 import chromadb
 import pytest
-from chroma_server import ChromaRun
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, drop_tenant, list_tenants
@@ -26,6 +25,7 @@ from langchain_hybridgraph.stores.engines import chroma_rows, chroma_search, chr
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.testing import StoreSuite
+from tests.support.servers.chroma_server import ChromaRun
 
 MODEL = DeterministicFakeEmbedding(size=16)
 

@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import chromadb
 import numpy as np
 import pytest
-from chroma_server import ChromaRun
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.chroma_search import ChromaSearch
+from tests.support.servers.chroma_server import ChromaRun
 
 VECTORS = np.eye(16, dtype=np.float32)
 

@@ -4,7 +4,6 @@ import json
 import math
 
 import pytest
-from filter_strategies import filters, metadatas
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
 from langchain_hybridgraph.stores.milvus.filters import MOST_MARKS, UNMARKED, expression, marks_of, text
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.testing import HashedWords
+from tests.support.samples.filter_strategies import filters, metadatas
 
 ROWS = [
     {},

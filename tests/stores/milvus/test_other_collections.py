@@ -1,7 +1,6 @@
 """Collections that a store cannot use are refused with the reason."""
 
 import pytest
-from milvus_calls import WordEmbeddings
 
 from langchain_hybridgraph.errors import (
     ConfigurationError,
@@ -13,6 +12,7 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.milvus.schema import Facts
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.stores.milvus_calls import WordEmbeddings
 
 pymilvus = pytest.importorskip("pymilvus")
 

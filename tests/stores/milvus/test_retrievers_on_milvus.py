@@ -5,7 +5,6 @@ import pickle
 
 import pytest
 from langchain_core.documents import Document
-from milvus_calls import WordEmbeddings
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -17,6 +16,7 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.stores.milvus_calls import WordEmbeddings
 
 TOPICS = {
     "river": "The river floods the valley in spring. See [dams](dam.md).",

@@ -2,7 +2,6 @@
 
 import pytest
 from langchain_core.documents import Document
-from milvus_calls import WordEmbeddings, counted_calls
 
 from langchain_hybridgraph import Edge, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
@@ -12,6 +11,7 @@ from langchain_hybridgraph.query.graph.scores import HopDecay
 from langchain_hybridgraph.records import Chunk, Query, Scope
 from langchain_hybridgraph.stores.milvus import graph, index
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.stores.milvus_calls import WordEmbeddings, counted_calls
 
 TEXTS = {
     "seed": "the river floods the valley",

@@ -8,11 +8,11 @@ import time
 from itertools import pairwise
 
 import pytest
-from milvus_calls import WordEmbeddings
 
 from langchain_hybridgraph.errors import StoreUnavailableError
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.stores.milvus_calls import WordEmbeddings
 
 pytest.importorskip("milvus_lite")
 pytestmark = pytest.mark.faults

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from fitted_words import FittedWords
 
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation, remove_leftovers
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from tests.support.models.fitted_words import FittedWords
 
 MODEL = FittedWords(["a"])
 

@@ -3,10 +3,11 @@
 import itertools
 import warnings
 
-from bare_store import BareStore
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
+
+from tests.support.stores.bare_store import BareStore
 
 TEXTS = {
     "ada": "Ada wrote the first program for a machine.",
