@@ -10,7 +10,7 @@ from langchain_hybridgraph.memory.scoring import DECAY
 from langchain_hybridgraph.options.memory_modes import MODES
 from langchain_hybridgraph.query.graph import traversal_from
 
-PAGE = (Path(__file__).parent.parent / "docs" / "memory.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "memory.md").read_text(encoding="utf-8")
 
 
 def rows(heading):

@@ -579,7 +579,11 @@ def test_a_warning_is_one_line(index):
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "sequence,links2"], 2, "links2"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "auto,metadata"], 2, "does not say which keys"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "[auto]"], 2, "--edges is not JSON"),
-        (["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.test_cli:other_model"], 2, "lsa"),
+        (
+            ["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.test_commands:other_model"],
+            2,
+            "lsa",
+        ),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--embedding", "word2vec"], 2, "word2vec"),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--language", "klingon"], 2, "klingon"),
         (["ingest", "FILES/image.png", "--index", "INDEX"], 1, "not text"),
@@ -618,7 +622,7 @@ def other_model():
 def test_an_embedding_of_ones_own(docs, tmp_path, monkeypatch):
     """package.module:factory makes the embedding; the index wants the same one again, and says so."""
     monkeypatch.syspath_prepend(str(ROOT))
-    index, embedding = tmp_path / "own", ("--embedding", "tests.cli.test_cli:other_model")
+    index, embedding = tmp_path / "own", ("--embedding", "tests.cli.test_commands:other_model")
     assert answer("ingest", docs, "--index", index, *embedding)["embedded"] == 7
     assert answer("search", "warranty", "--index", index, *embedding)["hits"]
     without = hybridgraph("search", "warranty", "--index", index)
