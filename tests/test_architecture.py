@@ -36,3 +36,25 @@ def test_modules_say_in_under_ten_words_what_they_do():
     lines = {str(path.relative_to(PACKAGE)): FILES["summary"](path) for path in PACKAGE.rglob("*.py")}
     assert len(lines) > 100
     assert {name: line for name, line in lines.items() if not 0 < len(line.split()) < 10} == {}
+
+
+def folders(root):
+    """Return the folders with Python files below a folder, as paths relative to it."""
+    return {str(path.parent.relative_to(root)) for path in root.rglob("*.py")} - {"."}
+
+
+def test_the_tests_mirror_the_package():
+    """Each folder of the package has a folder of tests, and each other folder of tests has one of a few purposes."""
+    tests, package = folders(ROOT / "tests"), folders(PACKAGE)
+    assert len(package) > 20
+    assert package - tests == set()
+    assert {path.partition("/")[0] for path in tests - package} == {"comparison", "deploy", "faults", "support"}
+
+
+def test_folders_of_helpers_stay_small():
+    """A folder below tests/support holds at most fifteen modules."""
+    support = ROOT / "tests" / "support"
+    assert not list(support.glob("*.py"))
+    sizes = {path: len(list((support / path).glob("*.py"))) for path in folders(support)}
+    assert sizes
+    assert max(sizes.values()) <= 15

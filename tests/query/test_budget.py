@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.records import Chunk, Hit
-from langchain_hybridgraph.text.tokens import approximate_tokens
 
 
 def hit(id, text):
@@ -25,18 +24,6 @@ def length(text):
 
 
 sizes = st.lists(st.integers(0, 50), max_size=10)
-
-
-@pytest.mark.parametrize(("count", "tokens"), [(0, 0), (1, 1), (3, 3), (4, 5), (10, 13), (100, 130)])
-def test_words_and_a_third(count, tokens):
-    """Tokens are words times 1.3, rounded down, without the error of binary fractions."""
-    assert approximate_tokens("word " * count) == tokens
-
-
-@pytest.mark.parametrize(("text", "tokens"), [("你好世界", 6), ("日本語 text", 5), ("한국어", 4), ("é à", 2)])
-def test_characters_without_spaces_count_singly(text, tokens):
-    """Each Chinese, Japanese or Korean character counts as 1.5; other letters make words."""
-    assert approximate_tokens(text) == tokens
 
 
 def test_smaller_hits_fill_the_rest():

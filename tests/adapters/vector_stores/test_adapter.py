@@ -19,9 +19,6 @@ from tests.support.stores.real_stores import (
     Fixed,
     close,
     documents,
-    faiss,
-    milvus,
-    qdrant,
 )
 
 WITH_ADAPTERS = {
@@ -76,86 +73,6 @@ def test_vectors_have_unit_length(adapter):
 def test_a_sample_is_of_its_vectors(adapter):
     assert len(np.unique(adapter.sample(), axis=0)) == len(TEXTS)
     assert adapter.background(np.asarray(QUERY_VECTOR, np.float32)) is None  # too few to say what is usual
-
-
-# -- FAISS -------------------------------------------------------------------------------------------------------
-
-
-def test_faiss_numbers_its_rows_again_after_a_deletion():
-    """Cosines are still those of the texts."""
-    store = faiss(list(TEXTS.values()), None)
-    retriever = HybridRetriever(store, documents())
-    retriever.invoke(QUESTION)
-    first = next(iter(store.index_to_docstore_id.values()))
-    store.delete([first])
-    scores = {d.id: d.metadata["vector_score"] for d in retriever.retrieve(QUESTION, semantic_weight=1.0)}
-    assert scores == pytest.approx({id: COSINES[id] for id in ("engine", "zebra")}, abs=1e-4)
-
-
-def test_a_faiss_index_without_its_vectors_says_so():
-    """The error is clear for an index of lists, which keeps no map from rows to vectors."""
-    import faiss as library
-
-    store = faiss(list(TEXTS.values()), None)
-    flat = library.IndexFlatL2(3)
-    lists = library.IndexIVFFlat(flat, 3, 1)
-    vectors = np.asarray(Fixed().embed_documents(list(TEXTS.values())), np.float32)
-    lists.train(vectors)
-    lists.add(vectors)
-    store.index = lists
-    result = HybridRetriever(store, documents()).retrieve(QUESTION)
-    assert result.degraded == ("no-cosine",)
-    assert result[0].id == "ada"
-    assert result[0].metadata["vector_score"] is None
-
-
-def test_a_faiss_store_may_embed_by_a_function():
-    """langchain-community still allows this."""
-    store = faiss(list(TEXTS.values()), None)
-    store.embedding_function = Fixed().embed_query
-    result = HybridRetriever(store, documents()).retrieve(QUESTION)
-    assert result[0].metadata["vector_score"] == pytest.approx(1.0)
-
-
-# -- Qdrant and Milvus -------------------------------------------------------------------------------------------
-
-
-def test_qdrant_points_with_numbers(folder):
-    """Ids are texts here and numbers in Qdrant."""
-    store = qdrant([], folder)
-    store.add_texts(list(TEXTS.values()), ids=[1, 2, 3])
-    retriever = HybridRetriever(store)
-    documents = retriever.retrieve(QUESTION)
-    assert sorted(document.id for document in documents) == ["1", "2", "3"]
-    assert documents[0].metadata["vector_score"] == pytest.approx(1.0)
-    store.delete([1])
-    assert sorted(document.id for document in retriever.invoke(QUESTION)) == ["2", "3"]
-
-
-def test_a_milvus_collection_that_is_opened_again(folder):
-    """Its metric is that of its index, not of the arguments; its key may have another name."""
-    created = milvus(list(TEXTS.values()), folder, metric="IP")
-    from langchain_milvus import Milvus
-
-    again = Milvus(
-        Fixed(),
-        collection_name=created.collection_name,
-        connection_args={"uri": str(folder / "milvus.db")},
-        auto_id=True,
-    )
-    result = HybridRetriever(again, documents()).retrieve(QUESTION)
-    assert {d.id: d.metadata["vector_score"] for d in result} == pytest.approx(COSINES, abs=1e-4)
-    close(again)
-
-
-def test_a_milvus_store_without_a_collection(folder):
-    """Nothing was added yet, so the store is empty."""
-    from langchain_milvus import Milvus
-
-    store = Milvus(Fixed(), collection_name="nothing_yet", connection_args={"uri": str(folder / "milvus.db")})
-    result = HybridRetriever(store).retrieve(QUESTION)
-    assert (list(result), result.degraded) == ([], ())
-    close(store)
 
 
 # -- any other ---------------------------------------------------------------------------------------------------

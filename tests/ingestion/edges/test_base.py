@@ -1,21 +1,16 @@
 from functools import partial
-from importlib import import_module
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import (
-    EdgeBuilder,
     HierarchyEdges,
     LinkEdges,
     SequenceEdges,
 )
-from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
-from langchain_hybridgraph.ingestion.edges.registry import BUILDERS, as_builders
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.readers.files import read_files
 from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
@@ -455,70 +450,6 @@ def test_documents_without_uri_are_in_no_hierarchy():
 
 
 # -- together ---------------------------------------------------------------------------------------------------------
-
-
-def test_auto_is_what_needs_no_setting():
-    """edges="auto" builds these four, None none."""
-    assert [type(builder) for builder in as_builders("auto")] == [
-        SequenceEdges,
-        LinkEdges,
-        HierarchyEdges,
-        EntityEdges,
-    ]
-    assert as_builders(None) == []
-    assert all(isinstance(builder, EdgeBuilder) for builder in as_builders("auto"))
-
-
-def test_builders_by_name_and_mapping():
-    """A name, or a mapping with the type and parameters, stands for a builder; "auto" for several, also in a list."""
-    assert [type(builder) for builder in as_builders("links")] == [LinkEdges]
-    assert as_builders([{"type": "links", "relation": "cites"}])[0].relations == ("cites",)
-    assert as_builders({"type": "metadata", "keys": ["author"]})[0].relations == ("shares",)
-    builders = as_builders(["auto", "similarity", {"type": "citations", "field": "refs"}])
-    assert [builder.relations for builder in builders[:-2]] == [builder.relations for builder in as_builders("auto")]
-    assert [builder.relations for builder in builders[-2:]] == [("similar_to",), ("cites",)]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ([{"type": "similarity", "neighbours": 3}], "neighbours"),
-        ([{"type": "similarity", "k": 0}], "k=0"),
-        (["metadata"], r"'metadata' does not say which keys; .*{\"type\": \"metadata\", \"keys\": \[\"author\"\]}"),
-        ({"type": "metadata", "weight": 0.3}, "does not say which keys"),
-        ("llm", r"does not say which llm; pass them, as in LLMEdges\(chat_model\)"),
-        ([{"k": 3}], "SequenceEdges"),
-        (["auto", "sequence"], "both write 'sequence'"),
-        ("autoo", "did you mean 'auto'.*'auto', None, one of"),
-        (["entitis"], "did you mean 'entities'"),
-        ([{"type": "similarity", "kk": 3}], "no parameter 'kk'; did you mean 'k'.*k, threshold"),
-    ],
-)
-def test_a_mapping_that_makes_no_builder(wrong, message):
-    """An unknown parameter, a bad value, a missing one, no type, and the same builder twice are errors."""
-    with pytest.raises(ConfigurationError, match=message):
-        as_builders(wrong)
-
-
-@pytest.mark.parametrize("name", BUILDERS)
-def test_every_name_leads_to_a_class(name):
-    """Every name in BUILDERS leads to a class."""
-    module, kind = BUILDERS[name].split(":")
-    assert callable(getattr(import_module(f"langchain_hybridgraph.{module}"), kind))
-
-
-@pytest.mark.parametrize("wrong", ["all", [SequenceEdges], [1], 3])
-def test_invalid_builders(wrong):
-    """A misspelt name, a class or a number is an error."""
-    with pytest.raises(ConfigurationError, match=r"SequenceEdges\("):
-        as_builders(wrong)
-
-
-def test_two_builders_of_one_relation():
-    """Builders that would replace each other's edges are refused."""
-    with pytest.raises(ConfigurationError, match="both write 'references'"):
-        as_builders([LinkEdges(), LinkEdges()])
-    assert len(as_builders([LinkEdges(), LinkEdges("cites")])) == 2
 
 
 def test_a_builder_can_be_used_again():

@@ -1,0 +1,50 @@
+"""FAISS as a vector store."""
+
+import numpy as np
+import pytest
+
+from langchain_hybridgraph import HybridRetriever
+from tests.support.stores.real_stores import (
+    COSINES,
+    QUESTION,
+    TEXTS,
+    Fixed,
+    documents,
+    faiss,
+)
+
+
+def test_faiss_numbers_its_rows_again_after_a_deletion():
+    """Cosines are still those of the texts."""
+    store = faiss(list(TEXTS.values()), None)
+    retriever = HybridRetriever(store, documents())
+    retriever.invoke(QUESTION)
+    first = next(iter(store.index_to_docstore_id.values()))
+    store.delete([first])
+    scores = {d.id: d.metadata["vector_score"] for d in retriever.retrieve(QUESTION, semantic_weight=1.0)}
+    assert scores == pytest.approx({id: COSINES[id] for id in ("engine", "zebra")}, abs=1e-4)
+
+
+def test_a_faiss_index_without_its_vectors_says_so():
+    """The error is clear for an index of lists, which keeps no map from rows to vectors."""
+    import faiss as library
+
+    store = faiss(list(TEXTS.values()), None)
+    flat = library.IndexFlatL2(3)
+    lists = library.IndexIVFFlat(flat, 3, 1)
+    vectors = np.asarray(Fixed().embed_documents(list(TEXTS.values())), np.float32)
+    lists.train(vectors)
+    lists.add(vectors)
+    store.index = lists
+    result = HybridRetriever(store, documents()).retrieve(QUESTION)
+    assert result.degraded == ("no-cosine",)
+    assert result[0].id == "ada"
+    assert result[0].metadata["vector_score"] is None
+
+
+def test_a_faiss_store_may_embed_by_a_function():
+    """langchain-community still allows this."""
+    store = faiss(list(TEXTS.values()), None)
+    store.embedding_function = Fixed().embed_query
+    result = HybridRetriever(store, documents()).retrieve(QUESTION)
+    assert result[0].metadata["vector_score"] == pytest.approx(1.0)

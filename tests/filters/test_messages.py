@@ -1,0 +1,102 @@
+"""Errors of malformed filters."""
+
+import math
+
+import numpy as np
+import pytest
+
+from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.filters import (
+    parse_filter,
+)
+
+NAN = math.nan
+
+
+def matches(condition, metadata):
+    return parse_filter(condition).matches(metadata)
+
+
+def deep(name, levels):
+    condition = {"$eq": 1} if name == "field" else {"a": 1}
+    for _ in range(levels):
+        condition = {"$not": condition}
+    return {"a": condition} if name == "field" else condition
+
+
+RAISES = [
+    ("source = 'a'", "is not a filter", '{"source": "a.md"}'),
+    ([{"a": 1}], "is not a filter", '{"source": "a.md"}'),
+    (lambda document: True, "is not a filter", '{"source": "a.md"}'),
+    ({"a": {"$gth": 5}}, "'$gth' on 'a' is not an operator", '{"a": {"$gt": 5}}'),
+    ({"a": {"$regex": "x"}}, "$contains $not_contains", '"x"}}'),
+    ({"a": {"gte": 5}}, "'gte' on 'a' is not an operator", '{"a": {"$gte": 5}}'),
+    ({"a": {"$gt": 1, "b": 2}}, "'b' on 'a'", '{"a.b": 2}'),
+    ({"a": {"$and": [{"$gt": 1}]}}, "'$and' on 'a'", "$eq"),
+    ({"a": {5: 1}}, "5 on 'a'", "$eq"),
+    ({"$nor": [{"a": 1}]}, "'$nor' is not an operator", '{"$or": ['),
+    ({"$eq": 5}, "$eq needs a field", '{"field": {"$eq": 5}}'),
+    ({"$contains": "text"}, "$contains needs a field", '{"field": {"$contains": "text"}}'),
+    ({"a": 1, "$where": "x"}, "'$where' is not an operator", r'"\\$where"'),
+    ({"$or": []}, "a non-empty list of filters, not []", '{"$or": [{"source": "a.md"}'),
+    ({"$and": {"a": 1}}, '$and takes a non-empty list of filters, not {"a": 1}', '{"$and": ['),
+    ({"$or": [{"a": 1}, {}]}, "{} is not a filter inside", '{"source": "a.md"}'),
+    ({"$or": [None]}, "null is not a filter inside", '{"source": "a.md"}'),
+    ({"$not": [{"a": 1}]}, "is not a filter inside", '{"source": "a.md"}'),
+    ({"$not": {}}, "{} is not a filter inside", '{"source": "a.md"}'),
+    ({"a": {"$not": 5}}, "is a $not without an operator", '{"a": {"$ne": 5}}'),
+    ({"a": {}}, "has no operator", '{"a": {"$exists": true}}'),
+    ({"a": [1, 2]}, "is ambiguous", '{"a": {"$in": [1, 2]}}'),
+    ({"a": None}, "null, which counts as missing", '{"a": {"$exists": false}}'),
+    ({"a": {"$ne": None}}, "null, which counts as missing", '{"a": {"$exists": true}}'),
+    ({"a": {"$in": ["x", None]}}, "null, which counts as missing", '{"a": {"$exists": false}}'),
+    ({"a": {"$in": "abc"}}, "$in on 'a' takes a list", '{"a": {"$in": ["abc"]}}'),
+    ({"a": {"$nin": {"b": 1}}}, "$nin on 'a' takes a list", '{"a": {"$nin": [{"b": 1}]}}'),
+    ({"a": {"$gt": True}}, "takes a number, a time or a string, not true", '{"a": {"$gt": 2024}}'),
+    ({"a": {"$lte": [1]}}, "takes a number, a time or a string, not [1]", '{"a": {"$lte": 2024}}'),
+    ({"a": {"$contains": ["x"]}}, "is ambiguous", 'has_labels(any_of=[...], key="a")'),
+    ({"a": {"$exists": 1}}, "takes true or false, not 1", '{"a": {"$exists": true}}'),
+    ({"a": NAN}, "a value that can equal another (not NaN), not NaN", '{"a": {"$eq": 0}}'),
+    ({"a": {"$eq": {"b": [np.float32("nan")]}}}, "a value that can equal another", '{"a": {"$eq": 0}}'),
+    ({"a": {"$eq": [object()]}}, "takes a JSON value or a datetime", '{"a": {"$eq": '),
+    ({"a": b"x"}, "takes a JSON value or a datetime", '{"a": {"$eq": '),
+    ({5: 1}, "the key 5 is not a string", '{"5": 1}'),
+    (deep("whole", 5000), "nested more than 100 levels", "side by side"),
+    (deep("field", 5000), "nested more than 100 levels", "side by side"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "message", "correction"), RAISES, ids=[message for _, message, _ in RAISES])
+def test_the_error_of_a_malformed_filter_shows_a_correction(condition, message, correction):
+    """The error quotes the input and contains a corrected example; no part of a filter is ignored."""
+    with pytest.raises(FilterError) as raised:
+        parse_filter(condition)
+    assert message in str(raised.value)
+    assert correction in str(raised.value)
+
+
+def test_the_error_of_an_unknown_operator_lists_all_operators():
+    """The error lists every operator that a field accepts."""
+    with pytest.raises(
+        FilterError, match=r"\$eq \$ne \$gt \$gte \$lt \$lte \$in \$nin \$contains \$not_contains \$exists \$not"
+    ):
+        parse_filter({"a": {"$like": "x"}})
+
+
+@pytest.mark.parametrize("level", [5000, 50])
+def test_an_operand_may_be_nested_within_limits(level):
+    """Nested lists are valid operands; a list nested too deeply for recursion raises FilterError."""
+    operand = []
+    for _ in range(level):
+        operand = [operand]
+    if level == 50:
+        assert matches({"a": {"$eq": operand}}, {"a": operand})
+    else:
+        with pytest.raises(FilterError, match="less deeply nested"):
+            parse_filter({"a": {"$eq": operand}})
+
+
+def test_filter_errors_are_value_errors():
+    """Callers that do not import this package can catch ValueError."""
+    with pytest.raises(ValueError, match="not an operator"):
+        parse_filter({"a": {"$x": 1}})

@@ -1,0 +1,21 @@
+"""The question with the last turns in front of it."""
+
+from langchain_hybridgraph.query.conversation import (
+    AppendHistory,
+)
+from langchain_hybridgraph.query.conversation.history import turns
+
+CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
+
+
+def test_append_history_pin():
+    """The last three turns are appended unchanged, in their order."""
+    assert AppendHistory(3)("and its price?", CARS).text == (
+        "and its price? Assistant: A roadster User: how fast Assistant: 200"
+    )
+
+
+def test_append_history_of_few_turns():
+    """A conversation shorter than the requested number of turns is appended completely."""
+    assert AppendHistory(9)("and?", CARS[:1]).text == "and? User: red car"
+    assert AppendHistory()("and?", []).text == "and?"

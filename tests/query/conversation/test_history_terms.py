@@ -1,0 +1,162 @@
+"""The question with terms of the conversation."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.query.conversation import (
+    ExpandedQuery,
+    HistoryTerms,
+    leaning,
+)
+from langchain_hybridgraph.query.conversation.history import turns
+
+CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "it?",
+        "and its price?",
+        "What about transplant?",
+        "Can women play it?",
+        "Und wie viel kostet er?",
+        "Et son prix ?",
+        "¿y cuánto cuesta?",
+        "сколько он стоит?",
+        "那个多少钱？",
+        "それはいくらですか",
+        "",
+        "!?",
+    ],
+)
+def test_a_question_of_few_words_leans(query):
+    """Pronouns, ellipsis and fragments lean on the conversation, in several languages and scripts."""
+    assert leaning(query) == 1.0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Who wrote the earliest computer program?",
+        "How do I install the package with pip on Windows?",
+        "Welche Nebenwirkungen hat das neue Medikament gegen Grippe?",
+        "Quelle est la hauteur maximale autorisée pour une clôture de jardin ?",
+        "国务院关于房地产税收政策的最新规定",
+    ],
+)
+def test_a_question_of_four_content_words_is_complete(query):
+    """Four content words are enough, in several languages."""
+    assert leaning(query) == 0.0
+    assert HistoryTerms()(query, CARS) == ExpandedQuery(query)
+
+
+def test_three_words_lean_by_half():
+    """Three words have half the weight, so that the weight does not jump."""
+    assert leaning("How heavy is the red car?") == 0.5
+    assert HistoryTerms(weight=0.4)("How heavy is the red car?", CARS).weight == 0.2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "How old is the moon?",
+        "What is NATO?",
+        "how do I recycle paint?",
+        "Was kostet die NATO?",
+        "At what temperature?",
+    ],
+)
+def test_a_short_question_may_change_the_topic(query):
+    """A question of few words without a sign that it continues has the full weight, but not confidently."""
+    expanded = HistoryTerms()(query, CARS)
+    assert (expanded.weight, expanded.sure) == (0.5, False)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What about MySQL?",
+        "and its price?",
+        "And NATO?",
+        "Und die NATO?",
+        "Does it like Ada?",
+        "How fast are others?",
+        "Wie schnell ist er?",
+        "Combien sont celles ?",
+        "¿Cuánto cuesta ese?",
+        "Сколько он стоит?",
+        "它多少钱？",
+        "why?",
+    ],
+)
+def test_a_sign_of_continuation_leans_confidently(query):
+    """Opening words, pronouns, and questions of function words only show that a question continues the conversation."""
+    expanded = HistoryTerms()(query, CARS)
+    assert (expanded.weight, expanded.sure) == (0.5, True)
+
+
+@pytest.mark.parametrize(
+    "query", ["How heavy are red trucks?", "Which cars have four seats?", "Has it a loud diesel engine?"]
+)
+def test_three_words_lean_on_a_conversation_with_a_common_word(query):
+    """An inflected form of one word is enough, and so is a pronoun."""
+    assert HistoryTerms()(query, CARS).sure
+    assert HistoryTerms()(query, CARS).weight == 0.25
+
+
+@pytest.mark.parametrize("query", ["What is ground water contamination?", "Who has won the most Super Bowls?"])
+def test_three_words_of_another_topic_are_complete(query):
+    """They share no word with the conversation and do not refer to it."""
+    assert HistoryTerms()(query, CARS) == ExpandedQuery(query)
+
+
+def test_history_terms_take_the_ends_of_the_conversation():
+    """First question, last question and last answer; their words in the order last, first, answer, names first."""
+    history = turns(
+        [
+            ("user", "Which electric cars are red?"),
+            ("assistant", "Several."),
+            ("user", "Are trains fast?"),
+            ("assistant", "Some."),
+            ("user", "Who builds roadsters?"),
+            ("assistant", "A company called Tesla builds them."),
+        ]
+    )
+    expanded = HistoryTerms()("since when?", history)
+    assert expanded.context == (
+        "Which electric cars are red? Who builds roadsters? A company called Tesla builds them."
+    )
+    assert expanded.text == "since when? builds roadsters electric cars red Tesla company called"
+    assert HistoryTerms(most=2)("since when?", history).text == "since when? builds roadsters"
+
+
+def test_words_of_the_question_are_not_added_again():
+    """Letter case does not matter."""
+    assert HistoryTerms()("Red Car?", CARS[:1]).text == "Red Car?"
+
+
+def test_turns_of_unknown_speakers():
+    """The last turn is taken as the answer to the one before it."""
+    expanded = HistoryTerms()("why?", turns(["red cars", "loud trains", "they have engines"]))
+    assert expanded.context == "red cars loud trains they have engines"
+
+
+def test_without_a_weight_nothing_is_added():
+    """Weight 0 leaves the question unchanged."""
+    assert HistoryTerms(weight=0)("why?", CARS) == ExpandedQuery("why?")
+
+
+@given(st.text(max_size=50), st.lists(st.text(max_size=50), max_size=6))
+def test_history_terms_take_any_text(query, history):
+    """The question always comes first, and the share is within [0, .5]."""
+    expanded = HistoryTerms()(query, turns(history))
+    assert expanded.text.startswith(query)
+    assert 0 <= expanded.weight <= 0.5
+
+
+def test_one_huge_turn_is_read_in_part():
+    """Only the beginning of a pasted book is read."""
+    expanded = HistoryTerms()("why?", turns([("user", "cars " * 100_000), ("assistant", "Trains " * 100_000)]))
+    assert len(expanded.context) < 3_000

@@ -1,0 +1,20 @@
+"""Tests of a feature that a store declares to lack are skipped; all others run."""
+
+import pytest
+
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.testing import StoreSuite
+
+
+def test_a_declared_lack_skips_with_its_reason():
+    """The message names the store, the feature and the reason."""
+    store = InMemoryGraph()
+    store.lacks = {"tenants": "It has edges only."}
+    with pytest.raises(pytest.skip.Exception, match=r"InMemoryGraph lacks tenants: It has edges only\."):
+        StoreSuite()._require("tenants", store)
+
+
+def test_a_feature_that_is_not_declared_is_tested():
+    """A store without declarations is expected to have every feature."""
+    store = InMemoryGraph()
+    assert StoreSuite()._require("tenants", store) is store

@@ -1,0 +1,20 @@
+"""The embedding of the suite."""
+
+from langchain_hybridgraph.testing import HashedWords
+
+
+def test_shared_words_make_texts_similar():
+    """The order and the case of words do not matter; a text without words has zeros only."""
+    embedding = HashedWords()
+    assert embedding.embed_query("the Cat") == embedding.embed_query("cat the")
+    assert sum(embedding.embed_query("one two two")) == 3.0
+    assert embedding.embed_query("") == [0.0] * 64
+
+
+def test_embedded_documents_are_listed():
+    """Documents are listed in order, and queries are not."""
+    embedding = HashedWords()
+    embedding.embed_documents(["b", "a"])
+    embedding.embed_query("c")
+    embedding.embed_documents(["d"])
+    assert embedding.texts == ["b", "a", "d"]
