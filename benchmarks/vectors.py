@@ -21,7 +21,7 @@ from _corpus import Corpus, grown
 from numpy.typing import NDArray
 
 from langchain_hybridgraph import LSAEmbeddings
-from langchain_hybridgraph.stores.engines import vector_matrix as matrices
+from langchain_hybridgraph.stores.engines import vector_engine_choice
 from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, unit
 
@@ -83,7 +83,7 @@ def line(size: int, corpus_vectors: Vectors, question_vectors: Vectors, place: P
         lambda vector: matrix.approximate_search(vector, CANDIDATES, everything)[0],
         by_chroma,
     ]
-    matrices.EXACT_BYTES = 0  # the measurement decides how large it is
+    vector_engine_choice.EXACT_BYTES = 0  # the measurement decides how large it is
     took: list[list[float]] = [[] for _ in ways]
     ids: list[list[float]] = [[] for _ in ways]
     for vector in [*question_vectors[:5], *question_vectors]:

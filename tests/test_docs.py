@@ -13,8 +13,7 @@ from threading import Thread
 
 import pytest
 
-from langchain_hybridgraph.stores.embedded.folder.index_folder import MATRIX_BYTES
-from langchain_hybridgraph.stores.engines.vector_matrix import EXACT_BYTES
+from langchain_hybridgraph.stores.engines.vector_engine_choice import EXACT_BYTES, MATRIX_BYTES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.embedded import writer
-from langchain_hybridgraph.stores.embedded.folder import engine_sync, index_folder
+from langchain_hybridgraph.stores.embedded.folder import engine_sync
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.engines import vector_engine_choice
 from langchain_hybridgraph.testing import HashedWords
 from tests.support.models.fitted_words import FittedWords
 
@@ -48,7 +49,7 @@ def say(line):
 
 def main(folder, seed, kind):
     # Small numbers, so that everything happens often: steps in the middle, a trimmed outbox, Chroma searches.
-    writer.STEP_ROWS, engine_sync.KEPT_VERSIONS, index_folder.MATRIX_BYTES = 150, 6, 4_000
+    writer.STEP_ROWS, engine_sync.KEPT_VERSIONS, vector_engine_choice.MATRIX_BYTES = 150, 6, 4_000
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

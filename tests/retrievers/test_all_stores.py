@@ -14,7 +14,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
 )
 from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.stores.engines import chroma_server
+from langchain_hybridgraph.stores.engines import vector_engine_choice
 from langchain_hybridgraph.testing import HashedWords
 from tests.support.servers.chroma_server import ChromaRun
 
@@ -75,7 +75,7 @@ def stores(tmp_path_factory):
     run.start()
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         stack.callback(run.stop)
-        patch.setattr(chroma_server, "LEAST_ROWS", 5)
+        patch.setattr(vector_engine_choice, "LEAST_SERVER_ROWS", 5)
         opened = {
             "memory": HybridGraphStore(None, model),
             "folder": HybridGraphStore(place / "index", model),

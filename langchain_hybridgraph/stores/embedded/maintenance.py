@@ -23,9 +23,10 @@ from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writ
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, used_server
-from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, is_large
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.model_fitting import ModelFitting
 from langchain_hybridgraph.stores.embedded.writer import Writer
+from langchain_hybridgraph.stores.engines.vector_engine_choice import searches_chroma
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
@@ -131,7 +132,8 @@ class Maintenance:
     def _chroma_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
         if (server := used_server(self._index)) is not None:
             return self._server_faults(server, rows) if is_writer else None
-        if self._index.generation.matrix is None or not is_large(self._index.rows, self._index.generation):
+        matrix = self._index.generation.matrix
+        if matrix is None or not searches_chroma(len(self._index.rows), matrix.dimension):
             return []
         if not is_writer or not self._index.shared.chroma.own():
             return None

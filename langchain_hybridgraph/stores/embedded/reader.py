@@ -19,8 +19,13 @@ from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import complete_in_background, used_server
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
-from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot, filterable, is_large
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot, filterable
 from langchain_hybridgraph.stores.embedded.folder.row_table import Rows
+from langchain_hybridgraph.stores.engines.vector_engine_choice import (
+    searches_chroma,
+    searches_despite_filter,
+    searches_server,
+)
 from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
 
 if TYPE_CHECKING:
@@ -35,9 +40,6 @@ logger = logging.getLogger(__name__)
 QUICK_ROWS = 200_000
 # If a keyword index still lacks a commit after this number of seconds, it counts as out of date.
 LEFT_BEHIND = 5.0
-# From this share of allowed rows on, Chroma is searched for more rows and the others are dropped; below it, the
-# matrix is scanned.
-OVERFETCH_SHARE = 0.9
 SERVER_REASON = "vector-server-unavailable"
 
 
@@ -148,9 +150,9 @@ class Reader:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
 
-        The search is exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Otherwise it is approximate:
-        it compares the signs of the vectors up to ``MATRIX_BYTES`` and in every process that does not own Chroma, and
-        uses Chroma elsewhere. A Chroma server, if there is one, is searched from ``LEAST_ROWS`` chunks on.
+        The search is exact for a small index and under a selective filter. Otherwise it is approximate: it compares the
+        signs of the vectors, or uses Chroma or a Chroma server (see ``stores.engines.vector_engine_choice``). A process
+        that does not own Chroma compares the signs.
         """
         return self.start_vector_search(query, n)()
 
@@ -288,7 +290,7 @@ class Reader:
     def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask) -> _FromServer:
         """Ask the Chroma server for rows near the vector, if there is one that should be searched."""
         server = self._index.shared.server
-        if server is None or not server.is_worthwhile(len(snapshot.rows)):
+        if server is None or not searches_server(len(snapshot.rows)):
             return _FromServer()
         state = server.searchable(snapshot.generation.number, snapshot.rows.version)
         if state is None:
@@ -297,7 +299,7 @@ class Reader:
                 complete_in_background(self._index)
             return _FromServer(reason=SERVER_REASON if is_behind else None)
         share = np.count_nonzero(allowed) / max(state.rows, 1)
-        if share < OVERFETCH_SHARE:
+        if not searches_despite_filter(share):
             return _FromServer()
         try:
             return _FromServer(server.start_search(state, vector, _overfetch(n, share)))
@@ -325,10 +327,13 @@ class Reader:
         """Return at least n allowed rows near the vector, or None where the matrix has to be scanned."""
         chroma = self._index.shared.chroma
         collected, state = chroma.collected, (snapshot.generation.number, snapshot.rows.version)
-        if collected is None or collected[:2] != state or not is_large(*snapshot):
+        matrix = snapshot.generation.matrix
+        if matrix is None or collected is None or collected[:2] != state:
+            return None
+        if not searches_chroma(len(snapshot.rows), matrix.dimension):
             return None
         share = np.count_nonzero(allowed) / max(collected.rows, 1)
-        if share < OVERFETCH_SHARE:
+        if not searches_despite_filter(share):
             return None
         try:
             hits = chroma.search(vector, _overfetch(n, share))

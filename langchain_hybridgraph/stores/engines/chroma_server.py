@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Smallest index, in chunks, searched on the server: for a smaller one the local matrix is faster than a request.
-LEAST_ROWS = 10_000
 # Largest number of rows added while holding the write lock: about a second, in which other writers wait.
 FILLED_AT_ONCE = 4_096
 # Seconds that a search waits for the server before it uses the local matrix.
@@ -89,10 +87,6 @@ class ServedChroma:
         state = self._state()
         is_behind = state is None or state.applied != self._catalogue.version()
         return is_behind and time.monotonic() >= self._retry_at
-
-    def is_worthwhile(self, rows: int) -> bool:
-        """Return whether an index with ``rows`` chunks is large enough to be searched on the server."""
-        return rows >= LEAST_ROWS
 
     def searchable(self, generation: int, version: int) -> CollectionState | None:
         """Return the collection's state; None if it lacks this catalogue version or cannot be searched now."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.engines.binary_quantization import BinaryQuantizer
+from langchain_hybridgraph.stores.engines.vector_engine_choice import searches_exactly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 GATHER_SHARE = 0.15
 # Number of rows copied at once, so that they are still in the processor's cache when they are multiplied.
 GATHERED = 256
-# Up to this size all vectors are compared; beyond, the signs select some (benchmarks/vectors.py, 63,666 × 384: 1.1 ms
-# instead of 4.3 for all; they miss one in two hundred of the nearest 10, Chroma one in thirty in 2.9 ms).
-EXACT_BYTES = 40 << 20
 # Number of vectors compared for each one returned, and the smallest number in all.
 RESCORED, LEAST_RESCORED = 10, 1_000
 # Number of best rows whose checksum a search verifies unless verified before (1.3 µs each), and number of rows that
@@ -239,7 +237,8 @@ class VectorMatrix:
     def _near(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         count = max(LEAST_RESCORED, RESCORED * n)
         gather_limit = GATHER_SHARE * len(allowed)
-        if self._matrix[: len(allowed)].nbytes <= EXACT_BYTES or not count < gather_limit < np.count_nonzero(allowed):
+        size = self._matrix[: len(allowed)].nbytes
+        if searches_exactly(size) or not count < gather_limit < np.count_nonzero(allowed):
             return self._search(vector, n, allowed)
         self._signs.add_rows(self._matrix[: len(allowed)])
         rows = self._signs.nearest(vector, count, allowed)

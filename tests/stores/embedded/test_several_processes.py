@@ -27,6 +27,7 @@ from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLo
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
 from langchain_hybridgraph.stores.embedded.folder import index_folder, shared_folder
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
+from langchain_hybridgraph.stores.engines import vector_engine_choice
 
 TEXTS_EACH = 15
 PATIENCE = 120
@@ -370,7 +371,7 @@ def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
 
 def test_a_child_of_a_large_index_leaves_chroma_to_its_parent(folder, monkeypatch):
     """Chroma's library keeps the parent's state, so the child searches the matrix."""
-    monkeypatch.setattr(index_folder, "MATRIX_BYTES", 0)
+    monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     with closing(opened(folder)) as store:
         ids = set(add_one_at_a_time(store, "before", 5))
         assert store._index.shared.chroma.collected is not None

@@ -27,11 +27,11 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import reader, writer
-from langchain_hybridgraph.stores.embedded.folder import engine_sync, index_folder, model_fitting
+from langchain_hybridgraph.stores.embedded.folder import engine_sync, model_fitting
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import FileLock
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines import chroma
+from langchain_hybridgraph.stores.engines import chroma, vector_engine_choice
 from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
@@ -95,7 +95,7 @@ def store(request, opened, folder):
 @pytest.fixture
 def large(monkeypatch):
     """Treat every index as one that Chroma searches faster than the matrix."""
-    monkeypatch.setattr(index_folder, "MATRIX_BYTES", 0)
+    monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
 
 
 def fill(store, *chunks, **options):
@@ -408,7 +408,7 @@ def test_any_history_leaves_what_a_dictionary_would(history):
 def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place, share):
     """All matches, up to k, come back from both searches: by scan, gathering and Chroma."""
     if place == "chroma":
-        monkeypatch.setattr(index_folder, "MATRIX_BYTES", 0)
+        monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     store = opened(None if place == "memory" else folder)
     fill(store, *(chunk(f"c{n:03}", f"text number{n}", part=n / 300) for n in range(300)))
     for search in (by_vector, by_word):
@@ -858,7 +858,7 @@ def test_chroma_is_searched_when_it_is_up_to_date(opened, large, monkeypatch):
     monkeypatch.setattr(store._index.generation.matrix, "approximate_search", lambda *a: calls.append(1) or scan(*a))
     hits = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == []
-    monkeypatch.setattr(index_folder, "MATRIX_BYTES", 1 << 60)
+    monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 1 << 60)
     exact = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == [1]
     assert [entry.score for entry in hits] == pytest.approx([entry.score for entry in exact], abs=1e-5)
@@ -1252,7 +1252,7 @@ DAMAGES = {
 def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkeypatch):
     """check reports the damage (unless opening has repaired it); after repair all is found and check is clean."""
     if "Chroma" in damage:
-        monkeypatch.setattr(index_folder, "MATRIX_BYTES", 0)
+        monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     injure, problem = DAMAGES[damage]
     store = opened()
     fill(store, chunk("a"), chunk("b"), chunk("c"))

@@ -21,7 +21,7 @@ from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.reader import SERVER_REASON, Reader
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.engines import chroma_rows, chroma_search, chroma_server
+from langchain_hybridgraph.stores.engines import chroma_rows, chroma_search, chroma_server, vector_engine_choice
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.testing import StoreSuite
@@ -41,7 +41,7 @@ def server(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """Search the server from ten chunks on, and try it again at once after a failure."""
-    monkeypatch.setattr(chroma_server, "LEAST_ROWS", 10)
+    monkeypatch.setattr(vector_engine_choice, "LEAST_SERVER_ROWS", 10)
     monkeypatch.setattr(chroma_server, "PAUSE", 0.0)
 
 
@@ -90,7 +90,7 @@ def counted(monkeypatch):
 class TestWithServer(StoreSuite):
     @pytest.fixture
     def open_tenant(self, server, folder, monkeypatch):
-        monkeypatch.setattr(chroma_server, "LEAST_ROWS", 1)
+        monkeypatch.setattr(vector_engine_choice, "LEAST_SERVER_ROWS", 1)
         options = {"embedding": self.embedding, "name": "words", "vector_server": ChromaServer.parse(server.url)}
         return lambda tenant: closing(EmbeddedStore(IndexSettings(path=folder, tenant=tenant, **options)))
 
@@ -172,7 +172,7 @@ def test_other_processes_search_the_server(server, folder):
         code = (
             "import sys; from langchain_hybridgraph import HybridGraphStore\n"
             "from langchain_hybridgraph.records import Query\n"
-            "from langchain_hybridgraph.stores.engines import chroma_server; chroma_server.LEAST_ROWS = 10\n"
+            "from langchain_hybridgraph.stores.engines import vector_engine_choice as v; v.LEAST_SERVER_ROWS = 10\n"
             "from langchain_core.embeddings import DeterministicFakeEmbedding as Model\n"
             "store = HybridGraphStore(sys.argv[1], Model(size=16), vector_server=sys.argv[2], read_only=True)\n"
             "found = store.vector_search(Query('text 3', 3), 3)\n"
@@ -243,7 +243,8 @@ def test_nothing_is_lost_when_the_server_restarts_under_load(tmp_path, folder):
     run.start()
     code = (
         "import sys; from langchain_hybridgraph import HybridGraphStore\n"
-        "from langchain_hybridgraph.stores.engines import chroma_server as s; s.LEAST_ROWS, s.PAUSE = 10, 0.0\n"
+        "from langchain_hybridgraph.stores.engines import chroma_server as s, vector_engine_choice as v\n"
+        "v.LEAST_SERVER_ROWS, s.PAUSE = 10, 0.0\n"
         "from langchain_core.embeddings import DeterministicFakeEmbedding as Model\n"
         "store = HybridGraphStore(sys.argv[1], Model(size=16), vector_server=sys.argv[2], write_timeout=120)\n"
         "for n in range(40):\n"

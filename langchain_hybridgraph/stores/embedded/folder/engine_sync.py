@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ConfigurationError, ReadOnlyError, StoreError, StoreLockedError, quote_value
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, is_large
+from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+from langchain_hybridgraph.stores.engines.vector_engine_choice import searches_chroma, searches_server
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
@@ -116,14 +117,16 @@ def _complete(index: IndexFolder, server: ServedChroma) -> None:
 
 def uses_chroma(index: IndexFolder) -> bool:
     """Return whether this process brings Chroma up to date: it owns Chroma, and the index is large."""
-    is_own = index.settings.path is not None and index.shared.server is None
-    return is_own and is_large(index.rows, index.generation) and index.shared.chroma.own()
+    matrix = index.generation.matrix
+    if matrix is None or index.settings.path is None or index.shared.server is not None:
+        return False
+    return searches_chroma(len(index.rows), matrix.dimension) and index.shared.chroma.own()
 
 
 def used_server(index: IndexFolder) -> ServedChroma | None:
     """Return the index on a Chroma server; None without a server, or if the index has too few chunks."""
     server = index.shared.server
-    return server if server is not None and server.is_worthwhile(len(index.rows)) else None
+    return server if server is not None and searches_server(len(index.rows)) else None
 
 
 def catch_up(index: IndexFolder) -> None:

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 Mirror = TypeVar("Mirror")
 
-# Up to this size the matrix is searched faster than Chroma.
-MATRIX_BYTES = 400 << 20
-
 
 class Snapshot(NamedTuple):
     """The index at version ``rows.version``; a search uses one snapshot from beginning to end."""
@@ -372,12 +369,6 @@ def _metadata(catalogue: Catalogue, tenant: str, start: int, stop: int) -> Itera
 def filterable(entry: StoredChunk) -> dict[str, Any]:
     """Return the metadata as filters see them: with the document's id, even if it was derived."""
     return {"document_id": entry.document, **entry.chunk().metadata}
-
-
-def is_large(rows: Rows, generation: Generation) -> bool:
-    """Return whether Chroma is faster than the matrix."""
-    matrix = generation.matrix
-    return matrix is not None and len(rows) * matrix.dimension * 4 > MATRIX_BYTES
 
 
 _reopening = threading.RLock()
