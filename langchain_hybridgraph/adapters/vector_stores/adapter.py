@@ -77,17 +77,7 @@ class StoreAdapter:
 
     def translate(self, filter: Any) -> Any:
         """Return the filter in the store's own language; None if that language is unknown."""
-        from langchain_hybridgraph.adapters import filter_translation
-
-        translations: dict[str, Callable[[Any], Any]] = {
-            "PGVector": filter_translation.pgvector_filter,
-            "QdrantVectorStore": filter_translation.qdrant_filter,
-        }
-        translation = translations.get(type(self._store).__name__)
-        if not getattr(self._store, "use_jsonb", True):
-            # PGVector over JSON, not JSONB, silently matches nothing for $and and $or.
-            translation = None
-        return None if translation is None else translation(filter)
+        return None
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Any:
         """Return a filter of the store that calls this function; None if the store takes none."""

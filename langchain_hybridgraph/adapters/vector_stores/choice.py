@@ -13,6 +13,7 @@ from langchain_hybridgraph.adapters.vector_stores.faiss import FAISSAdapter
 from langchain_hybridgraph.adapters.vector_stores.in_memory import InMemoryAdapter
 from langchain_hybridgraph.adapters.vector_stores.llama_index import LlamaIndexAdapter
 from langchain_hybridgraph.adapters.vector_stores.milvus import MilvusAdapter
+from langchain_hybridgraph.adapters.vector_stores.pgvector import PGVectorAdapter
 from langchain_hybridgraph.adapters.vector_stores.qdrant import QdrantAdapter
 
 # A class is recognised by its name and an attribute, so that only libraries in use are imported.
@@ -21,6 +22,7 @@ _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
         ("Chroma", "_collection"): ChromaAdapter,
         ("QdrantVectorStore", "client"): QdrantAdapter,
         ("Milvus", "client"): MilvusAdapter,
+        ("PGVector", "create_collection"): PGVectorAdapter,
         ("FAISS", "merge_from"): FAISSAdapter,
         ("InMemoryVectorStore", "load"): InMemoryAdapter,
         ("LlamaIndexVectorStore", "nodes"): LlamaIndexAdapter,

@@ -9,10 +9,13 @@ import numpy as np
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.filter_translation import by_kind, is_number, is_text, translate
+from langchain_hybridgraph.filters import ORDERINGS
+from langchain_hybridgraph.filters.translation import Dialect
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.filters import Filter, Path
     from langchain_hybridgraph.records import Vector
 
 # A sample of vectors is taken from this number of places in the collection.
@@ -35,8 +38,6 @@ class ChromaAdapter(StoreAdapter):
 
     def translate(self, filter: Any) -> Any:
         """Implement :meth:`StoreAdapter.translate`."""
-        from langchain_hybridgraph.adapters.filter_translation import chroma_where
-
         return chroma_where(filter)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
@@ -116,3 +117,62 @@ class ChromaAdapter(StoreAdapter):
 def _documents(answer: Mapping[str, Any]) -> list[Document]:
     rows = zip(answer["ids"], answer["documents"], answer["metadatas"], strict=True)
     return [Document(id=id, page_content=text or "", metadata=metadata or {}) for id, text, metadata in rows]
+
+
+def chroma_where(filter: Filter) -> dict[str, Any] | None:
+    """Return the filter as Chroma's ``where``, or None.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> chroma_where(parse_filter({"lang": "en", "year": {"$gt": 2020}, "title": {"$contains": "x"}}))
+    {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
+    """
+    return translate(filter, _ChromaDialect())
+
+
+class _ChromaDialect(Dialect[dict[str, Any]]):
+    """Conditions of Chroma.
+
+    Embedded Chroma 1.5 supports only top-level keys and no ``$exists``, orders numbers only, and truncates a fractional
+    operand if the stored value is an integer: ``{"$ne": 1.5}`` and ``{"$lt": 1.5}`` miss the value 1.
+    """
+
+    def key(self, path: Path) -> str | None:
+        reserved = path[0].startswith(("$", "#", "chroma:"))
+        return path[0] if len(path) == 1 and is_text(path[0]) and not reserved else None
+
+    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator == "$in":
+            return self.any_of([{key: part} for part in self._lists("$in", operand)]) if _expressible(operand) else None
+        if operator in ORDERINGS and is_number(operand):
+            # An operand with a fraction is truncated towards zero if the value is an integer.
+            inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
+            return {key: {inclusive: operand}}
+        return None
+
+    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator != "$in":
+            return None
+        whole = [each for each in operand if not is_number(each) or float(each).is_integer()]
+        return self.all_of([{key: expressible} for expressible in self._lists("$nin", whole)])
+
+    def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return one condition per type, since Chroma's lists must be of one type."""
+        texts, truths, numbers = by_kind(operands)
+        floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
+        single = {"$in": "$eq", "$nin": "$ne"}[operator]
+        return [
+            {operator: values} if len(values) > 1 else {single: values[0]}
+            for values in (texts, truths, floats)
+            if values
+        ]
+
+    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$and": parts}
+
+    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$or": parts}
+
+
+def _expressible(operands: Sequence[Any]) -> bool:
+    texts, truths, numbers = by_kind(operands)
+    return len(texts) + len(truths) + len(numbers) == len(operands)

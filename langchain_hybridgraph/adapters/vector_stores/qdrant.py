@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -10,10 +14,16 @@ import numpy as np
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.filter_translation import is_number, is_text, translate
+from langchain_hybridgraph.filters import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
+from langchain_hybridgraph.filters.translation import Dialect
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.filters import Filter, Path
     from langchain_hybridgraph.records import Vector
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class QdrantAdapter(StoreAdapter):
@@ -32,6 +42,10 @@ class QdrantAdapter(StoreAdapter):
         super().__init__(store)
         self.searches_by_vector = store.retrieval_mode == "dense"
         self._is_cosine = store.distance == "Cosine"
+
+    def translate(self, filter: Any) -> Any:
+        """Implement :meth:`StoreAdapter.translate`."""
+        return qdrant_filter(filter)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
         """Implement :meth:`StoreAdapter.search`."""
@@ -116,3 +130,114 @@ def _point_id(id: str) -> int | str | None:
         return str(UUID(id))
     except ValueError:
         return None
+
+
+def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
+    """Return the filter as a ``qdrant_client.models.Filter``, or None.
+
+    ``metadata_key`` is the payload key under which the store keeps metadata (``metadata_payload_key`` in
+    langchain-qdrant).
+    """
+    dialect = _QdrantDialect(metadata_key)
+    condition = translate(filter, dialect)
+    models = import_module("qdrant_client.models")
+    return condition if condition is None or isinstance(condition, models.Filter) else models.Filter(must=[condition])
+
+
+class _QdrantDialect(Dialect[Any]):
+    """Conditions of Qdrant: ``key`` matches a value or an element of a list, ``key[]`` only an element of a list.
+
+    Qdrant compares floats only by range and reads fewer time formats than this package.
+    """
+
+    def __init__(self, metadata_key: str) -> None:
+        self._metadata_key = metadata_key
+        self._models: Any = import_module("qdrant_client.models")
+
+    def key(self, path: Path) -> str | None:
+        if not all(name and is_text(name) and '"' not in name for name in path):
+            return None
+        names = (name if _PLAIN_NAME.fullmatch(name) else f'"{name}"' for name in path)
+        return ".".join([self._metadata_key, *names])
+
+    def holds(self, key: str, operator: str, operand: Any) -> Any | None:
+        if operator == "$in":
+            return self.any_of([self._equal(key, each) for each in self._grouped(operand)])
+        if operator == "$contains":
+            return self._contains(key, operand)
+        if operator not in ORDERINGS:
+            return None
+        seconds = canonical_to_seconds(operand)
+        if seconds is not None:
+            return self._in_time(key, operator, seconds)
+        return self._range(key, **{operator[1:]: operand}) if is_number(operand) else None
+
+    def fails(self, key: str, operator: str, operand: Any) -> Any | None:
+        if operator == "$exists":
+            return self._empty(key)
+        if operator == "$in":
+            expressible = [each for each in self._grouped(operand) if not isinstance(each, CanonicalTime)]
+            return self.all_of([self._not(key, self._equal, each) for each in expressible])
+        if operator in ORDERINGS and is_number(operand):
+            return self._not(key, lambda name, bound: self._range(name, **{operator[1:]: bound}), operand)
+        return None
+
+    def _grouped(self, operands: Sequence[Any]) -> list[Any]:
+        """Return the operands with all texts in one list."""
+        texts = [operand for operand in operands if is_text(operand)]
+        others = [operand for operand in operands if not is_text(operand)]
+        return [*others, texts] if texts else others
+
+    def _equal(self, key: str, operand: Any) -> Any | None:
+        if isinstance(operand, list):
+            return self._field(key, match=self._models.MatchAny(any=operand))
+        if isinstance(operand, CanonicalBool):
+            return self._field(key, match=self._models.MatchValue(value=operand.value))
+        if isinstance(operand, CanonicalTime):
+            times = [self._in_time(key, operator, operand.seconds) for operator in ("$gte", "$lte")]
+            return self.all_of(times)
+        return self._range(key, gte=operand, lte=operand) if is_number(operand) else None
+
+    def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
+        """Match rows whose value does not satisfy a condition, and every list, even if its elements satisfy it."""
+        value, element = condition(key, operand), condition(f"{key}[]", operand)
+        return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
+
+    def _contains(self, key: str, operand: Any) -> Any | None:
+        if isinstance(operand, CanonicalTime):
+            return None
+        element = self.any_of([self._equal(f"{key}[]", each) for each in self._grouped((operand,))])
+        if element is None or not isinstance(operand, str):
+            return element
+        no_list = self._models.Filter(must=[self._empty(f"{key}[]")], must_not=[self._empty(key)])
+        return self._models.Filter(should=[element, no_list])
+
+    def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
+        """Match values in the range, and values that may be times which Qdrant cannot parse."""
+        try:
+            bound = datetime.fromtimestamp(seconds, UTC)
+            outside = (
+                {"lt": bound - timedelta(seconds=1)}
+                if ORDERINGS[operator].is_lower_bound
+                else {"gt": bound + timedelta(seconds=1)}
+            )
+        except (ValueError, OverflowError):  # before the year 1, after 9999
+            return None
+        certainly_outside = self._field(key, range=self._models.DatetimeRange(**outside))
+        number = self._range(key, gte=-sys.float_info.max)
+        return self._models.Filter(must_not=[certainly_outside, number, self._empty(key)])
+
+    def _range(self, key: str, **bounds: float) -> Any:
+        return self._field(key, range=self._models.Range(**bounds))
+
+    def _field(self, key: str, **condition: Any) -> Any:
+        return self._models.FieldCondition(key=key, **condition)
+
+    def _empty(self, key: str) -> Any:
+        return self._models.IsEmptyCondition(is_empty=self._models.PayloadField(key=key))
+
+    def every(self, parts: list[Any]) -> Any:
+        return self._models.Filter(must=parts)
+
+    def some(self, parts: list[Any]) -> Any:
+        return self._models.Filter(should=parts)

@@ -1,4 +1,4 @@
-"""Choice of the engine that searches the vectors of an index.
+"""Choice of the engine that searches the vectors.
 
 Up to :data:`EXACT_BYTES` of vectors are searched exactly. Up to :data:`MATRIX_BYTES` the signs of the vectors are
 compared first, and beyond it Chroma is used. A Chroma server, if there is one, is searched from

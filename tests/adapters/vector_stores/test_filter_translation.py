@@ -13,7 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.adapters.filter_translation import chroma_where, pgvector_filter, qdrant_filter
+from langchain_hybridgraph.adapters.vector_stores import adapter_of
+from langchain_hybridgraph.adapters.vector_stores.chroma import chroma_where
+from langchain_hybridgraph.adapters.vector_stores.pgvector import pgvector_filter
+from langchain_hybridgraph.adapters.vector_stores.qdrant import qdrant_filter
 from langchain_hybridgraph.filters import (
     by_document,
     by_source,
@@ -298,6 +301,18 @@ def test_qdrant_names_nested_and_odd_keys():
 
 
 # -- PGVector --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("use_jsonb", "translated"), [(True, {"year": {"$eq": 2024}}), (False, None)])
+def test_pgvector_is_recognised_by_its_class(use_jsonb, translated):
+    """Filters are translated for JSONB only: over JSON, $and and $or silently match nothing."""
+
+    class PGVector:
+        create_collection = None
+
+    store = PGVector()
+    store.use_jsonb = use_jsonb
+    assert adapter_of(store).translate(parsed({"year": 2024})) == translated
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,58 @@
+"""Filter translation for other vector stores.
+
+A translated filter matches at least everything that the filter matches. Its only purpose is to fetch fewer hits that
+would be dropped: ``filter.matches`` makes the final decision on the returned metadata. A translation of None means that
+the store cannot express the filter (or that nothing would be gained), so every hit has to be fetched and checked.
+
+Many filters are not translated, because stores compare, order and treat missing values differently. The dialect of each
+store is in the module of its adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_hybridgraph.filters import CanonicalBool, Comparison, Filter
+from langchain_hybridgraph.filters.translation import Condition, Dialect, parts_of, superset
+
+_EXACT = 2**53  # every smaller integer is exact as a float
+_MOST_OPERANDS = 10_000  # SQLite in Chroma allows 32,766 variables, and an operand takes two
+_MOST_COMPARISONS = 200  # SQLite in Chroma allows expressions of 1,000 levels
+_DEEPEST = 30  # Chroma refuses 64 levels
+
+
+def translate(filter: Filter, dialect: Dialect[Condition]) -> Condition | None:
+    """Return the condition of a store for a filter; None if it is too large or cannot be expressed."""
+    comparisons = list(_comparisons(filter))
+    operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each in comparisons)
+    if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or _depth(filter) > _DEEPEST:
+        return None
+    return superset(filter, dialect)
+
+
+def is_text(value: Any) -> bool:
+    """Return whether every store accepts the text: lone surrogates cannot be encoded, PostgreSQL has no NUL."""
+    return type(value) is str and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether the number is the same as a float, an integer and a decimal."""
+    return type(value) in (int, float) and -_EXACT < value < _EXACT
+
+
+def by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]]:
+    """Return the operands that every store can compare with, as texts, bools and numbers."""
+    texts = [operand for operand in operands if is_text(operand)]
+    truths = [operand.value for operand in operands if isinstance(operand, CanonicalBool)]
+    return texts, truths, [operand for operand in operands if is_number(operand)]
+
+
+def _comparisons(filter: Filter) -> list[Comparison]:
+    if isinstance(filter, Comparison):
+        return [filter]
+    return [comparison for part in parts_of(filter) for comparison in _comparisons(part)]
+
+
+def _depth(filter: Filter) -> int:
+    return 1 + max(map(_depth, parts_of(filter)), default=0)
