@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
@@ -17,7 +18,7 @@ from langchain_hybridgraph.ingestion.edges.registry import as_builders
 from langchain_hybridgraph.ingestion.fingerprint import fingerprint
 from langchain_hybridgraph.ingestion.known_files import KnownFiles
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
-from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments
+from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments, listed_suffixes
 from langchain_hybridgraph.ingestion.splitters import as_splitter
 from langchain_hybridgraph.processes import worker_processes
 from langchain_hybridgraph.records import Chunk, Edge
@@ -38,7 +39,8 @@ class IngestReport(Serializable):
     metadata than before, those that were not written, and those that changed (or pruned) documents no longer have.
     ``embedded`` counts chunks with a new text. ``edges`` counts edges that were written or exist already, without those
     of unchanged files. ``warnings`` describe what was not done as requested, and the files that were left out.
-    ``skipped`` counts by suffix the files in folders that are not read because of their suffix.
+    ``skipped`` counts by suffix all files in folders that were left out. ``unread`` has the reason for each path (a
+    file, or a folder) that was left out for another reason than its suffix: damaged, encrypted, not text, no permission.
     """
 
     documents: int
@@ -53,6 +55,7 @@ class IngestReport(Serializable):
     seconds: float
     warnings: tuple[str, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         documents, chunks = counted(self.documents, "document", "documents"), counted(self.chunks, "chunk", "chunks")
@@ -60,7 +63,16 @@ class IngestReport(Serializable):
         return (
             f"{documents} in {self.seconds:.1f} s: {chunks} ({self.added} added, {self.updated} updated, "
             f"{self.unchanged} unchanged, {self.removed} removed, {self.embedded} embedded), {parents}, {edges}"
+            f"{self._left_out()}"
         )
+
+    def _left_out(self) -> str:
+        """Return the numbers of files that were left out, and the first of those that could not be read."""
+        skipped = f"; skipped {listed_suffixes(self.skipped)}" if self.skipped else ""
+        if not self.unread:
+            return skipped
+        first = ", ".join(f"{path} ({reason})" for path, reason in islice(self.unread.items(), 3))
+        return f"{skipped}; could not read {first}{', …' if len(self.unread) > 3 else ''}"
 
 
 @runtime_checkable
@@ -296,6 +308,7 @@ class _Run:
             seconds=time.perf_counter() - self._started,
             warnings=tuple(self._warnings),
             skipped=dict(getattr(documents, "passed_over", {})),
+            unread=dict(getattr(documents, "unread", {})),
             **counts,
         )
 

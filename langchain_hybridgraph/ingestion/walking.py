@@ -14,16 +14,16 @@ class Walk:
     """Search for files to read. Symbolic links come last, so that a file is read by its real path if that is possible.
 
     Files with one of the ``suffixes`` are read; ``passed_over`` counts the others by suffix. Hidden files are neither
-    read nor counted.
+    read nor counted. ``leave_out`` is called with every other path that is left out, and with the reason.
     """
 
     def __init__(
-        self, paths: Sequence[Path], suffixes: Container[str], skip: Callable[[str], None], *, follow_links: bool
+        self, paths: Sequence[Path], suffixes: Container[str], leave_out: Callable[[Path, str], None], *, follow_links: bool
     ) -> None:
         self.passed_over: Counter[str] = Counter()
         self._roots = [os.path.realpath(path) for path in paths]
         self._suffixes = suffixes
-        self._skip = skip
+        self._leave_out = leave_out
         self._follow_links = follow_links
         self._visited: set[tuple[int, int]] = set()
 
@@ -63,7 +63,7 @@ class Walk:
             links.extend(folder / entry.name for entry in visible if entry.is_symlink())
             return [(folder / entry.name, entry.is_dir()) for entry in visible if not entry.is_symlink()]
         except OSError as error:
-            self._skip(f"{folder}: it cannot be read: {error.strerror or error}")
+            self._leave_out(folder, f"it cannot be read: {error.strerror or error}")
             return []
 
     def _is_read(self, path: Path) -> bool:
@@ -79,7 +79,7 @@ class Walk:
             return True
         inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
         if not inside:
-            self._skip(f"{link}: this link leads out of the folder, to {real}; follow_links=True follows it")
+            self._leave_out(link, f"this link leads out of the folder, to {real}; follow_links=True follows it")
         return inside
 
 

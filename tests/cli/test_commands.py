@@ -201,6 +201,20 @@ def test_skipped_files_are_counted(docs, index):
     assert message in quiet.stderr
 
 
+def test_unreadable_files_are_counted_and_named(docs, index):
+    """A damaged file is counted and named with its reason: on stdout, on stderr and in JSON, also the next time."""
+    (docs / "deep.ipynb").write_text("[" * 100_000, encoding="utf-8")
+    (docs / "empty.epub").touch()
+    answers = [json.loads(hybridgraph("ingest", docs, "--index", index, "--json").stdout) for _ in range(2)]
+    reasons = {str(docs / "deep.ipynb"): "it is nested too deeply", str(docs / "empty.epub"): "it is empty"}
+    assert [each["skipped"] for each in answers] == [{".epub": 1, ".ipynb": 1}] * 2
+    assert [each["unread"] for each in answers] == [reasons] * 2
+    done = hybridgraph("ingest", docs, "--index", index)
+    names = ", ".join(f"{path} ({reason})" for path, reason in reasons.items())
+    assert f"; skipped 1 .epub, 1 .ipynb; could not read {names}\n" in done.stdout
+    assert f"hybridgraph: skipped {docs / 'empty.epub'}: it is empty\n" in done.stderr
+
+
 def test_a_changed_file_is_replaced(docs, index):
     """Texts that were removed from a file are no longer found."""
     (docs / "notes.txt").write_text("The technician visits on Fridays.\n", encoding="utf-8")
@@ -378,6 +392,7 @@ SCHEMAS = {
         "seconds": float,
         "warnings": list,
         "skipped": dict,
+        "unread": dict,
         "embedding": str,
         "pruned": list,
         "layers": dict | None,

@@ -7,6 +7,7 @@ import os
 import posixpath
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -62,16 +63,18 @@ class File(NamedTuple):
 class FileDocuments(Iterator["Document"]):
     """Documents in files, read one after the other.
 
-    ``skipped`` lists the files that were left out so far, with the reasons; ``passed_over`` counts by suffix the files
-    in folders that are not read because of their suffix.
+    Of the files in folders that were left out so far, ``skipped`` lists messages with the reasons, ``passed_over``
+    counts them by suffix, and ``unread`` has the reason for each path that was left out for another reason than its
+    suffix.
     """
 
     def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
         self.skipped: list[str] = []
+        self.unread: dict[str, str] = {}
         self._paths = paths
         self._note = note
         self._reader = BoundedReader()
-        self._walk = Walk(paths, _readable(), self._skip, follow_links=follow_links)
+        self._walk = Walk(paths, _readable(), self._leave_out, follow_links=follow_links)
         self._documents = (document for file in self.files for document in self.read(file))
 
     def __iter__(self) -> Self:
@@ -82,15 +85,16 @@ class FileDocuments(Iterator["Document"]):
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Return the number of files with each suffix that is not read, by suffix ("" for none)."""
-        return dict(sorted(self._walk.passed_over.items()))
+        """Return the number of files that were left out, by suffix ("" for none)."""
+        unread = Counter(path.suffix.lower() for path in map(Path, self.unread) if not path.is_dir())
+        return dict(sorted((self._walk.passed_over + unread).items()))
 
     @cached_property
     def files(self) -> list[File]:
         """Files to read, each once. Raises FileError for a missing path, and for two files with one ``source``."""
         files = list(self._find())
-        missing = {suffix: count for suffix, count in self.passed_over.items() if suffix in KINDS}
-        others = {suffix: count for suffix, count in self.passed_over.items() if suffix not in KINDS}
+        missing = {suffix: count for suffix, count in self._walk.passed_over.items() if suffix in KINDS}
+        others = {suffix: count for suffix, count in self._walk.passed_over.items() if suffix not in KINDS}
         if missing:
             self._skip(f"{listed_suffixes(missing)}: install the extra: {INSTALL}")
         if others:
@@ -112,7 +116,7 @@ class FileDocuments(Iterator["Document"]):
         except (FileError, OSError) as error:
             if file.is_named or (isinstance(error, FileError) and not isinstance(error, _NotText)):
                 raise _as_file_error(file.path, error) from error
-            self._skip(str(_as_file_error(file.path, error)))
+            self._leave_out(file.path, str(_as_file_error(file.path, error)).removeprefix(f"{file.path}: "))
 
     def _parts(self, file: File) -> Iterator[Document]:
         """Yield the parts of a file that another process reads, as Documents of one source."""
@@ -127,6 +131,10 @@ class FileDocuments(Iterator["Document"]):
             if part.number is not None:
                 metadata["document_id"] = f"{file.source}:{part.number}"
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
+
+    def _leave_out(self, path: Path, reason: str) -> None:
+        self.unread[str(path)] = reason
+        self._skip(f"{path}: {reason}")
 
     def _skip(self, what: str) -> None:
         message = f"skipped {what}"
@@ -189,9 +197,9 @@ def read_files(
 
     In folders, hidden files and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each real folder is
     visited once. Symbolic links that lead out of the given folders are followed only with ``follow_links=True``.
-    Files that are left out for another reason (unreadable, not text, a pipe or a device) are listed in ``skipped`` of
-    the result and in the report of ``ingest``; the argument ``skipped`` is called with each message (default: issue a
-    Python warning). A file passed by its path is read as text, whatever its suffix.
+    Files that are left out for another reason (damaged, encrypted, not text, a pipe or a device) are named with it in
+    ``unread`` of the result and in the report of ``ingest``; the argument ``skipped`` is called with each message
+    (default: issue a Python warning). A file passed by its path is read as text, whatever its suffix.
 
     Raises FileError for a path that does not exist, for a file passed by its path that is not text (or is a device),
     for an invalid line of JSON (with file:line), and for two different files with the same ``source``.

@@ -188,6 +188,8 @@ def test_the_report_names_what_was_left_out(folder):
         report = ingest(read_files("docs"), store)
     assert report.documents == 1
     assert report.warnings == ("skipped docs/pipe.txt: this is not a regular file; copy its content into one",)
+    assert report.skipped == {".txt": 1}
+    assert report.unread == {"docs/pipe.txt": "this is not a regular file; copy its content into one"}
 
 
 def test_a_link_that_leads_nowhere_is_left_out(folder):
