@@ -40,7 +40,7 @@ class IngestReport(Serializable):
     ``embedded`` counts chunks with a new text. ``edges`` counts edges that were written or exist already, without those
     of unchanged files. ``warnings`` describe what was not done as requested, and the files that were left out.
     ``skipped`` counts by suffix all files in folders that were left out. ``unread`` has the reason for each path (a
-    file, or a folder) that was left out for another reason than its suffix: damaged, encrypted, not text, no permission.
+    file, or a folder) that was left out for another reason than its suffix: damaged, encrypted, not text …
     """
 
     documents: int

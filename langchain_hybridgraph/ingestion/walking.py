@@ -18,7 +18,12 @@ class Walk:
     """
 
     def __init__(
-        self, paths: Sequence[Path], suffixes: Container[str], leave_out: Callable[[Path, str], None], *, follow_links: bool
+        self,
+        paths: Sequence[Path],
+        suffixes: Container[str],
+        leave_out: Callable[[Path, str], None],
+        *,
+        follow_links: bool,
     ) -> None:
         self.passed_over: Counter[str] = Counter()
         self._roots = [os.path.realpath(path) for path in paths]
