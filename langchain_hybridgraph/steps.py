@@ -5,22 +5,59 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 T = TypeVar("T")
 _EVERY = 500
 
 
 class Step(NamedTuple):
-    """Progress of a task: ``done`` of ``total`` (None if unknown) items, named ``unit``, in the current ``phase``."""
+    """Progress of a task: ``done`` of ``total`` (None if unknown) items, named ``unit``, in the current ``phase``.
+
+    ``share`` is the share of the complete task that is done: 0 if unknown, None for a task with only one phase.
+    """
 
     phase: str
     done: int
     total: int | None
     unit: str
+    share: float | None = None
+
+
+class TaskShare:
+    """Share of a task that is done, for a task with phases. It never goes back.
+
+    The steps reported inside ``with`` belong to the part of the task that :meth:`enter` named last.
+
+    >>> with listening(lambda step: print(step.phase, step.share)), TaskShare() as task:
+    ...     task.enter(0.5, 1.0)
+    ...     report("embedding", 1, 2, "chunks")
+    embedding 0.75
+    """
+
+    def __init__(self) -> None:
+        self._start = self._end = self._reached = 0.0
+
+    def __enter__(self) -> Self:
+        self._token = _task.set(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _task.reset(self._token)
+
+    def enter(self, start: float, end: float) -> None:
+        """Begin the part of the task from one share to another."""
+        self._start, self._end = start, end
+
+    def reached(self, done: int, total: int | None) -> float:
+        """Return the share of the task that is done, if these items of its current part are done."""
+        within = min(done / total, 1.0) if total else 0.0
+        self._reached = max(self._reached, self._start + (self._end - self._start) * within)
+        return self._reached
 
 
 _listener: ContextVar[Callable[[Step], None] | None] = ContextVar("_listener", default=None)
+_task: ContextVar[TaskShare | None] = ContextVar("_task", default=None)
 
 
 @contextmanager
@@ -38,11 +75,12 @@ def report(phase: str, done: int, total: int | None, unit: str) -> None:
 
     >>> with listening(print):
     ...     report("reading", 2, 5, "files")
-    Step(phase='reading', done=2, total=5, unit='files')
+    Step(phase='reading', done=2, total=5, unit='files', share=None)
     """
     listener = _listener.get()
     if listener is not None:
-        listener(Step(phase, done, total, unit))
+        task = _task.get()
+        listener(Step(phase, done, total, unit, None if task is None else task.reached(done, total)))
 
 
 def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> Iterator[T]:
@@ -50,7 +88,7 @@ def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> I
 
     >>> with listening(print):
     ...     list(reporting("ab", "index", 2, "chunks"))
-    Step(phase='index', done=0, total=2, unit='chunks')
+    Step(phase='index', done=0, total=2, unit='chunks', share=None)
     ['a', 'b']
     """
     for done, item in enumerate(items):

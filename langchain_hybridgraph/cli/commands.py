@@ -165,7 +165,9 @@ def ingest(
         raise nothing_to_read
     chunks = None if split is Split.NONE else split.value.replace("-", "_")
     builders = as_builders(_edges(edges))
-    with closing(existing_or_new(index, embedding, language=language, tenant=tenant, config=config)) as store:
+    with closing(
+        existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
+    ) as store:
         deleted = DeletedFiles(paths, store)
         if never_read := [path for path in missing if not deleted.has_read(path)]:
             raise _absent(never_read[0])

@@ -62,10 +62,11 @@ def existing_or_new(
     language: str | None = None,
     tenant: str | None = None,
     config: Path | None = None,
+    quiet: bool = False,
 ) -> EmbeddedStore | MilvusStore:
     """Open an existing index, in a folder or in Milvus, or create one.
 
-    Print its embedding, and the reason for it, to stderr.
+    Print its embedding, and the reason for it, to stderr, unless ``quiet``.
 
     Raises the errors of :func:`existing`, and ConfigurationError for another language than that of the index.
     """
@@ -73,19 +74,21 @@ def existing_or_new(
 
     name = None if embedding == "auto" else embedding
     if uri := milvus_uri(index):
-        return open_milvus(uri, name, tenant=tenant, config=config, language=language, is_new_allowed=True)
+        return open_milvus(uri, name, tenant=tenant, config=config, language=language, is_new_allowed=True, quiet=quiet)
     facts, options = _facts(index), _options(config)
     if not facts:
         from langchain_hybridgraph.embeddings import choose_embedding
 
         model, why = choose_embedding(embedding)
-        say(f"embedding {why}")
+        if not quiet:
+            say(f"embedding {why}")
         return _opened(index, model, language_name(language or "english"), tenant, options)
     _check(index, facts, name, tenant)
     if language is not None and language_name(language) != facts["language"]:
         raise ConfigurationError(f"{index} is in {facts['language']}: leave --language out, or name a new folder")
     store = _opened(index, name or facts.get("embedding", "lsa"), facts["language"], tenant, options)
-    say(f"embedding {store.name}: the index was made with it")
+    if not quiet:
+        say(f"embedding {store.name}: the index was made with it")
     return store
 
 

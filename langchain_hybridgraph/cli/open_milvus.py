@@ -37,8 +37,11 @@ def open_milvus(
     config: Path | None,
     language: str | None = None,
     is_new_allowed: bool = False,
+    quiet: bool = False,
 ) -> MilvusStore:
     """Open a store in Milvus with the collection, token and limits of the settings.
+
+    Print which embedding a new store has to stderr, unless ``quiet``.
 
     Raises NotAnIndexError without such a store, unless a new one is allowed, EmbeddingMismatchError for an embedding
     that has to be named, and the errors of MilvusStore.
@@ -61,7 +64,8 @@ def open_milvus(
     model = embedding or made_with
     if model is None:
         model, why = choose_embedding("auto")
-        say(f"embedding {why}")
+        if not quiet:
+            say(f"embedding {why}")
     return MilvusStore(
         uri,
         model,

@@ -49,7 +49,7 @@ def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[l
     for file in files:
         begin(file)
         batch.append(file)
-        size += _size(file)
+        size += size_of(file)
         if size >= _BATCH:
             yield batch
             batch, size = [], 0
@@ -57,7 +57,8 @@ def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[l
         yield batch
 
 
-def _size(file: File) -> int:
+def size_of(file: File) -> int:
+    """Return the number of bytes of a file; 0 if it cannot be read."""
     try:
         return file.path.stat().st_size
     except OSError:  # reading the file reports the reason

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
-from langchain_hybridgraph.ingestion.cutting_ahead import cut_ahead
+from langchain_hybridgraph.ingestion.cutting_ahead import cut_ahead, size_of
 from langchain_hybridgraph.ingestion.edges.base import Compares, EdgeBuilder, EdgeSet
 from langchain_hybridgraph.ingestion.edges.registry import as_builders
 from langchain_hybridgraph.ingestion.fingerprint import fingerprint
@@ -23,7 +23,8 @@ from langchain_hybridgraph.ingestion.splitters import as_splitter
 from langchain_hybridgraph.processes import worker_processes
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.serialization import Serializable
-from langchain_hybridgraph.steps import report
+from langchain_hybridgraph.steps import TaskShare, report
+from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
 
 if TYPE_CHECKING:
@@ -129,8 +130,8 @@ def ingest(
     source = _as_documents(documents)
     splitter, builders = as_splitter(split), as_builders(edges)
     made_by = fingerprint(splitter, builders) if isinstance(source, FileDocuments) else None
-    with showing(progress), worker_processes():
-        run = _Run(_taker(store), splitter, builders, batch_size)
+    with showing(progress), worker_processes(), TaskShare() as task:
+        run = _Run(_taker(store), splitter, builders, batch_size, task)
         if prune_documents and not isinstance(run.store, ListsDocuments):
             raise ConfigurationError(
                 f"prune_documents needs a store that lists its documents, which {type(store).__name__} does not; "
@@ -143,11 +144,21 @@ def ingest(
         return run.finish(source)
 
 
+# Shares of the time of an ingest after which all files are written, and all chunks embedded. With an embedding that is
+# fitted to the chunks, measured on 350 files of documentation (.4 and .83) and on 2,300 (.5 and .65); without the fit
+# and with a model that embeds 100 chunks per second while the files are written, .87.
+_SHARES = {False: (0.9, 0.9), True: (0.5, 0.75)}
+
+
 class _Run:
     """State of one ingest: the documents not written yet, and the counts for the report."""
 
-    def __init__(self, store: AcceptsChunks, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int) -> None:
+    def __init__(
+        self, store: AcceptsChunks, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int, task: TaskShare
+    ) -> None:
         self.store = store
+        self._task = task
+        self._written, self._embedded = _SHARES[isinstance(getattr(store, "embedding", None), FittedEmbedding)]
         self._documents = 0
         self._unread_files: Sequence[FileRecord] = ()
         self._position: tuple[int, int | None, str] = (0, None, "documents")
@@ -171,12 +182,12 @@ class _Run:
         """Ingest documents one by one."""
         total = len(documents) if isinstance(documents, Sized) else None
         for done, document in enumerate(documents, start=1):
-            self._at(done - 1, total, "documents")
+            self._at(done - 1, total, "documents", done - 1, total)
             self._take(document)
-            self._at(done, total, "documents")
+            self._at(done, total, "documents", done, total)
         self._write()
         self._remove(prune)
-        self._connect()
+        self._connect(is_estimated=total is not None)
 
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         """Ingest the changed files, then the unchanged files whose edges depend on them."""
@@ -184,9 +195,11 @@ class _Run:
         while True:
             changed = [file for file in waiting if files.unchanged(file) is None]
             sources = {file.source for file in changed}
+            sizes = {file.source: size_of(file) for file in changed}
+            read, size = 0, sum(sizes.values())
             cuts = cut_ahead(changed, self._splitter, self._builders, files.start_reading)
             for done, file in enumerate(waiting, start=1):
-                self._at(done - 1, len(waiting), "files")
+                self._at(done - 1, len(waiting), "files", read, size)
                 record = files.unread_record(file)
                 if record is not None:
                     self._document_ids.update(record.documents)
@@ -195,7 +208,8 @@ class _Run:
                 else:  # a file that was read in the meantime shares a document with this one
                     files.start_reading(file)
                     self._take_file(documents, file, None, files)
-                self._at(done, len(waiting), "files")
+                read += sizes.get(file.source, 0)
+                self._at(done, len(waiting), "files", read, size)
             self._write()
             self._remove(prune)
             prune = False
@@ -222,8 +236,11 @@ class _Run:
             cut = self._take(document)
             files.add(file, cut.id, len(cut.chunks), len(cut.parents))
 
-    def _at(self, done: int, total: int | None, unit: str) -> None:
+    def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
+        """Report that these documents or files are done, which is ``work`` of ``all_work``."""
         self._position = done, total, unit
+        share = self._written * work / all_work if all_work else 0.0
+        self._task.enter(share, share)
         report("reading", *self._position)
 
     def _start(self) -> None:
@@ -276,10 +293,14 @@ class _Run:
         for ids in _slices(sorted(vanished), 1_000):
             self._counts["removed"] += self.store.remove(ids)
 
-    def _connect(self) -> None:
+    def _connect(self, *, is_estimated: bool = True) -> None:
         """Update the indexes, and write the edges that need up-to-date indexes."""
         report("index", *self._position)
+        if is_estimated:
+            self._task.enter(self._written, self._embedded)
         self._counts["embedded"] += self.store.flush()
+        if is_estimated:
+            self._task.enter(self._embedded, 1.0)
         for done, builder in enumerate(self._builders):
             report("edges", done, len(self._builders), "kinds of edges")
             for edge_set in builder.finish():

@@ -14,6 +14,7 @@ from langchain_hybridgraph.steps import Step, listening
 Progress = Callable[[Step], None]
 INTERVAL = 10.0
 """Seconds between two lines of progress, if the output is not a terminal."""
+_FEWEST = 0.01  # smallest share of a task from which the remaining time is estimated
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def _display() -> Any:
 
 def _bar() -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     columns = (
@@ -63,8 +64,7 @@ def _bar() -> Any:
         BarColumn(bar_width=None),
         TextColumn("{task.fields[count]}"),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}"),
     )
     return _Bar(Bar(*columns, console=Console(stderr=True), transient=True))
 
@@ -75,22 +75,23 @@ class _Bar:
     def __init__(self, bar: Any) -> None:
         self._bar = bar
         self._task: Any = None
-        self._unit = ""
+        self._clock = _Clock()
 
     def __enter__(self) -> Progress:
         self._bar.start()
-        self._task = self._bar.add_task("starting", total=None, count="")
+        self._task = self._bar.add_task("starting", total=None, count="", left="")
         return self._show
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def _show(self, step: Step) -> None:
-        if step.unit != self._unit:  # another unit: the speed measured so far does not apply
-            self._unit = step.unit
-            self._bar.reset(self._task, total=step.total, completed=0)
-        count = _count(step)
-        self._bar.update(self._task, description=step.phase, completed=step.done, total=step.total, count=count)
+        self._clock.see(step)
+        left = self._clock.remaining()
+        completed, total = (step.done, step.total) if step.share is None else (step.share, 1.0)
+        self._bar.update(
+            self._task, description=step.phase, completed=completed, total=total, count=_count(step), left=left
+        )
 
 
 class _Lines:
@@ -99,8 +100,8 @@ class _Lines:
     def __init__(self, interval: float) -> None:
         self._interval = interval
         self._stopped = threading.Event()
-        self._started = self._phase_started = time.monotonic()
-        self._step: Step | None = None
+        self._started = time.monotonic()
+        self._clock = _Clock()
         self._thread = threading.Thread(target=self._print, name="progress", daemon=True)
 
     def __enter__(self) -> Progress:
@@ -112,17 +113,33 @@ class _Lines:
         self._thread.join()
 
     def _show(self, step: Step) -> None:
-        if self._step is None or step.unit != self._step.unit:
-            self._phase_started = time.monotonic()
-        self._step = step
+        self._clock.see(step)
 
     def _print(self) -> None:
         while not self._stopped.wait(self._interval):
-            step, now = self._step, time.monotonic()
+            step = self._clock.step
             if step is not None:
-                remaining = _remaining(step, now - self._phase_started)
-                line = f"{step.phase}: {_count(step)}, {now - self._started:.0f} s{remaining}"
+                parts = (_count(step), f"{time.monotonic() - self._started:.0f} s", self._clock.remaining())
+                line = f"{step.phase}: {', '.join(filter(None, parts))}"
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - it is requested
+
+
+class _Clock:
+    """Estimator of the remaining time: of the complete task if its share is known, else of the current phase."""
+
+    def __init__(self) -> None:
+        self.step: Step | None = None
+        self._started = time.monotonic()
+
+    def see(self, step: Step) -> None:
+        """Take the latest step into account."""
+        if step.share is None and (self.step is None or step.unit != self.step.unit):
+            self._started = time.monotonic()  # another phase: the speed measured so far does not apply
+        self.step = step
+
+    def remaining(self) -> str:
+        """Return an estimate; "" if there is none yet."""
+        return "" if self.step is None else _remaining(self.step, time.monotonic() - self._started)
 
 
 def _count(step: Step) -> str:
@@ -130,6 +147,5 @@ def _count(step: Step) -> str:
 
 
 def _remaining(step: Step, seconds: float) -> str:
-    if not step.total or not step.done or step.done > step.total:
-        return ""
-    return f", about {seconds / step.done * (step.total - step.done):.0f} s left"
+    share = step.share if step.share is not None else step.done / step.total if step.total else 0.0
+    return f"about {seconds / share * (1 - share):.0f} s left" if _FEWEST <= share <= 1 else ""

@@ -110,7 +110,7 @@ def test_every_phase_reports_progress():
     with HybridGraphStore(None, "lsa") as store:
         ingest(documents, store, progress=steps.append)
     assert [step for step in steps if step.unit == "chunks"] == [
-        Step("embedding", 0, 5, "chunks"),
-        Step("embedding", 5, 5, "chunks"),
-        Step("index", 0, 5, "chunks"),
+        Step("embedding", 0, 5, "chunks", share=0.5),
+        Step("embedding", 5, 5, "chunks", share=0.75),
+        Step("index", 0, 5, "chunks", share=0.75),
     ]

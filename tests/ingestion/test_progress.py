@@ -3,10 +3,13 @@ import sys
 import time
 
 import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
 import langchain_hybridgraph.ingestion.progress as progress_module
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.progress import _remaining, showing
-from langchain_hybridgraph.steps import Step, report
+from langchain_hybridgraph.steps import Step, TaskShare, report
 
 
 class Terminal(io.StringIO):
@@ -73,9 +76,57 @@ def test_lines_without_a_terminal(monkeypatch):
 
 def test_the_remaining_time_is_estimated():
     """After three of seven in six seconds, eight seconds remain; without a total there is no estimate."""
-    assert _remaining(Step("reading", 3, 7, "files"), 6.0) == ", about 8 s left"
+    assert _remaining(Step("reading", 3, 7, "files"), 6.0) == "about 8 s left"
     assert _remaining(Step("reading", 3, None, "files"), 6.0) == ""
     assert _remaining(Step("reading", 0, 7, "files"), 6.0) == ""
+
+
+def test_the_remaining_time_is_that_of_the_complete_task():
+    """If a quarter of the task took six seconds, 18 remain, even if the phase is nearly over; nothing is estimated from
+    an unknown share or from the first steps."""
+    assert _remaining(Step("reading", 9, 10, "files", share=0.25), 6.0) == "about 18 s left"
+    assert _remaining(Step("reading", 9, 10, "files", share=0.0), 6.0) == ""
+    assert _remaining(Step("reading", 9, 10, "files", share=0.001), 6.0) == ""
+
+
+def test_the_clock_starts_with_the_task(monkeypatch):
+    """The speed is that since the start of a task with shares, and that of the current phase otherwise."""
+    now = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    clock = progress_module._Clock()
+    for second, share in ((10.0, 0.5), (20.0, 0.8)):
+        now[0] = second
+        clock.see(Step("embedding", 1, 2, f"unit {share}", share))
+    assert clock.remaining() == "about 5 s left"
+    clock.see(Step("summaries", 0, 4, "directories"))
+    now[0] = 21.0
+    clock.see(Step("summaries", 1, 4, "directories"))
+    assert clock.remaining() == "about 3 s left"
+
+
+def test_the_share_of_a_task():
+    """Steps inside a part of a task move its share from the start of this part to the end, never back."""
+    steps = []
+    with showing(steps.append), TaskShare() as task:
+        task.enter(0.5, 0.75)
+        report("embedding", 1, 2, "chunks")
+        report("embedding", 2, 2, "chunks")
+        report("index", 0, 4, "chunks")
+        task.enter(0.75, 1.0)
+        report("edges", 1, 2, "kinds of edges")
+    assert [step.share for step in steps] == [0.625, 0.75, 0.75, 0.875]
+
+
+def test_an_ingest_is_measured_in_bytes(tmp_path):
+    """After one of two files, nine tenths of the bytes, nine tenths of the reading are done."""
+    for name, size in (("a.md", 900), ("b.md", 100)):
+        (tmp_path / name).write_text("word " * (size // 5))
+    steps = []
+    ingest(read_files(tmp_path), HybridGraphStore(None, DeterministicFakeEmbedding(size=8)), progress=steps.append)
+    shares = [step.share for step in steps if step.unit == "files"]
+    assert [share for share in shares if 0 < share < 0.9] == [pytest.approx(0.81)] * shares.count(shares[3])
+    assert shares == sorted(shares)
+    assert 0.9 <= steps[-1].share <= 1
 
 
 def test_a_short_task_prints_no_line(capsys):
