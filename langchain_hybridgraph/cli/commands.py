@@ -150,6 +150,7 @@ def ingest(
     from langchain_hybridgraph.ingestion import SUPPORTED_SUFFIXES, FileError, read_files
     from langchain_hybridgraph.ingestion.edges.registry import as_builders
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
+    from langchain_hybridgraph.stores.protocols import RecordsFiles
 
     skipped: list[str] = []
     missing = [path for path in paths if not path.exists()]
@@ -168,17 +169,19 @@ def ingest(
     with closing(
         existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
     ) as store:
-        deleted = DeletedFiles(paths, store)
+        deleted = DeletedFiles(paths, store, prune=prune)
         if never_read := [path for path in missing if not deleted.has_read(path)]:
             raise _absent(never_read[0])
         if not documents.files and not any(map(deleted.has_read, paths)):
             raise nothing_to_read
         before = len(store)
+        # Finding what is no longer there reads the list of all documents, which takes long only from a server.
+        prunable = deleted if prune or isinstance(store, RecordsFiles) else False
         try:
             report = ingest_documents(
-                documents, store, split=chunks, edges=builders, progress=not quiet, prune_documents=prune and deleted
+                documents, store, split=chunks, edges=builders, progress=not quiet, prune_documents=prunable
             )
-            if not report.documents and not deleted.documents:
+            if not report.documents and not (prune and deleted.documents):
                 raise nothing_to_read
             layers = _summarise(store, paths, progress=not quiet)
         except KeyboardInterrupt:
@@ -187,12 +190,16 @@ def ingest(
     for warning in report.warnings:
         if warning not in skipped:
             say(warning)
+    pruned, vanished = (deleted.documents, []) if prune else ([], deleted.documents)
+    if vanished:
+        count = "the file of 1 document is" if len(vanished) == 1 else f"the files of {len(vanished):,} documents are"
+        say(f"{count} no longer there{_first_ids(vanished)}; run with --prune to delete what was read from there")
     if as_json:
         from langchain_hybridgraph.cli.json_output import ingest_answer, print_json
 
-        print_json(ingest_answer(report, store.name, deleted.documents, layers))
+        print_json(ingest_answer(report, store.name, pruned, vanished, layers))
     elif not quiet:
-        _print_report(report, deleted.documents if prune else None, layers)
+        _print_report(report, pruned if prune else None, layers)
 
 
 @app.command()
@@ -339,24 +346,29 @@ def delete(
 ) -> None:
     """Delete by id, by document and by filter.
 
-    Deletes everything that matches any of them, with its edges and with parents that have no other child.
+    Deletes everything that matches any of them, with its edges and with parents that have no other child. The exit code
+    is 1 if an id is unknown.
     """
     filter = _parsed(where)
     if not id and not document and filter is None:
         raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
     with existing_store(index, embedding=embedding, tenant=tenant, config=config) as store:
         before = len(store)
-        unknown = _unknown(document or [], store.document_ids()) if document else []
+        unknown_documents = _unknown(document or [], store.document_ids()) if document else {}
+        unknown_ids = set(id or []).difference(chunk.id for chunk in store.get(id or []))
         store.delete(id or [], document=document or [], filter=filter)
         left = len(store)
-    for hint in unknown:
+    unknown = unknown_documents | {one: f"no chunk has the id {one}" for one in sorted(unknown_ids)}
+    for hint in unknown.values():
         say(hint)
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 
-        print_json({"deleted": before - left, "chunks": left})
+        print_json({"deleted": before - left, "chunks": left, "unknown": list(unknown)})
     else:
         typer.echo(f"deleted {before - left} of {before} chunks")
+    if unknown:
+        raise typer.Exit(PROBLEM)
 
 
 @app.command()
@@ -432,21 +444,21 @@ def demo(
     run(index, embedding)
 
 
-def _unknown(documents: list[str], existing: Iterable[str]) -> list[str]:
-    """Explain ids that no document has: list the documents below such an id if it is a path, else similar ids."""
+def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
+    """Explain each id that no document has: list the documents below it if it is a path, else similar ids."""
     existing = list(existing)
-    hints = []
+    hints = {}
     for id in documents:
         if id in existing:
             continue
         below = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")]
         if below:
-            hints.append(
+            hints[id] = (
                 f"{id} is not a document; {len(below)} are below it: {_listed(below[:3])}{', …' * (len(below) > 3)}"
             )
         else:
             near = get_close_matches(id, existing, 3)
-            hints.append(f"no document is named {id}" + (f"; did you mean {_listed(near)}?" if near else ""))
+            hints[id] = f"no document is named {id}" + (f"; did you mean {_listed(near)}?" if near else "")
     return hints
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
+_BATCH = 1_000  # number of documents that are read at a time
+
 
 class DeletedFiles:
     """Check for documents of these paths whose file, or line of a file, no longer exists.
@@ -20,32 +24,40 @@ class DeletedFiles:
     A file is deleted if the file system no longer has it. A line of a JSON Lines file is deleted if the file was read
     without it. Anything that cannot be checked (a folder without permission) counts as existing, and so does a document
     whose ``source`` is not that of a file below the paths. ``documents`` are the ids of the deleted ones, in the order
-    of the checks.
+    of the checks. The call returns them only with ``prune``.
     """
 
-    def __init__(self, paths: Sequence[Path], store: EmbeddedStore | MilvusStore) -> None:
+    def __init__(self, paths: Sequence[Path], store: EmbeddedStore | MilvusStore, *, prune: bool) -> None:
         self._places = [(source_of(path, path), path) for path in paths]
         self._store = store
+        self._prune = prune
         self.documents: list[str] = []
 
     def __call__(self, document: str) -> bool:
-        """Return whether this document was deleted, and record its id if so."""
-        source = self._source(document)
+        """Return whether this document is to be deleted; record its id if its file no longer exists."""
+        source = self._sources.get(document)
         is_gone = source is not None and any(_is_gone(source, base, path) for base, path in self._places)
         if is_gone:
             self.documents.append(document)
-        return is_gone
+        return is_gone and self._prune
 
     def has_read(self, path: Path) -> bool:
         """Return whether any document of the index was read from this path or from below it."""
         base = source_of(path, path)
-        sources = map(self._source, self._store.document_ids())
-        return any(source is not None and _inside(source, base) is not None for source in sources)
+        return any(_inside(source, base) is not None for source in self._sources.values())
 
-    def _source(self, document: str) -> str | None:
-        chunks = self._store.get(sorted(self._store.document_chunks([document]).get(document, ()))[:1])
-        source = chunks[0].metadata.get("source") if chunks else None
-        return source if isinstance(source, str) else None
+    @cached_property
+    def _sources(self) -> dict[str, str]:
+        """The source of each document from below the paths that is in the index at the first check."""
+        sources: dict[str, str] = {}
+        documents = iter(self._store.document_ids())
+        while batch := list(islice(documents, _BATCH)):
+            first = {min(ids): id for id, ids in self._store.document_chunks(batch).items() if ids}
+            for chunk in self._store.get(list(first)):
+                source = chunk.metadata.get("source")
+                if isinstance(source, str) and any(_inside(source, base) is not None for base, _ in self._places):
+                    sources[first[chunk.id]] = source
+        return sources
 
 
 def _is_gone(source: str, base: str, path: Path) -> bool:

@@ -107,11 +107,12 @@ def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
 
 
 def ingest_answer(
-    report: IngestReport, embedding: str, pruned: Sequence[str], layers: LayersReport | None
+    report: IngestReport, embedding: str, pruned: Sequence[str], vanished: Sequence[str], layers: LayersReport | None
 ) -> dict[str, Any]:
     """Return the output of ``ingest --json``: counts, ``seconds``, ``embedding``, ``warnings``.
 
-    ``pruned`` are the ids of the documents that ``--prune`` deleted. ``layers`` describes the summaries of directories
+    ``pruned`` are the ids of the documents that ``--prune`` deleted, ``vanished`` those that it would have deleted.
+    ``layers`` describes the summaries of directories
     (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``); null without any.
     """
     return {
@@ -119,6 +120,7 @@ def ingest_answer(
         "embedding": embedding,
         "warnings": list(report.warnings),
         "pruned": list(pruned),
+        "vanished": list(vanished),
         "layers": None if layers is None else asdict(layers),
     }
 

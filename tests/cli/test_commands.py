@@ -197,8 +197,9 @@ def test_skipped_files_are_counted(docs, index):
     message = "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read\n"
     assert message in done.stderr
     quiet = hybridgraph("ingest", docs, "--index", index, "--quiet")
-    assert quiet.stdout == ""
-    assert message in quiet.stderr
+    assert (quiet.stdout, quiet.stderr) == ("", message)
+    new = hybridgraph("ingest", docs, "--index", index.with_name("new"), "--embedding", "lsa", "--quiet")
+    assert (new.stdout, new.stderr) == ("", message)
 
 
 def test_unreadable_files_are_counted_and_named(docs, index):
@@ -369,7 +370,7 @@ SCHEMAS = {
     },
     "check": {"ok": bool, "problems": list, "unchecked": list, "counts": dict},
     "repair": {"ok": bool, "problems": list, "unchecked": list, "counts": dict},
-    "delete": {"deleted": int, "chunks": int},
+    "delete": {"deleted": int, "chunks": int, "unknown": list},
     "stats": {
         "chunks": int,
         "parents": int,
@@ -395,6 +396,7 @@ SCHEMAS = {
         "unread": dict,
         "embedding": str,
         "pruned": list,
+        "vanished": list,
         "layers": dict | None,
     },
 }
@@ -416,7 +418,7 @@ def test_the_schema_of_search(read_index):
 @pytest.mark.parametrize("verb", ["check", "repair", "stats", "delete", "ingest"])
 def test_the_schema_of_every_verb(index, docs, verb):
     """The other verbs' --json, pinned in the same way."""
-    more = {"delete": ["--id", "nothing"], "ingest": [docs]}.get(verb, [])
+    more = {"delete": ["--filter", '{"year": 1}'], "ingest": [docs]}.get(verb, [])
     assert fits(answer(verb, *more, "--index", index), SCHEMAS[verb])
 
 
@@ -507,19 +509,31 @@ def test_a_text_cannot_command_the_terminal(tmp_path):
         (["--document", "p1"], 1),
         (["--document", "p1", "--document", "p2"], 2),
         (["--filter", '{"price": {"$gte": 12}}'], 2),
-        (["--id", "nothing has this id"], 0),
+        (["--filter", '{"price": 999}'], 0),
         (["--document", "docs/guide.md"], 2),
     ],
 )
 def test_delete_says_how_many(index, arguments, deleted):
-    """By document, by filter; what is not there is passed over."""
+    """By document, by filter."""
     assert answer("delete", "--index", index, *arguments)["deleted"] == deleted
 
 
 def test_delete_by_id(index):
     """Deleted chunks are no longer found, and all others remain."""
     before = ids_of_hits("part", "--index", index, "-k", 50)
-    assert answer("delete", "--index", index, "--id", before[0]) == {"deleted": 1, "chunks": len(before) - 1}
+    assert answer("delete", "--index", index, "--id", before[0]) == {
+        "deleted": 1,
+        "chunks": len(before) - 1,
+        "unknown": [],
+    }
+
+
+def test_deleting_what_is_not_there_fails(index):
+    """An unknown id is named and the exit code is 1; what is known is deleted."""
+    before = ids_of_hits("part", "--index", index, "-k", 50)
+    done = hybridgraph("delete", "--index", index, "--id", before[0], "--id", "nothing", "--document", "none", "--json")
+    assert (done.exit_code, "no chunk has the id nothing" in done.stderr) == (1, True)
+    assert json.loads(done.stdout) == {"deleted": 1, "chunks": len(before) - 1, "unknown": ["none", "nothing"]}
     assert ids_of_hits("part", "--index", index, "-k", 50) == before[1:]
 
 

@@ -63,11 +63,18 @@ def test_it_is_counted_and_said(here):
 
 
 def test_without_it_nothing_goes(here):
-    """Documents outside PATHS are kept."""
+    """Documents whose files are gone are kept and reported, those outside PATHS are not even reported."""
     before = documents()
-    (here / "docs" / "a.md").unlink()
-    assert ingest("docs", "--index", "index")["pruned"] == []
+    for name in ("docs/a.md", "docs/sub/b.md", "other/e.md"):
+        (here / name).unlink()
+    report = ingest("docs", "--index", "index")
+    assert (report["pruned"], report["vanished"]) == ([], ["docs/a.md", "docs/sub/b.md"])
     assert documents() == before
+    done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--quiet"])
+    assert done.stderr == (
+        "hybridgraph: the files of 2 documents are no longer there: docs/a.md, docs/sub/b.md; "
+        "run with --prune to delete what was read from there\n"
+    )
 
 
 @pytest.mark.parametrize("path", ["./docs/", "docs/sub/..", "{here}/docs", "../{name}/docs"])
@@ -149,4 +156,4 @@ def test_a_document_that_is_not_there(here):
         "zzz": "no document is named zzz\n",
     }.items():
         done = CliRunner().invoke(app, ["delete", "--document", name, "--index", "index"])
-        assert (done.exit_code, hint in done.stderr) == (0, True)
+        assert (done.exit_code, hint in done.stderr) == (1, True)
