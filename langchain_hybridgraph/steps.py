@@ -36,7 +36,7 @@ class TaskShare:
     """
 
     def __init__(self) -> None:
-        self._start = self._end = self._reached = 0.0
+        self._start = self._end = self._share = 0.0
 
     def __enter__(self) -> Self:
         self._token = _task.set(self)
@@ -49,11 +49,11 @@ class TaskShare:
         """Begin the part of the task from one share to another."""
         self._start, self._end = start, end
 
-    def reached(self, done: int, total: int | None) -> float:
+    def share_of(self, done: int, total: int | None) -> float:
         """Return the share of the task that is done, if these items of its current part are done."""
         within = min(done / total, 1.0) if total else 0.0
-        self._reached = max(self._reached, self._start + (self._end - self._start) * within)
-        return self._reached
+        self._share = max(self._share, self._start + (self._end - self._start) * within)
+        return self._share
 
 
 _listener: ContextVar[Callable[[Step], None] | None] = ContextVar("_listener", default=None)
@@ -80,7 +80,7 @@ def report(phase: str, done: int, total: int | None, unit: str) -> None:
     listener = _listener.get()
     if listener is not None:
         task = _task.get()
-        listener(Step(phase, done, total, unit, None if task is None else task.reached(done, total)))
+        listener(Step(phase, done, total, unit, None if task is None else task.share_of(done, total)))
 
 
 def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> Iterator[T]:

@@ -158,7 +158,7 @@ class _Run:
     ) -> None:
         self.store = store
         self._task = task
-        self._written, self._embedded = _SHARES[isinstance(getattr(store, "embedding", None), FittedEmbedding)]
+        self._write_end, self._embed_end = _SHARES[isinstance(getattr(store, "embedding", None), FittedEmbedding)]
         self._documents = 0
         self._unread_files: Sequence[FileRecord] = ()
         self._position: tuple[int, int | None, str] = (0, None, "documents")
@@ -239,7 +239,7 @@ class _Run:
     def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
         """Report that these documents or files are done, which is ``work`` of ``all_work``."""
         self._position = done, total, unit
-        share = self._written * work / all_work if all_work else 0.0
+        share = self._write_end * work / all_work if all_work else 0.0
         self._task.enter(share, share)
         report("reading", *self._position)
 
@@ -297,10 +297,10 @@ class _Run:
         """Update the indexes, and write the edges that need up-to-date indexes."""
         report("index", *self._position)
         if is_estimated:
-            self._task.enter(self._written, self._embedded)
+            self._task.enter(self._write_end, self._embed_end)
         self._counts["embedded"] += self.store.flush()
         if is_estimated:
-            self._task.enter(self._embedded, 1.0)
+            self._task.enter(self._embed_end, 1.0)
         for done, builder in enumerate(self._builders):
             report("edges", done, len(self._builders), "kinds of edges")
             for edge_set in builder.finish():
