@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,16 +26,6 @@ class Search:
     def query_length(self) -> int:
         """Number of characters in the query, 0 without a text."""
         return len(self.query or "")
-
-    @property
-    def query_hash(self) -> str:
-        """First 12 hexadecimal digits of the SHA-256 of the query, "" without a text.
-
-        >>> Search("HybridRetriever", 10, "cat", 0).query_hash
-        '77af778b51ab'
-        """
-        text = self.query or ""
-        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12] if text else ""
 
 
 @dataclass(frozen=True)

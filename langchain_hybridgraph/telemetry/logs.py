@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from typing import Any
@@ -44,7 +45,7 @@ class LogSink:
             return
         name, fields = self._fields(event)
         search = event.search
-        fields |= {"query_length": search.query_length, "query_hash": search.query_hash}
+        fields |= {"query_length": search.query_length, "query_hash": query_hash(search.query)}
         if self.text:
             fields["query"] = search.query
         self.logger.log(level, "%s %s", name, json.dumps(fields, ensure_ascii=False, default=str), extra=fields)
@@ -92,3 +93,12 @@ def _level(event: Event) -> int:
     if event.error is not None:
         return logging.ERROR
     return logging.WARNING if event.warnings else logging.INFO
+
+
+def query_hash(query: str | None) -> str:
+    """Return the first 12 hexadecimal digits of the SHA-256 of a query, "" without a text.
+
+    >>> query_hash("cat")
+    '77af778b51ab'
+    """
+    return hashlib.sha256(query.encode("utf-8", "replace")).hexdigest()[:12] if query else ""
