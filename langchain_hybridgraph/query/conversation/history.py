@@ -5,21 +5,12 @@ A history can be a list of texts, pairs, mappings or messages; it becomes a list
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.conversation.speakers import ASSISTANT, LABEL, SKIPPED_ROLES, SPEAKERS, USER
 
-USER, ASSISTANT = "user", "assistant"
-_SPEAKERS = {
-    "user": USER, "human": USER, "customer": USER, "question": USER,
-    "assistant": ASSISTANT, "ai": ASSISTANT, "agent": ASSISTANT, "bot": ASSISTANT, "model": ASSISTANT,
-    "chatbot": ASSISTANT, "answer": ASSISTANT,
-}  # fmt: skip
-# Neither questions nor answers: instructions and raw results do not tell the topic of a conversation.
-_SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function", "remove"})
-_LABEL = re.compile(rf"\s*({'|'.join([*_SPEAKERS, *_SKIPPED_ROLES])})\s*[:：]\s*", re.IGNORECASE)
 # A message that calls tools may have no text; then it is not a turn.
 _CONTENTS = ("content", "text", "tool_calls", "function_call")
 # The first and the last turns of a longer history are read: follow-up questions seldom refer to those between.
@@ -87,8 +78,8 @@ def _turns(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
             continue
         role, content, line = _parts(item, place)
         text = " ".join(_texts(content)).strip()
-        if text and role.lower() not in _SKIPPED_ROLES:
-            speaker = _SPEAKERS.get(role.lower(), role)
+        if text and role.lower() not in SKIPPED_ROLES:
+            speaker = SPEAKERS.get(role.lower(), role)
             yield Turn(speaker, text, line or (f"{speaker.capitalize()}: {text}" if speaker else text))
 
 
@@ -101,7 +92,7 @@ def _is_question_and_answer(item: Any) -> bool:
 def _parts(item: Any, place: int) -> tuple[str, Any, str]:
     """Return the role and the content of an item, and its unchanged line if it is a text that names its speaker."""
     if isinstance(item, str):
-        label = _LABEL.match(item)
+        label = LABEL.match(item)
         return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())
     if isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str):
         return item[0], item[1], ""

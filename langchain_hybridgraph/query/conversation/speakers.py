@@ -1,0 +1,20 @@
+"""Names of the speakers of a conversation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+USER, ASSISTANT = "user", "assistant"
+SPEAKERS: Mapping[str, str] = {
+    "user": USER, "human": USER, "customer": USER, "question": USER,
+    "assistant": ASSISTANT, "ai": ASSISTANT, "agent": ASSISTANT, "bot": ASSISTANT, "model": ASSISTANT,
+    "chatbot": ASSISTANT, "answer": ASSISTANT,
+}  # fmt: skip
+"""Speakers by the names that roles and lines of text give them."""
+
+# Neither questions nor answers: instructions and raw results do not tell the topic of a conversation.
+SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function", "remove"})
+
+LABEL = re.compile(rf"\s*({'|'.join([*SPEAKERS, *SKIPPED_ROLES])})\s*[:：]\s*", re.IGNORECASE)
+"""Beginning of a line that names its speaker, such as ``User:``."""
