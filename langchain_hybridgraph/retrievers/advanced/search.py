@@ -30,7 +30,8 @@ from langchain_hybridgraph.query.conversation import (
 from langchain_hybridgraph.query.conversation.history import Turn, turns
 from langchain_hybridgraph.query.hierarchy.planning import messages_call
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.advanced.result_fusion import fuse_by_rank, fuse_by_score, unit_of, with_notes
+from langchain_hybridgraph.retrievers.advanced.result_fusion import fuse_by_rank, fuse_by_score, with_notes
+from langchain_hybridgraph.retrievers.advanced.topic_change import is_new_topic
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.stores.protocols import implements
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
 DEFAULT_SESSION = "default"
-_SIMILAR_SCORE = 0.9  # ratio of best scores from which two searches count as equally good (benchmarks/README.md)
 FUSED = 50  # number of hits of each search that are fused, so that a larger k only adds results at the end
 
 
@@ -178,10 +178,7 @@ class ConversationSearch:
             for name, vector in vectors.items()
         ]
         answers = yield from together(searches)
-        question_best, mixed_best = (one.hits[0].score / unit_of(one) if one.hits else 0.0 for one in answers)
-        return (
-            _Answer("raw", answers[0]) if mixed_best < _SIMILAR_SCORE * question_best else _Answer("mixed", answers[1])
-        )
+        return _Answer("raw", answers[0]) if is_new_topic(*answers) else _Answer("mixed", answers[1])
 
     def _describe(self, answer: _Answer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
         """Return the first k Documents with degradations, plan and answerability."""
