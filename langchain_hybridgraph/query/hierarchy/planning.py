@@ -12,9 +12,14 @@ from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.execution.effects import Effect, Search, ask_or_raise, part_of_deadline
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
-from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery, context_of
-
-LONGEST_SUMMARY, LAST_MESSAGES = 30_000, 5
+from langchain_hybridgraph.query.planning import (
+    LARGEST_PLAN,
+    LAST_MESSAGES,
+    LONGEST_SUMMARY,
+    QueryPlan,
+    TypedQuery,
+    context_of,
+)
 
 
 class Session(NamedTuple):
@@ -84,7 +89,7 @@ def _checked_plan(answer: Any) -> QueryPlan:
     ):
         raise ValueError(f"the planner must return a list of TypedQuery, got {quote_value(answer)}")
     plan = answer if isinstance(answer, QueryPlan) else QueryPlan(tuple(answer))
-    return replace(plan, queries=tuple(sorted(plan, key=lambda query: query.priority)[:5]))
+    return replace(plan, queries=tuple(sorted(plan, key=lambda query: query.priority)[:LARGEST_PLAN]))
 
 
 def messages_call(source: str, history: Any) -> Effect:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from langchain_hybridgraph.query.planning.llm_planner import STYLES, QueryPlanner
 from langchain_hybridgraph.query.planning.planner import (
+    LARGEST_PLAN,
     MEMORY,
     RESOURCE,
     SKILL,
     Planner,
     QueryPlan,
     TypedQuery,
-    context_of,
 )
 from langchain_hybridgraph.query.planning.rule_planner import RulePlanner
+from langchain_hybridgraph.query.planning.session_context import LAST_MESSAGES, LONGEST_SUMMARY, context_of
 
 __all__ = [
+    "LARGEST_PLAN",
+    "LAST_MESSAGES",
+    "LONGEST_SUMMARY",
     "MEMORY",
     "RESOURCE",
     "SKILL",

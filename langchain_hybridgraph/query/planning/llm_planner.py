@@ -15,9 +15,8 @@ from langchain_hybridgraph.query.planning.planner import (
     QueryPlan,
     TypedQuery,
     best,
-    context_of,
-    last_turns,
 )
+from langchain_hybridgraph.query.planning.session_context import LONGEST_SUMMARY, context_of, last_turns
 from langchain_hybridgraph.structured_output import (
     answer_schema,
     find_json,
@@ -35,7 +34,6 @@ STYLES: Mapping[str, str] = {
     "trial plan",
     SKILL: "instructions for doing something. Begin such a query with a verb, as in: connect a store to Grafana",
 }
-LONGEST_SUMMARY = 30_000
 _LONGEST_MESSAGE = 4_000
 _LONGEST_QUERY = 1_000
 _USUAL_PRIORITY = 3

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.conversation.history import turns
 from langchain_hybridgraph.serialization import Serializable
 
 MEMORY, RESOURCE, SKILL = "memory", "resource", "skill"
 LARGEST_PLAN = 5
-_LINE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,30 +119,3 @@ def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
     for query in sorted(queries, key=lambda query: query.priority):
         once.setdefault((query.context_type, " ".join(query.query.casefold().split())), query)
     return tuple(once.values())[:LARGEST_PLAN]
-
-
-def last_turns(messages: Sequence[Any], most: int = 5) -> list[tuple[str, str]]:
-    """Return speaker and text of the last messages with a text, oldest first.
-
-    Accepts what :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts; raises ConfigurationError
-    for anything else.
-
-    >>> last_turns(["Hello", ("human", "And its price?"), {"role": "assistant", "content": [{"text": "200"}]}], 2)
-    [('user', 'And its price?'), ('assistant', '200')]
-    """
-    return [(turn.speaker, turn.text) for turn in turns(messages)[-most:]]
-
-
-def context_of(summary: str | None, messages: Sequence[Any], most: int = 5) -> str:
-    """Return the summary of a session and its last messages, a line each; "" if there are none.
-
-    The summary and each message are cut after 2,000 characters.
-
-    >>> print(context_of("They look for a car.", [("user", "Is there a red one?"), ("ai", "A roadster.")]))
-    Summary: They look for a car.
-    User: Is there a red one?
-    Assistant: A roadster.
-    """
-    lines = [f"Summary: {summary.strip()}"] if summary and summary.strip() else []
-    lines += [turn.line for turn in turns(messages)[-most:]]
-    return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines)

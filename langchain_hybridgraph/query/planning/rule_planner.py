@@ -17,8 +17,8 @@ from langchain_hybridgraph.query.planning.planner import (
     QueryPlan,
     TypedQuery,
     best,
-    context_of,
 )
+from langchain_hybridgraph.query.planning.session_context import context_of
 from langchain_hybridgraph.query.planning.small_talk import is_small_talk
 
 _HOW_TO = re.compile(

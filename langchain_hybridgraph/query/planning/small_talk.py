@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_hybridgraph.query.planning.planner import last_turns
+from langchain_hybridgraph.query.planning.session_context import last_turns
 
 # Words of one language that mean something in another (French "merci", German "bitte") are courtesy in both.
 _COURTESY = """
