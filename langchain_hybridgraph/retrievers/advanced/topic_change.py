@@ -1,4 +1,4 @@
-"""Detection of a change of topic, by the results of two searches."""
+"""Detection of a change of topic by two searches."""
 
 from __future__ import annotations
 
