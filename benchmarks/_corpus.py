@@ -58,7 +58,7 @@ def require_sets() -> ModuleType:
     return module
 
 
-class Ready(Embeddings):
+class ReadyEmbeddings(Embeddings):
     """Ready-made vectors by text, so that no benchmark times an embedding model."""
 
     def __init__(self, vectors: dict[str, np.ndarray]) -> None:
@@ -81,7 +81,7 @@ class Corpus:
     metadatas: list[dict[str, Any]]
     questions: list[str]
     vectors: np.ndarray = field(repr=False)
-    embedding: Ready = field(repr=False)
+    embedding: ReadyEmbeddings = field(repr=False)
 
     @property
     def ids(self) -> list[str]:
@@ -117,7 +117,7 @@ def grown(size: int, questions: int = 300) -> Corpus:
     vectors_by_text = dict(zip(texts, matrix, strict=True)) | dict(
         zip(question_texts, np.vstack(asked_vectors), strict=True)
     )
-    return Corpus(texts, metadatas, question_texts, matrix, Ready(vectors_by_text))
+    return Corpus(texts, metadatas, question_texts, matrix, ReadyEmbeddings(vectors_by_text))
 
 
 def _grow(

@@ -32,8 +32,8 @@ POSTING = 8
 USABLE_SHARE = 0.75
 # Checksum of the vector, and of vector and text, per row of the matrix.
 CHECKSUMS = 8
-# Bytes per chunk of the catalogue beyond text and metadata: ids, hashes, state, their indexes and SQLite's pages.
-CATALOGUE_ROW = 680
+# Bytes per chunk of the catalog beyond text and metadata: ids, hashes, state, their indexes and SQLite's pages.
+CATALOG_ROW = 680
 # Bytes per different word of a text in Tantivy, compressed: the number of the text, the frequency and the position.
 TANTIVY_POSTING = 3.2
 # Largest relative difference between a prediction and a measurement.
@@ -54,7 +54,7 @@ class Load:
         """Return the bytes on disk of the parts of a ``HybridGraphStore``."""
         return {
             "vectors": self.chunks * (4 * self.dimension + CHECKSUMS),
-            "catalogue": self.chunks * (self.text + self.metadata + CATALOGUE_ROW),
+            "catalogue": self.chunks * (self.text + self.metadata + CATALOG_ROW),
             "keywords": self.chunks * self.words * TANTIVY_POSTING,
         }
 

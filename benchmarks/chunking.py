@@ -51,7 +51,7 @@ SPLITTERS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Question:
+class PassageQuestion:
     """A question, the passages (document, start, end) that answer it, and the filter to search in."""
 
     text: str
@@ -60,12 +60,12 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class PassageCorpus:
     """Complete documents and questions about them."""
 
     name: str
     documents: Sequence[Document]
-    questions: Sequence[Question]
+    questions: Sequence[PassageQuestion]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Figures:
         return float(differences.mean()), float(low), float(high)
 
 
-def tree(name: str, place: Path) -> Corpus:
+def tree(name: str, place: Path) -> PassageCorpus:
     """Read a folder of documentation and the questions about it."""
     documents = list(read_files(place))
     by_source = {document.metadata["source"].partition("/")[2]: document for document in documents}
@@ -104,15 +104,15 @@ def tree(name: str, place: Path) -> Corpus:
             spans = [match.span() for match in pattern.finditer(document.page_content)]
             assert spans, f"{row['source']} does not say {row['quote']!r}"
             passages = [(document.metadata["source"], *span) for span in spans]
-            questions.append(Question(row["question"], passages))
-    return Corpus(name, documents, questions)
+            questions.append(PassageQuestion(row["question"], passages))
+    return PassageCorpus(name, documents, questions)
 
 
-def chunk_eval(place: Path) -> Corpus:
+def chunk_eval(place: Path) -> PassageCorpus:
     """Return five long documents with questions whose passages are marked; each is asked inside its document."""
     texts = {row["id"]: row["text"] for row in _rows(place / "documents.jsonl")}
     questions = [
-        Question(
+        PassageQuestion(
             row["text"],
             [_passage(source, texts[source], start, end) for source, start, end in row["spans"]],
             {"source": row["filter"]["parent"]},
@@ -120,10 +120,10 @@ def chunk_eval(place: Path) -> Corpus:
         for row in _rows(place / "queries.jsonl")
     ]
     documents = [Document(page_content=text, metadata={"source": source}) for source, text in texts.items()]
-    return Corpus("chunk_eval", documents, questions)
+    return PassageCorpus("chunk_eval", documents, questions)
 
 
-def anthropic_docs(place: Path) -> Corpus:
+def anthropic_docs(place: Path) -> PassageCorpus:
     """Return the pages of a documentation site, joined from their sections; a section is a passage."""
     pages: dict[str, str] = {}
     places: dict[str, tuple[str, int, int]] = {}
@@ -139,12 +139,12 @@ def anthropic_docs(place: Path) -> Corpus:
             right.setdefault(query, []).append(places[section])
     documents = [Document(page_content=text, metadata={"source": page}) for page, text in pages.items()]
     questions = [
-        Question(row["text"], right[row["id"]]) for row in _rows(place / "queries.jsonl") if row["id"] in right
+        PassageQuestion(row["text"], right[row["id"]]) for row in _rows(place / "queries.jsonl") if row["id"] in right
     ]
-    return Corpus("anthropic_docs", documents, questions)
+    return PassageCorpus("anthropic_docs", documents, questions)
 
 
-def measure(corpus: Corpus, split: Any, embedding: Model, changelog_weight: float) -> Figures:
+def measure(corpus: PassageCorpus, split: Any, embedding: Model, changelog_weight: float) -> Figures:
     """Ingest a corpus, ask its questions, and find the right passages in the answers."""
     with HybridGraphStore(None, embedding=embedding) as store:
         started = time.perf_counter()
@@ -220,7 +220,7 @@ class CachedModel(Model):
             self._saved = len(self.vectors)
 
 
-def _corpora(arguments: argparse.Namespace) -> Iterable[Corpus]:
+def _corpora(arguments: argparse.Namespace) -> Iterable[PassageCorpus]:
     for name in ("fastapi", "sphinx"):
         place = getattr(arguments, name)
         if place is not None:

@@ -45,7 +45,7 @@ POINTING = frozenset(
 Ask = Callable[[dict[str, Any], Sequence[str]], Sequence[str]]
 
 
-class Model(Embeddings):
+class CachedMiniLM(Embeddings):
     """all-MiniLM-L6-v2, with ready-made vectors if available; each text is embedded once."""
 
     def __init__(self, vectors: dict[str, np.ndarray]) -> None:
@@ -123,7 +123,7 @@ def load_conversations(name: str, sets: Any, vectors: dict[str, np.ndarray], hal
     loaded = sets.load(name)
     vectors.update(sets.PrecomputedEmbeddings(name).vectors)
     texts = [sets.document_text(row) for row in loaded.corpus]
-    store = HybridGraphStore.from_texts(texts, Model(vectors), ids=[row["id"] for row in loaded.corpus])
+    store = HybridGraphStore.from_texts(texts, CachedMiniLM(vectors), ids=[row["id"] for row in loaded.corpus])
     numbers = {
         conversation: n for n, conversation in enumerate(dict.fromkeys(q["conversation"] for q in loaded.queries))
     }

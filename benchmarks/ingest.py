@@ -42,23 +42,23 @@ def main() -> None:
     for checkout in checkouts.values():
         compileall.compile_dir(checkout / "langchain_hybridgraph", quiet=1)  # as pip does when it installs a package
     for size in arguments.files:
-        runs_by_checkout: dict[str, list[list[Run]]] = {name: [] for name in checkouts}
+        runs_by_checkout: dict[str, list[list[CommandRun]]] = {name: [] for name in checkouts}
         for _ in range(arguments.rounds):
             for name, checkout in checkouts.items():
                 runs_by_checkout[name].append(measure(arguments.folder, size, checkout, arguments.into))
         for name, figures in runs_by_checkout.items():
-            runs = [Run(*map(statistics.median, zip(*each, strict=True))) for each in zip(*figures, strict=True)]
+            runs = [CommandRun(*map(statistics.median, zip(*each, strict=True))) for each in zip(*figures, strict=True)]
             print(f"{size:6,} files, {name:6}: {describe(runs)}", flush=True)
 
 
-class Run(NamedTuple):
+class CommandRun(NamedTuple):
     """One run of the command, in seconds."""
 
     wall: float
     cpu: float
 
 
-def describe(runs: Sequence[Run]) -> str:
+def describe(runs: Sequence[CommandRun]) -> str:
     """Describe the first run, one over unchanged files and one with a changed file."""
     first = runs[0]
     parts = [
@@ -68,7 +68,7 @@ def describe(runs: Sequence[Run]) -> str:
     return "; ".join(parts)
 
 
-def measure(folder: Path, size: int, checkout: Path, into: Path | None = None) -> list[Run]:
+def measure(folder: Path, size: int, checkout: Path, into: Path | None = None) -> list[CommandRun]:
     """Return the runs of a checkout with this number of files: first, unchanged, one file changed."""
     with tempfile.TemporaryDirectory() as place:
         docs, index = Path(place, "docs"), Path(place, "index")
@@ -82,7 +82,7 @@ def measure(folder: Path, size: int, checkout: Path, into: Path | None = None) -
         return [first, unchanged, ingested(docs, index, checkout)]
 
 
-def ingested(docs: Path, index: Path, checkout: Path) -> Run:
+def ingested(docs: Path, index: Path, checkout: Path) -> CommandRun:
     """Run the command of a checkout."""
     began, used = time.perf_counter(), cpu_of_children()
     done = subprocess.run(
@@ -105,7 +105,7 @@ def ingested(docs: Path, index: Path, checkout: Path) -> Run:
     )
     if done.returncode:
         raise SystemExit(done.stderr)
-    return Run(time.perf_counter() - began, cpu_of_children() - used)
+    return CommandRun(time.perf_counter() - began, cpu_of_children() - used)
 
 
 def cpu_of_children() -> float:

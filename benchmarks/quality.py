@@ -55,11 +55,11 @@ DEPTH = 10
 WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)
 DISCOUNTS = 1 / np.log2(np.arange(2, DEPTH + 2))
 
-Answers = Callable[["Question"], Sequence[str]]
+Answers = Callable[["RankedQuestion"], Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Question:
+class RankedQuestion:
     """Results of both engines, best first, and the right answers."""
 
     id: str
@@ -82,7 +82,7 @@ def ndcg(ids: Sequence[str], grades: Mapping[str, float]) -> float:
 # -- calling the engines ------------------------------------------------------------------------------------------
 
 
-def questions(name: str, sets: Any, embedding: str) -> Iterator[Question]:
+def questions(name: str, sets: Any, embedding: str) -> Iterator[RankedQuestion]:
     """Return one set's questions with the candidates of both engines."""
     loaded = sets.load(name)
     ids = np.array([row["id"] for row in loaded.corpus])
@@ -102,7 +102,7 @@ def questions(name: str, sets: Any, embedding: str) -> Iterator[Question]:
         likely = {ids[row]: value for row, value in exact.items()}
         inside = cosines[allowed]
         background = (float(inside.mean()), float(inside.std())) if inside.any() else None
-        yield Question(
+        yield RankedQuestion(
             query["id"],
             _ranking(
                 "vector", ids, nearest, {row: float(cosines[row]) for row in rows}, bound=1.0, background=background
@@ -139,13 +139,13 @@ def fused(fusion: Fusion, weight: float = 0.7) -> Answers:
     return lambda question: [one.id for one in fusion(question.with_weight(weight))[:DEPTH]]
 
 
-def without_exact_matches(question: Question) -> Sequence[str]:
+def without_exact_matches(question: RankedQuestion) -> Sequence[str]:
     """Apply the default fusion without exact matches of identifiers and rare words."""
     vector, keyword = question.with_weight(0.7)
     return [one.id for one in ConvexCombination()([vector, replace(keyword, exact={})])[:DEPTH]]
 
 
-def without_background(question: Question) -> Sequence[str]:
+def without_background(question: RankedQuestion) -> Sequence[str]:
     """Apply the default fusion over a store that does not know the cosines of arbitrary chunks."""
     vector, keyword = question.with_weight(0.7)
     return [one.id for one in ConvexCombination()([replace(vector, background=None), keyword])[:DEPTH]]
@@ -158,7 +158,7 @@ def ensemble(n: int) -> Answers:
 
     retriever = EnsembleRetriever.model_construct(weights=[0.7, 0.3])  # its retrievers are not called
 
-    def answer(question: Question) -> Sequence[str]:
+    def answer(question: RankedQuestion) -> Sequence[str]:
         lists = [[Document(page_content=e.id) for e in r.entries[:n]] for r in (question.vector, question.keyword)]
         return [document.page_content for document in retriever.weighted_reciprocal_rank(lists)[:DEPTH]]
 
@@ -191,11 +191,11 @@ def systems() -> dict[str, Answers]:
 # -- reporting ----------------------------------------------------------------------------------------------------
 
 
-def mean_ndcg(answers: Answers, questions: Sequence[Question]) -> float:
+def mean_ndcg(answers: Answers, questions: Sequence[RankedQuestion]) -> float:
     return float(np.mean([ndcg(answers(question), question.grades) for question in questions]))
 
 
-def table(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
+def table(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
     """Print every system on every set, the mean, and the worst distance to the better engine."""
     rows = {
         label: [mean_ndcg(answers, each) for each in questions_by_set.values()] for label, answers in systems().items()
@@ -211,7 +211,7 @@ def table(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
     _check(questions_by_set)
 
 
-def weights(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
+def weights(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
     """Print the default fusion with other weights."""
     legs = _better_engine(questions_by_set)
     print("| weight of the vector side | mean nDCG@10 | worst to better engine | on |\n|---|---|---|---|")
@@ -222,7 +222,7 @@ def weights(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
         print(f"| {weight} | {(far + legs).mean():.4f} | {far.min():+.4f} | {list(questions_by_set)[far.argmin()]} |")
 
 
-def leave_one_out(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
+def leave_one_out(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
     """Print the weight that is best on average on the sets of other sources, and its figure on this one."""
     legs = _better_engine(questions_by_set)
     figures = np.array(
@@ -238,7 +238,7 @@ def leave_one_out(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
     print(f"| mean |  | {np.mean(left_out):.4f} | {(np.array(left_out) - legs).min():+.4f} |")
 
 
-def _better_engine(questions_by_set: Mapping[str, Sequence[Question]]) -> Any:
+def _better_engine(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> Any:
     alone = systems()
     return np.array(
         [
@@ -248,7 +248,7 @@ def _better_engine(questions_by_set: Mapping[str, Sequence[Question]]) -> Any:
     )
 
 
-def _check(questions_by_set: Mapping[str, Sequence[Question]]) -> None:
+def _check(questions_by_set: Mapping[str, Sequence[RankedQuestion]]) -> None:
     """Compare our nDCG with that of ir-measures, if it is installed."""
     if importlib.util.find_spec("ir_measures") is None:
         return

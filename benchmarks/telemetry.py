@@ -39,7 +39,7 @@ from langchain_hybridgraph.telemetry.dispatch import delivery_for
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events
 
 
-class Untimed(Trace):
+class UntimedTrace(Trace):
     """Stages without timers."""
 
     _nothing = nullcontext()
@@ -104,14 +104,14 @@ def variants(store: HybridGraphStore, listening: dict[str, Any]) -> dict[str, Va
 
     handler = {"callbacks": [Handler()]}
     return {
-        "without": Variant(search_with(WithoutTelemetry), Untimed),
-        "without, again": Variant(search_with(WithoutTelemetry), Untimed),
+        "without": Variant(search_with(WithoutTelemetry), UntimedTrace),
+        "without, again": Variant(search_with(WithoutTelemetry), UntimedTrace),
         "off": Variant(search_with(HybridRetriever)),
         **{
             name: Variant(search_with(HybridRetriever, telemetry={"sinks": [sink]})) for name, sink in listening.items()
         },
         "all four": Variant(search_with(HybridRetriever, telemetry={"sinks": list(listening.values())})),
-        "LangChain handler, without": Variant(search_with(WithoutTelemetry, handler), Untimed),
+        "LangChain handler, without": Variant(search_with(WithoutTelemetry, handler), UntimedTrace),
         "LangChain handler": Variant(search_with(HybridRetriever, handler)),
     }
 

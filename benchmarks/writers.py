@@ -46,14 +46,20 @@ def main() -> None:
     print(f"{'':<28}{'p50':>9}{'p99':>9}{'adds/s':>9}{'searches':>10}  lost or wrong")
     with tempfile.TemporaryDirectory() as place:
         for writers in (1, 4):
-            report(f"{writers} writing, 2 reading", Ours(Path(place) / f"ours-{writers}"), corpus, arguments, writers)
+            report(
+                f"{writers} writing, 2 reading",
+                FolderWriter(Path(place) / f"ours-{writers}"),
+                corpus,
+                arguments,
+                writers,
+            )
             if arguments.peer:
                 with chroma_server(Path(place) / f"peer-{writers}") as port:
-                    report(f"{writers} writing, 2 reading, Chroma", Peer(port), corpus, arguments, writers)
+                    report(f"{writers} writing, 2 reading, Chroma", ChromaWriter(port), corpus, arguments, writers)
         tasks(Path(place) / "tasks", corpus, arguments.texts)
 
 
-class Ours:
+class FolderWriter:
     """An index folder, opened by every process."""
 
     def __init__(self, folder: Path) -> None:
@@ -85,7 +91,7 @@ class Ours:
         return extra + wrong + len(store.admin.check().problems)
 
 
-class Peer:
+class ChromaWriter:
     """A collection on a Chroma server, opened by every process."""
 
     def __init__(self, port: int) -> None:

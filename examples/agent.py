@@ -32,24 +32,24 @@ RELEASES = [
 ]
 
 
-class Among(BaseModel):
+class NoteFields(BaseModel):
     """Metadata fields of the notes, as a filter for the model."""
 
     year: int | None = Field(None, description="The year of the release.")
     area: Literal["import", "billing"] | None = Field(None, description="The part of the program.")
 
 
-class Arguments(QueryArguments):
+class NoteArguments(QueryArguments):
     """Arguments of the tool; a model makes fewer mistakes with these fields than with the full filter language."""
 
-    filter: Among | None = Field(None, description="Only notes of this year and area.")
+    filter: NoteFields | None = Field(None, description="Only notes of this year and area.")
 
 
 def _call(query: str, among: dict[str, Any]) -> ToolCall:
     return ToolCall(name="release_notes", args={"query": query, "filter": among}, id=query)
 
 
-class Prepared(FakeMessagesListChatModel):
+class ScriptedModel(FakeMessagesListChatModel):
     """A fake chat model that returns its messages one after the other, whatever the tools answer."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
@@ -67,13 +67,13 @@ PART = [
 
 def chat_model(name: str | None) -> BaseChatModel:
     """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
-    return Prepared(responses=PART) if name is None else init_chat_model(name, temperature=0)
+    return ScriptedModel(responses=PART) if name is None else init_chat_model(name, temperature=0)
 
 
 def agent_over(retriever: BaseRetriever, model: BaseChatModel) -> Any:
     """Return an agent with the retriever as its tool; ``thread_id`` in the configuration is the conversation."""
     tool = retriever.as_tool(
-        Arguments, name="release_notes", description="Finds release notes. Ask it before you answer."
+        NoteArguments, name="release_notes", description="Finds release notes. Ask it before you answer."
     )
     return create_agent(
         model,

@@ -35,7 +35,7 @@ PROMPT = ChatPromptTemplate.from_messages(
 )
 
 
-class ReadsOut(SimpleChatModel):
+class ContextReader(SimpleChatModel):
     """A fake chat model that returns the context of its prompt."""
 
     @property
@@ -48,7 +48,7 @@ class ReadsOut(SimpleChatModel):
 
 def chat_model(name: str | None) -> BaseChatModel:
     """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
-    return ReadsOut() if name is None else init_chat_model(name, temperature=0)
+    return ContextReader() if name is None else init_chat_model(name, temperature=0)
 
 
 def as_context(documents: list[Document]) -> str:

@@ -38,7 +38,7 @@ FILES = {
 }
 
 
-class Report(BaseEventHandler):
+class ReportPrinter(BaseEventHandler):
     """An event handler that prints how each answer was found."""
 
     @classmethod
@@ -67,7 +67,7 @@ def read(folder: Path) -> list[BaseNode]:
 
 def main() -> None:
     """Ingest twice, then ask: plainly, with a filter, and in an event loop."""
-    get_dispatcher().add_event_handler(Report())
+    get_dispatcher().add_event_handler(ReportPrinter())
     with TemporaryDirectory() as name, HybridGraphStore(Path(name) / "index") as store:
         folder = Path(name) / "films"
         folder.mkdir()

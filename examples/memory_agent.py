@@ -62,7 +62,7 @@ def note_tool(store: HybridGraphStore) -> BaseTool:
     )
 
 
-class ByRules(BaseChatModel):
+class RuleModel(BaseChatModel):
     """A fake chat model that recalls facts, supersedes them with new statements, and repeats them."""
 
     @property
@@ -94,7 +94,7 @@ class ByRules(BaseChatModel):
 
 def chat_model(name: str | None) -> BaseChatModel:
     """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
-    return ByRules() if name is None else init_chat_model(name, temperature=0)
+    return RuleModel() if name is None else init_chat_model(name, temperature=0)
 
 
 def agent_with(store: HybridGraphStore, model: BaseChatModel) -> Any:

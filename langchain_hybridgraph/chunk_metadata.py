@@ -78,7 +78,7 @@ def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
 
 
 def reference(name: str) -> str:
-    """Return the name of a document, parent, session or source as the catalogue stores it.
+    """Return the name of a document, parent, session or source as the catalog stores it.
 
     Any text may be in metadata, but not every text can be a key: characters that cannot be stored become U+FFFD.
     """

@@ -93,12 +93,12 @@ class _Pool:
     def __init__(self, count: int) -> None:
         self.count = count
         self._tasks: SimpleQueue[_Task[Any, Any] | None] = SimpleQueue()
-        self._workers: list[_Worker] = []
+        self._workers: list[_WorkerProcess] = []
 
     def map(self, function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
         """Yield the results in order."""
         if not self._workers:
-            self._workers = [_Worker(self._tasks) for _ in range(self.count)]
+            self._workers = [_WorkerProcess(self._tasks) for _ in range(self.count)]
         ahead: deque[_Task[T, R]] = deque()
         remaining = iter(inputs)
         try:
@@ -135,7 +135,7 @@ class _Pool:
             worker.end()
 
 
-class _Worker:
+class _WorkerProcess:
     """A worker process, and the thread that waits for its results."""
 
     def __init__(self, tasks: SimpleQueue[_Task[Any, Any] | None]) -> None:

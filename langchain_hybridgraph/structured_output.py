@@ -23,7 +23,7 @@ _REASONING_TAG = re.compile(
 )
 
 
-class Model(Protocol):
+class StructuredModel(Protocol):
     """A chat model bound to a schema: a LangChain Runnable."""
 
     def invoke(self, input: Any, config: Any = None, /) -> Any:
@@ -67,17 +67,17 @@ def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
     return [("system", instructions), ("human", to_prompt_json(material))]
 
 
-def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> Model:
+def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> StructuredModel:
     """Bind a model to ``schema``, so that :func:`parse_answer` can read its answers.
 
     Calls ``with_structured_output`` with the ``options`` that are not None. A model without that method, or whose
     structured answer is None, receives the schema in the prompt. Raises ConfigurationError, which names ``caller``,
     for an object that is not a model and for an option that the model does not accept.
     """
-    prompted = _Prompted(llm, schema) if callable(getattr(llm, "invoke", None)) else None
+    prompted = _PromptedModel(llm, schema) if callable(getattr(llm, "invoke", None)) else None
     settings = {name: value for name, value in options.items() if value is not None}
     try:
-        model: Model = llm.with_structured_output(schema, **settings)
+        model: StructuredModel = llm.with_structured_output(schema, **settings)
     except (AttributeError, NotImplementedError) as error:
         if prompted is not None:
             return prompted
@@ -89,11 +89,11 @@ def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> Model:
             f"{caller}: {type(llm).__name__}.with_structured_output does not take "
             f"{', '.join(f'{name}={value!r}' for name, value in settings.items())} ({error})"
         ) from error
-    return model if prompted is None else _Structured(model, prompted)
+    return model if prompted is None else _NativeModel(model, prompted)
 
 
 @dataclass(frozen=True, slots=True)
-class _Prompted:
+class _PromptedModel:
     """A model that receives the schema of its answer in the prompt."""
 
     llm: Any
@@ -122,11 +122,11 @@ class _Prompted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Structured:
+class _NativeModel:
     """A model with structured output; if it returns None, the schema is put into the prompt instead."""
 
     model: Any
-    prompted: _Prompted
+    prompted: _PromptedModel
 
     def invoke(self, input: Any, config: Any = None, /) -> Any:
         try:

@@ -25,7 +25,7 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.evaluation import EvaluationReport
-from langchain_hybridgraph.memory.admission import Admission, Lowered
+from langchain_hybridgraph.memory.admission import Admission, LoweredMemory
 from langchain_hybridgraph.query.conversation import ExpandedQuery
 from langchain_hybridgraph.query.hierarchy.results import FindResult
 from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery
@@ -104,7 +104,7 @@ def test_results_of_a_tree_search_round_trip(store):
         TypedQuery("cats", "memory", "what they do", 2),
         QueryPlan((TypedQuery("cats"),), ("planner-failed",), "TimeoutError"),
         ExpandedQuery("whole", "context", 0.25, sure=False),
-        Admission("a", "joined", "so", ("b",), (Lowered("b", 0.5, 0.25),), "text"),
+        Admission("a", "joined", "so", ("b",), (LoweredMemory("b", 0.5, 0.25),), "text"),
         CheckReport(("lost",), ("Chroma",), {"chunks": 2}),
         TuningResult("a", "b", Difference(0.1, 0.0, 0.2, 1, 2, 3), ("a", "a")),
     ],

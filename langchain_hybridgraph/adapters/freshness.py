@@ -21,7 +21,7 @@ Refresh = Literal["auto", "never"] | float
 STALE = "keyword-stale"
 
 
-class Refreshed(NamedTuple):
+class RefreshReport(NamedTuple):
     """Number of texts that a refresh added to the keyword index, changed in it and removed from it."""
 
     added: int = 0
@@ -29,32 +29,32 @@ class Refreshed(NamedTuple):
     removed: int = 0
 
 
-class State(NamedTuple):
+class StoreState(NamedTuple):
     """Indicator of changes in a store: the number of its texts, or the version that the user provides."""
 
     size: int | None = None
     version: Any = None
 
 
-class Stored(NamedTuple):
+class StoreContents(NamedTuple):
     """All Documents of a store, and its state just before they were read."""
 
     documents: Sequence[Document]
-    state: State
+    state: StoreState
 
 
-def read_store(adapter: StoreAdapter, version: Any = None) -> Stored | None:
+def read_store(adapter: StoreAdapter, version: Any = None) -> StoreContents | None:
     """Read every text of a store; return None if its texts cannot be listed."""
     if not adapter.can_list:
         return None
     state = state_of(adapter, version)
-    return Stored(list(adapter.documents()), state)
+    return StoreContents(list(adapter.documents()), state)
 
 
-def state_of(adapter: StoreAdapter, version: Any) -> State:
+def state_of(adapter: StoreAdapter, version: Any) -> StoreState:
     """Return the current state of a store; its texts are counted only if no version is given."""
     current = version() if callable(version) else version
-    return State(adapter.count() if current is None else None, current)
+    return StoreState(adapter.count() if current is None else None, current)
 
 
 class Freshness:
@@ -65,17 +65,17 @@ class Freshness:
     added to the index later: the Documents may be a deliberate selection.
     """
 
-    def __init__(self, texts: DocumentIndex, adapter: StoreAdapter, stored: Stored | None, version: Any) -> None:
+    def __init__(self, texts: DocumentIndex, adapter: StoreAdapter, stored: StoreContents | None, version: Any) -> None:
         self._texts = texts
         self._adapter = adapter
         self._contents: dict[str, int] | None = None
-        self._state = State(version=version() if callable(version) else version)
+        self._state = StoreState(version=version() if callable(version) else version)
         self._followers: list[Callable[[Sequence[Document]], object]] = []
         if stored is not None:
             self._remember(stored)
         self._checking, self._refreshing = ForkSafeLock(), ForkSafeLock()
         self._checked_at: float | None = None
-        self._behind: State | None = None
+        self._behind: StoreState | None = None
 
     def follow(self, note: Callable[[Sequence[Document]], object]) -> None:
         """Call ``note`` with all Documents of the store whenever they are read again."""
@@ -106,7 +106,7 @@ class Freshness:
         asks_store = not self._adapter.is_local and (version is None or callable(version))
         return not (is_due and asks_store) and self._check(refresh, version, began) is None
 
-    def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> Refreshed:
+    def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> RefreshReport:
         """Update every text that differs from the store's, or replace the Documents of the index with ``documents``."""
         with self._refreshing:
             stored = read_store(self._adapter, version)
@@ -121,7 +121,7 @@ class Freshness:
 
     # -- checking -----------------------------------------------------------------------------------------------
 
-    def _check(self, refresh: Refresh, version: Any, began: float) -> State | None:
+    def _check(self, refresh: Refresh, version: Any, began: float) -> StoreState | None:
         """Return the store's state if it has changed since the store was read; concurrent searches share one check."""
         with self._checking:
             if self._is_due(refresh, began):
@@ -138,18 +138,18 @@ class Freshness:
         checked = self._checked_at
         return checked is None or checked + (refresh if isinstance(refresh, float | int) else 0.0) < began
 
-    def _is_behind(self, now: State) -> bool:
+    def _is_behind(self, now: StoreState) -> bool:
         was_read = self._contents is not None
         return now != self._state and (was_read or self._adapter.can_list or now.version != self._state.version)
 
     # -- applying changes ----------------------------------------------------------------------------------------
 
-    def _catch_up(self, now: State) -> None:
+    def _catch_up(self, now: StoreState) -> None:
         with self._refreshing:
             if now == self._state:
                 return  # another search has done so meanwhile
             if self._contents is None or now.version != self._state.version:
-                stored = Stored(list(self._adapter.documents()), now)
+                stored = StoreContents(list(self._adapter.documents()), now)
                 self._compare(stored)
                 return
             ids = set(self._adapter.ids())
@@ -162,7 +162,7 @@ class Freshness:
             self._state = now
             self._behind = None
 
-    def _compare(self, stored: Stored) -> Refreshed:
+    def _compare(self, stored: StoreContents) -> RefreshReport:
         """Apply the differences between the current and the previous contents of the store; the first time, nothing is
         added.
         """
@@ -170,7 +170,7 @@ class Freshness:
         if contents is None:
             for document in stored.documents:
                 self._texts.identity.of_stored(document)
-            done = Refreshed()
+            done = RefreshReport()
         else:
             new = [document for document in stored.documents if document.id not in contents]
             changed = [d for d in stored.documents if d.id in contents and contents[d.id] != _content(d)]
@@ -179,7 +179,7 @@ class Freshness:
         self._behind = None
         return done
 
-    def _take_in(self, new: Sequence[Document], changed: Sequence[Document], deleted: Collection[str]) -> Refreshed:
+    def _take_in(self, new: Sequence[Document], changed: Sequence[Document], deleted: Collection[str]) -> RefreshReport:
         texts, identity, contents = self._texts, self._texts.identity, self._contents
         assert contents is not None, "the store was read before"
         removed = [id for id in identity.forget(deleted) if id in texts.chunks]
@@ -190,9 +190,9 @@ class Freshness:
         for id in deleted:
             contents.pop(id, None)
         contents |= {str(document.id): _content(document) for document in (*new, *changed)}
-        return Refreshed(len(added), len(other), len(removed))
+        return RefreshReport(len(added), len(other), len(removed))
 
-    def _replace(self, documents: Sequence[Document], stored: Stored | None, version: Any) -> Refreshed:
+    def _replace(self, documents: Sequence[Document], stored: StoreContents | None, version: Any) -> RefreshReport:
         texts = self._texts
         identity = Identity(documents, None if stored is None else stored.documents, texts.id_key)
         chunks = {id: chunk_of(document, id) for document, id in zip(documents, identity.ids, strict=True)}
@@ -202,13 +202,13 @@ class Freshness:
         texts.identity = identity
         texts.change([*added, *changed], removed)
         if stored is None:
-            self._state = State(version=version() if callable(version) else version)
+            self._state = StoreState(version=version() if callable(version) else version)
         else:
             self._remember(stored)
         self._behind = None
-        return Refreshed(len(added), len(changed), len(removed))
+        return RefreshReport(len(added), len(changed), len(removed))
 
-    def _remember(self, stored: Stored) -> None:
+    def _remember(self, stored: StoreContents) -> None:
         self._contents = {str(document.id): _content(document) for document in stored.documents}
         self._state = stored.state
         for note in self._followers:

@@ -32,7 +32,7 @@ def index(
     """Run ``langchain_core.indexing.index``, but keep the Documents' ids, which edges and parents refer to.
 
     ``options`` are LangChain's (``cleanup``, ``source_id_key`` …). A changed Document is updated; an unchanged one
-    costs one lookup in the catalogue. Raises ValueError for a Document without an id.
+    costs one lookup in the catalog. Raises ValueError for a Document without an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.forking import ForkSafeLock
-from langchain_hybridgraph.stores.embedded.catalog.records import Place
-from langchain_hybridgraph.stores.embedded.directory_tree import Places, ScopedTree, TreeState
+from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
+from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.texts import DocumentIndex
@@ -26,8 +26,8 @@ class ListedTree:
         self._texts = texts
         self._nearest = nearest
         self._growing = ForkSafeLock()
-        self._places = Places()
-        self._state: _State | None = None
+        self._places = UriNumbers()
+        self._state: _ListedRows | None = None
 
     def scoped(self, scope: Scope) -> ScopedTree:
         """Return the tree of the texts in this scope (the filter, tenant and time of a call)."""
@@ -36,20 +36,20 @@ class ListedTree:
         allowed = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]
         return ScopedTree(state.grown, state, allowed)
 
-    def _latest(self) -> _State:
+    def _latest(self) -> _ListedRows:
         with self._growing:
             version, texts, rows = self._texts.state()
             if self._state is None or self._state.version != version:
                 new = range(len(self._places.of_row), rows)
                 self._places.grow(rows, (_place(row, texts[row]) for row in new if row in texts))
-                self._state = _State(version, self._places, texts, self._nearest)
+                self._state = _ListedRows(version, self._places, texts, self._nearest)
             return self._state
 
 
-class _State:
+class _ListedRows:
     """The rows of one version of the texts (see ``stores.embedded.directory_tree.TreeRows``)."""
 
-    def __init__(self, version: int, places: Places, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
+    def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
         self.version = version
         self.living_rows: Mask = np.zeros(len(places.of_row), np.bool_)
         self.living_rows[list(texts)] = True
@@ -72,6 +72,6 @@ class _State:
         return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
 
 
-def _place(row: int, chunk: Chunk) -> Place:
+def _place(row: int, chunk: Chunk) -> TreePosition:
     values = map(chunk.metadata.get, ("uri", "url", "source", "context_type"))
-    return Place(row, chunk.id, chunk.document, *values)
+    return TreePosition(row, chunk.id, chunk.document, *values)

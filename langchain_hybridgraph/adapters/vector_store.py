@@ -20,7 +20,7 @@ from langchain_hybridgraph.adapters.identity import Identity
 from langchain_hybridgraph.adapters.listed_tree import ListedTree
 from langchain_hybridgraph.adapters.scopes import in_scope
 from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, with_user_metadata
-from langchain_hybridgraph.adapters.vector_stores import Nearest, adapter_of
+from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, adapter_of
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Tree
 
 # Yields the number of Documents to request and a translated filter, and receives the Documents.
-Search = Generator[tuple[int, Any], Nearest, SourceResult]
+Search = Generator[tuple[int, Any], NearestDocuments, SourceResult]
 
 PAGE = 1_000
 # Up to this number of texts Tantivy answers about as fast as a thread starts.
@@ -146,7 +146,9 @@ class VectorStoreAdapter:
         """Return the n nearest Documents in the query's scope, best first, ties by id."""
         vector = self._adapter.embedded(query)
         if self._filtered is not None and vector is not None and not _is_free(query.scope) and self._filtered.is_ready:
-            return self._best_in_scope(Nearest(self._filtered.search(vector, n, query.scope)), query, n, vector)
+            return self._best_in_scope(
+                NearestDocuments(self._filtered.search(vector, n, query.scope)), query, n, vector
+            )
         search = self._until_enough(query, n, vector)
         fetched, where = next(search)
         while True:
@@ -167,7 +169,7 @@ class VectorStoreAdapter:
                 return result._replace(reason=short)
             fetched *= 4
 
-    def _best_in_scope(self, nearest: Nearest, query: Query, n: int, vector: Vector | None) -> SourceResult:
+    def _best_in_scope(self, nearest: NearestDocuments, query: Query, n: int, vector: Vector | None) -> SourceResult:
         """Return the best n of the Documents that are in scope by their own metadata."""
         every = self._entries(nearest.documents)
         entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
@@ -310,7 +312,7 @@ class AwaitedStore(VectorStoreAdapter):
             except StopIteration as done:
                 return cast(SourceResult, done.value)
 
-    async def _asearch(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+    async def _asearch(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         store: Any = self.vector_store
         options = {} if where is None else {"filter": where}
         if vector is None:

@@ -394,7 +394,7 @@ def check(
 ) -> None:
     """Check whether an index is consistent.
 
-    Catalogue, vectors and search engines are compared; the exit code is 1 if they differ.
+    Catalog, vectors and search engines are compared; the exit code is 1 if they differ.
     """
     with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
         report = store.admin.check()
@@ -417,7 +417,7 @@ def repair(
 ) -> None:
     """Repair an index, then check it.
 
-    The search engines are rebuilt from the catalogue; no accepted text is lost.
+    The search engines are rebuilt from the catalog; no accepted text is lost.
     """
     with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
         if refit:

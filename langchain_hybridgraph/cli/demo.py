@@ -18,7 +18,7 @@ from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
 
-class Question(NamedTuple):
+class DemoQuestion(NamedTuple):
     """Question of the demo, and a remark about its answer."""
 
     text: str
@@ -29,23 +29,25 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
-    Question("How do I run a command with a timeout?"),
-    Question("What is the difference between a deep and a shallow copy?"),
-    Question("How do I cache the results of a function?"),
-    Question("a temporary file that is deleted when it is closed"),
-    Question("What does yield from do?"),
-    Question(
+    DemoQuestion("How do I run a command with a timeout?"),
+    DemoQuestion("What is the difference between a deep and a shallow copy?"),
+    DemoQuestion("How do I cache the results of a function?"),
+    DemoQuestion("a temporary file that is deleted when it is closed"),
+    DemoQuestion("What does yield from do?"),
+    DemoQuestion(
         "a lock that the same thread may acquire again",
         "Each score is the sum of a part from the vectors and a part from the keywords.",
         explain=True,
     ),
-    Question("log messages to a rotating file"),
-    Question(
+    DemoQuestion("log messages to a rotating file"),
+    DemoQuestion(
         "log messages to a rotating file",
         'Only among classes: --filter \'{"labels": {"$contains": "class"}}\'',
         filter={"labels": {"$contains": "class"}},
     ),
-    Question("floccinaucinihilipilification", "A word that occurs nowhere: the answer is empty, and gives the reason."),
+    DemoQuestion(
+        "floccinaucinihilipilification", "A word that occurs nowhere: the answer is empty, and gives the reason."
+    ),
 )
 
 

@@ -46,7 +46,7 @@ class OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command; convert errors to an exit code and log messages to lines."""
-        log = _Lines(logging.WARNING)
+        log = _LineHandler(logging.WARNING)
         logging.getLogger().addHandler(log)
         try:
             super().invoke(ctx)
@@ -63,7 +63,7 @@ class OneLineErrors(TyperGroup):
             logging.getLogger().removeHandler(log)
 
 
-class _Lines(logging.Handler):
+class _LineHandler(logging.Handler):
     """Log records as one line each, without tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -119,7 +119,7 @@ def show_migration(console: Console, report: MigrationReport) -> None:
     console.print(f"took {report.seconds:.1f} s", soft_wrap=True)
 
 
-class Place(NamedTuple):
+class WordOccurrence(NamedTuple):
     """Occurrence of a word of the question: start, end, and the word as the keyword index compares it."""
 
     start: int
@@ -138,10 +138,10 @@ class QueryWords:
         self._analyzer = Analyzer(language)
         self._words = frozenset(self._analyzer.words(question))
 
-    def places(self, text: str) -> list[Place]:
+    def places(self, text: str) -> list[WordOccurrence]:
         """Yield every occurrence of one of the words, in order."""
         places = (
-            Place(*match.span(), self._words.intersection(self._analyzer.all_words(match[0])))
+            WordOccurrence(*match.span(), self._words.intersection(self._analyzer.all_words(match[0])))
             for match in _WORD.finditer(text)
         )
         return [place for place in places if place.words]
@@ -174,7 +174,7 @@ def printable(text: str) -> str:
     return _CONTROLS.sub("\ufffd", replace_surrogates(text))
 
 
-def _words_between(places: Iterable[Place], start: int, end: int) -> set[str]:
+def _words_between(places: Iterable[WordOccurrence], start: int, end: int) -> set[str]:
     return {word for place in places if start <= place.start and place.end <= end for word in place.words}
 
 

@@ -393,30 +393,36 @@ class InnerRetriever(BaseModel):
     retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = Field("hybrid", description="Retriever to wrap.")
 
 
-class Section(NamedTuple):
+class SettingsSection(NamedTuple):
     """A section of a file, with the classes whose fields are its keys."""
 
     description: str
     options: tuple[type[BaseModel], ...]
 
 
-SECTIONS: Mapping[str, Section] = {
-    "store": Section(
+SECTIONS: Mapping[str, SettingsSection] = {
+    "store": SettingsSection(
         "The index: a HybridGraphStore, or a MilvusStore if uri is set; the keys after uri are for Milvus only.",
         (StoreFields, ServerFields),
     ),
-    "retriever": Section(
+    "retriever": SettingsSection(
         "Options of every retriever, including the weights of vector and keyword search.",
         (HybridFields, PipelineFields),
     ),
-    "selection": Section("Options of every retriever: diversity, limits and depth of the search.", (SelectionOptions,)),
-    "index": Section("Keyword index for another vector store, or for documents.", (IndexOptions,)),
-    "graph": Section("GraphRetriever: search along edges.", (GraphFields, GraphOptions)),
-    "memory": Section(
+    "selection": SettingsSection(
+        "Options of every retriever: diversity, limits and depth of the search.", (SelectionOptions,)
+    ),
+    "index": SettingsSection("Keyword index for another vector store, or for documents.", (IndexOptions,)),
+    "graph": SettingsSection("GraphRetriever: search along edges.", (GraphFields, GraphOptions)),
+    "memory": SettingsSection(
         "MemoryRetriever: search in memories; the section graph also applies.", (MemoryFields, MemoryOptions)
     ),
-    "tree": Section("HierarchicalRetriever: trees of directories and documents.", (HierarchicalFields, TreeOptions)),
-    "advanced": Section("AdvancedRetriever: questions in a conversation.", (InnerRetriever, ConversationFields)),
+    "tree": SettingsSection(
+        "HierarchicalRetriever: trees of directories and documents.", (HierarchicalFields, TreeOptions)
+    ),
+    "advanced": SettingsSection(
+        "AdvancedRetriever: questions in a conversation.", (InnerRetriever, ConversationFields)
+    ),
 }
 """Sections of a file. A section that is named like a group of options has its options, and those next to it."""
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.display.hits import SearchResult
-from langchain_hybridgraph.display.subgraph import Link, Neighbourhood, PlacedChunk
+from langchain_hybridgraph.display.subgraph import Neighbourhood, PlacedChunk, TraversedEdge
 from langchain_hybridgraph.errors import ConfigurationError
 
 Line = NDArray[np.float64]
@@ -63,7 +63,7 @@ class Frame(NamedTuple):
     """
 
     subgraph: Neighbourhood
-    labelled: Mapping[str, Link]
+    labelled: Mapping[str, TraversedEdge]
     heading: str
     below: str
     width: float
@@ -99,7 +99,7 @@ class Frame(NamedTuple):
         """Return the position of a chunk."""
         return self.left + self.gap * spot.column, self.top + ROW * (spot.row + 0.5)
 
-    def line(self, link: Link) -> Line:
+    def line(self, link: TraversedEdge) -> Line:
         """Return the points of an edge's line, n × 2.
 
         The line reaches its target's row after a third of the gap, so that its label has the rest. Within one column,
@@ -128,7 +128,7 @@ class Frame(NamedTuple):
         text = "\n".join(wrap_text(_rank(spot) + spot.title, room, lines, measure, end=_score(spot)))
         return PlacedText(text, x - 0.16, y, "right") if is_left else PlacedText(text, x + 0.16, y, "left")
 
-    def label(self, link: Link) -> PlacedText | None:
+    def label(self, link: TraversedEdge) -> PlacedText | None:
         """Return an edge's name at its end; for one within a column, or backwards, below the name of its target.
 
         Return None for an edge without a name, and if another edge's name uses the space.
@@ -147,7 +147,7 @@ class Frame(NamedTuple):
         caption = f"{way} {start.rank or start.title} over {link.label}"
         return PlacedText(shorten_to_width(caption, room, measure), name.x, y + LINE, name.align)
 
-    def _is_onward(self, link: Link) -> bool:
+    def _is_onward(self, link: TraversedEdge) -> bool:
         return self.subgraph.spots[link.source].column < self.subgraph.spots[link.target].column
 
 
@@ -187,7 +187,7 @@ def _towards(point: Line, other: Line) -> Line:
     return end
 
 
-def is_faint(link: Link, spots: Mapping[str, PlacedChunk]) -> bool:
+def is_faint(link: TraversedEdge, spots: Mapping[str, PlacedChunk]) -> bool:
     """Return whether an edge begins or ends at a chunk that is not in the result."""
     return spots[link.source].rank is None or spots[link.target].rank is None
 
@@ -234,13 +234,13 @@ def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: 
     return [*done, last if rest else end.lstrip()]
 
 
-def _labelled(subgraph: Neighbourhood) -> dict[str, Link]:
+def _labelled(subgraph: Neighbourhood) -> dict[str, TraversedEdge]:
     """Map each chunk to a named edge that leads to it, preferably one of its own path."""
     links = [link for link in subgraph.links if link.label]
     return {link.target: link for link in sorted(links, key=lambda link: _is_own(link, subgraph.spots[link.target]))}
 
 
-def _is_own(link: Link, target: PlacedChunk) -> bool:
+def _is_own(link: TraversedEdge, target: PlacedChunk) -> bool:
     return target.hit is not None and target.hit.path[-2:] == (link.source, link.target)
 
 

@@ -25,7 +25,7 @@ from langchain_hybridgraph.display.layout import (
     is_faint,
     value_for_column,
 )
-from langchain_hybridgraph.display.subgraph import Link, neighbourhood
+from langchain_hybridgraph.display.subgraph import TraversedEdge, neighbourhood
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class _Pen:
             self._write(frame.name(spot), NAME)
         self._legend(frame.height - MARGIN)
 
-    def _edge(self, link: Link, faint: bool) -> None:
+    def _edge(self, link: TraversedEdge, faint: bool) -> None:
         line = self._frame.line(link)
         alpha = 0.3 if faint else 0.6
         self._axes.plot(*between(line).T, color=self._ink, alpha=alpha, linewidth=0.6 + 1.2 * link.weight, zorder=1)

@@ -33,7 +33,7 @@ class PlacedChunk:
         return 0.0 if self.hit is None else self.hit.score
 
 
-class Link(NamedTuple):
+class TraversedEdge(NamedTuple):
     """Step of a traversal from ``source`` to ``target``, with its relation or entity (empty if unknown) and weight.
 
     ``heads`` are the ends at which the edges point, in whichever direction they were followed; an entity has none.
@@ -59,7 +59,7 @@ class Neighbourhood(NamedTuple):
     """
 
     spots: Mapping[str, PlacedChunk]
-    links: Sequence[Link]
+    links: Sequence[TraversedEdge]
     left_out: int
 
     @property
@@ -154,10 +154,10 @@ def _spot(id: str, column: int, row: float, rank: int | None, hit: Hit | None) -
     return PlacedChunk(id, id if hit is None else title(hit), column, row, rank, hit)
 
 
-def _links(hits: Collection[Hit]) -> list[Link]:
+def _links(hits: Collection[Hit]) -> list[TraversedEdge]:
     """Return the edges of all paths without duplicates; of two opposite edges, keep the one of the better-ranked
     hit."""
-    links: dict[tuple[str, str], Link] = {}
+    links: dict[tuple[str, str], TraversedEdge] = {}
     for hit in hits:
         steps = {each["from_chunk_id"]: each for each in hit.graph_context}
         for step in zip(hit.path[:-1], hit.path[1:], strict=True):
@@ -175,18 +175,18 @@ def _links(hits: Collection[Hit]) -> list[Link]:
     ]
 
 
-def _both_ways(link: Link, back: Link | None) -> Link:
+def _both_ways(link: TraversedEdge, back: TraversedEdge | None) -> TraversedEdge:
     """Combine the step with the same step in the other direction."""
     if back is None:
         return link
     return link._replace(heads=tuple(sorted({*link.heads, *back.heads})), mutual=True)
 
 
-def _link(source: str, target: str, edge: Mapping[str, Any] | None) -> Link:
+def _link(source: str, target: str, edge: Mapping[str, Any] | None) -> TraversedEdge:
     if edge is None:
-        return Link(source, target)
+        return TraversedEdge(source, target)
     heads = () if edge.get("entity") else (source,) if is_backward(edge) else (target,)
-    return Link(source, target, edge_name(edge), float(edge["weight"]), heads)
+    return TraversedEdge(source, target, edge_name(edge), float(edge["weight"]), heads)
 
 
 def edge_name(step: Mapping[str, Any]) -> str:

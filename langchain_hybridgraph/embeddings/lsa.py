@@ -92,7 +92,7 @@ class LSAModel:
         self.max_words = max_words
         self.seed = seed
         self._analyzer = Analyzer(language)
-        self._fitted: _Model | None = None
+        self._fitted: _FittedModel | None = None
 
     def __repr__(self) -> str:
         learned = f"{self._fitted.texts} texts, {len(self._fitted.words)} words" if self._fitted else "not fitted"
@@ -113,7 +113,7 @@ class LSAModel:
         random = np.random.default_rng(self.seed)
         if len(texts) > self.max_texts:
             texts = [texts[place] for place in np.sort(random.choice(len(texts), self.max_texts, replace=False))]
-        words = _Growing()
+        words = _GrowingVocabulary()
         counts = self._counts(texts, words, len(texts) <= FEW_TEXTS)
         self._fitted = _fit_model(counts, words, self.max_words, random)
         return self
@@ -184,7 +184,7 @@ class LSAModel:
         """Return whether any word of the text is known, so that its vector is not 0. Raises NotFittedError."""
         return bool(self.vectors([text]).any())
 
-    def _counts(self, texts: Sequence[str], words: _Growing | _WordColumns, has_topics: bool) -> csr_matrix:
+    def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
         """Count each term in each text: len(texts) × (len(words) + 1), unknown ones in the last column."""
         from scipy.sparse import csr_matrix
 
@@ -203,7 +203,7 @@ class LSAModel:
         return counts
 
     @property
-    def _model(self) -> _Model:
+    def _model(self) -> _FittedModel:
         if self._fitted is None:
             raise NotFittedError(
                 "LSAEmbeddings has not been fitted to any texts: "
@@ -254,7 +254,7 @@ class LSAModel:
         halves = content["vectors"]
         if halves.shape != (len(words), DIMENSIONS) or halves.dtype != np.float16:
             raise ValueError(f"{halves.dtype} vectors of shape {halves.shape} for {len(words)} words")
-        loaded._fitted = _Model(words, halves, int(content["texts"]))
+        loaded._fitted = _FittedModel(words, halves, int(content["texts"]))
         return loaded
 
 
@@ -268,7 +268,7 @@ class _IndexedTerms(NamedTuple):
 
 
 def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _IndexedTerms:
-    analyzer, terms, places, lengths = Analyzer(language), _Growing(), array("i"), list[int]()
+    analyzer, terms, places, lengths = Analyzer(language), _GrowingVocabulary(), array("i"), list[int]()
     counts = array("f")
     for text in texts:
         text_terms, term_counts = _terms(analyzer, has_topics, text)
@@ -293,7 +293,7 @@ def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], 
     return terms, counts
 
 
-class _Growing(dict[str, int]):
+class _GrowingVocabulary(dict[str, int]):
     """Word → column; a new word gets the next one."""
 
     def __missing__(self, word: str) -> int:
@@ -312,7 +312,7 @@ class _WordColumns(dict[str, int]):
 
 
 @dataclass(frozen=True)
-class _Model:
+class _FittedModel:
     """Fitted model: one row of ``halves`` per word, which includes the word's weight.
 
     Half precision costs no quality and halves the file; sums are computed in single precision. Never changed, so that
@@ -348,7 +348,9 @@ class _Model:
         return digest.digest()
 
 
-def _fit_model(counts: csr_matrix, vocabulary: _Growing, max_words: int, random: np.random.Generator) -> _Model:
+def _fit_model(
+    counts: csr_matrix, vocabulary: _GrowingVocabulary, max_words: int, random: np.random.Generator
+) -> _FittedModel:
     texts = counts.shape[0]
     document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
     words = sorted(vocabulary, key=lambda word: (-document_counts[vocabulary[word]], word))[:max_words]
@@ -359,7 +361,7 @@ def _fit_model(counts: csr_matrix, vocabulary: _Growing, max_words: int, random:
     axes = _axes(_unit_rows(weighted), random)
     vectors = np.zeros((len(words), DIMENSIONS), np.float16)
     vectors[:, : axes.shape[1]] = axes * weights[:, np.newaxis]
-    return _Model(_WordColumns(words), vectors, texts)
+    return _FittedModel(_WordColumns(words), vectors, texts)
 
 
 def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:

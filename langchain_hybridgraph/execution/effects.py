@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.execution.workers import Job, Lane, Overloaded, submit, submit_soon
+from langchain_hybridgraph.execution.workers import Job, Lane, OverloadedError, submit, submit_soon
 
 Result = TypeVar("Result")
 
@@ -114,7 +114,7 @@ async def adrive(search: Search[Result], deadline: float | None = None, lane: La
     results: Sequence[Any] | None = None
     try:
         while not isinstance(
-            step := await _on_worker(partial(run.advance, results), lane or Lane("search"), run.context), _Done
+            step := await _on_worker(partial(run.advance, results), lane or Lane("search"), run.context), _SearchResult
         ):
             results = await _arun(step, deadline, run.context)
         result: Result = step.result
@@ -182,7 +182,7 @@ def _wait(call: Effect, job: Job[Any], until: float | None) -> Any:
         if isinstance(error, TimeoutError) and not job.done():
             job.abandon()
             return _late(call)
-        return Failure(call.source, error, isinstance(error, Overloaded))
+        return Failure(call.source, error, isinstance(error, OverloadedError))
 
 
 def _job(call: Effect, context: Context) -> Job[Any]:
@@ -204,7 +204,7 @@ def _late(call: Effect) -> Failure:
 # -- waiting in an event loop -----------------------------------------------------------------------------------
 
 
-class _Done(NamedTuple, Generic[Result]):
+class _SearchResult(NamedTuple, Generic[Result]):
     """Result of a search."""
 
     result: Result
@@ -227,7 +227,7 @@ class _SearchRun(Generic[Result]):
         self._lock = threading.Lock()
         self._is_running = self._is_stopped = False
 
-    def advance(self, results: Sequence[Any] | None) -> _Done[Result] | list[Effect | Any]:
+    def advance(self, results: Sequence[Any] | None) -> _SearchResult[Result] | list[Effect | Any]:
         """Send the results and continue up to the result of the search, or up to calls that the event loop has to wait
         for.
 
@@ -245,7 +245,7 @@ class _SearchRun(Generic[Result]):
                 calls = self._search.send([_outcome(call) for call in calls])
             return [_outcome(call) if call.quick else call for call in calls]
         except StopIteration as stop:
-            return _Done(stop.value)
+            return _SearchResult(stop.value)
         finally:
             with self._lock:
                 self._is_running = False
@@ -300,7 +300,7 @@ async def _aoutcome(call: Effect, until: float | None, context: Context) -> Any:
     try:
         return waiting.result()
     except Exception as error:  # noqa: BLE001 - one source may fail with anything; the search decides what it means
-        return Failure(call.source, error, isinstance(error, Overloaded))
+        return Failure(call.source, error, isinstance(error, OverloadedError))
 
 
 async def _awaited(arun: Callable[[], Awaitable[Any]]) -> Any:

@@ -8,7 +8,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search
-from langchain_hybridgraph.execution.workers import Overloaded
+from langchain_hybridgraph.execution.workers import OverloadedError
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def attempt(source: str, search: Search[T]) -> Search[T | Failure]:
     try:
         return (yield from search)
     except Exception as error:  # noqa: BLE001 - as for a call: the outer search decides what the failure means
-        return Failure(source, error, isinstance(error, Overloaded))
+        return Failure(source, error, isinstance(error, OverloadedError))
 
 
 def within(search: Search[T], deadline: float | None) -> Search[T]:

@@ -45,7 +45,7 @@ def lane_of(source: str, thing: object) -> Lane:
     return Lane((source, type(thing)), id(thing))
 
 
-class Overloaded(TimeoutError):
+class OverloadedError(TimeoutError):
     """Error: too many calls of a lane were abandoned and have not returned."""
 
 
@@ -102,7 +102,7 @@ class Workers:
         self._idle = self._watching = 0
 
     def submit(self, jobs: Iterable[Job[Any]]) -> None:
-        """Queue jobs. A job of an overloaded lane fails with :class:`Overloaded`."""
+        """Queue jobs. A job of an overloaded lane fails with :class:`OverloadedError`."""
         refused = []
         with self._changed:
             for job in jobs:
@@ -113,7 +113,7 @@ class Workers:
                     self._queues.setdefault(job.lane, deque()).append(job)
             self._wake_thread()
         for job in refused:
-            job.set_exception(Overloaded("too many earlier calls have not come back"))
+            job.set_exception(OverloadedError("too many earlier calls have not come back"))
 
     def abandon(self, job: Job[Any]) -> None:
         """Let another job run in place of a running one; see :meth:`Job.abandon`."""

@@ -103,7 +103,7 @@ class Comparison(Filter):
 
 
 @dataclass(frozen=True, repr=False)
-class _Joined(Filter):
+class _Combination(Filter):
     parts: tuple[Filter, ...]
 
     def keys(self) -> frozenset[Path]:
@@ -111,7 +111,7 @@ class _Joined(Filter):
         return frozenset[Path]().union(*(part.keys() for part in self.parts))
 
 
-class And(_Joined):
+class And(_Combination):
     """A filter that matches if all parts match."""
 
     @cached_property
@@ -131,7 +131,7 @@ class And(_Joined):
         return {"$and": [part.to_dict() for part in self.parts]}
 
 
-class Or(_Joined):
+class Or(_Combination):
     """A filter that matches if at least one part matches."""
 
     @cached_property

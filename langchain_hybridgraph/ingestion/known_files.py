@@ -17,7 +17,7 @@ _TICK = 2_000_000_000
 
 
 @dataclass
-class _Reading:
+class _FileInProgress:
     """File that is being read: its state before reading, and the number of its chunks and parents so far."""
 
     file: File
@@ -44,7 +44,7 @@ class KnownFiles:
         self._shared: set[str] = set()  # files that share a document: the last one wins, so all are read
         self._unread: dict[str, tuple[File, FileRecord]] = {}
         self._restamped: dict[str, FileRecord] = {}
-        self._reading: dict[str, _Reading] = {}
+        self._reading: dict[str, _FileInProgress] = {}
 
     def unchanged(self, file: File) -> FileRecord | None:
         """Return the record of a file that has not changed since it was read; None for a file that must be read."""
@@ -69,7 +69,7 @@ class KnownFiles:
         """Record the state of a file before it is read."""
         self._unread.pop(file.source, None)
         stamp = _stamp(file.path)
-        self._reading[file.source] = _Reading(file, stamp, _digest(file.path))
+        self._reading[file.source] = _FileInProgress(file, stamp, _digest(file.path))
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
         """Count the chunks and parents of a document in the file that is being read."""

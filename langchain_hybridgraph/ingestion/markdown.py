@@ -129,7 +129,7 @@ def outline(text: str, *, headings: bool = True) -> Outline:
 @lru_cache(maxsize=8)
 def _outline(text: str, headings: bool) -> Outline:
     # Positional arguments only: lru_cache treats an explicit default value as another call.
-    return _Reader(text, {}).outline(headings=headings)
+    return _BlockReader(text, {}).outline(headings=headings)
 
 
 def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
@@ -188,7 +188,7 @@ def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Itera
         yield from (link for _, link in outline(text).links)
         return
     references = {"references": dict(definitions)}
-    yield from (link for _, link in _Reader(text, references).outline(headings=False).links)
+    yield from (link for _, link in _BlockReader(text, references).outline(headings=False).links)
 
 
 def find_definitions(text: str) -> Mapping[str, Any]:
@@ -200,7 +200,7 @@ def find_definitions(text: str) -> Mapping[str, Any]:
     if "]:" not in text:
         return {}
     env: dict[str, Any] = {}
-    _Reader(text, env)
+    _BlockReader(text, env)
     references: Mapping[str, Any] = env.get("references", {})
     return references
 
@@ -214,7 +214,7 @@ def slug(heading: str) -> str:
     return _NOT_IN_SLUG.sub("", heading.strip().lower()).replace(" ", "-")
 
 
-class _Reader:
+class _BlockReader:
     """Reader of the blocks of one text. It parses inline markup only where a link or an anchor is possible."""
 
     def __init__(self, text: str, env: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
 from langchain_hybridgraph.ingestion.cutting_ahead import cut_ahead, size_of
-from langchain_hybridgraph.ingestion.edges.base import Compares, EdgeBuilder, EdgeSet
+from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet
 from langchain_hybridgraph.ingestion.edges.registry import as_builders
 from langchain_hybridgraph.ingestion.fingerprint import fingerprint
 from langchain_hybridgraph.ingestion.known_files import KnownFiles
@@ -131,7 +131,7 @@ def ingest(
     splitter, builders = as_splitter(split), as_builders(edges)
     made_by = fingerprint(splitter, builders) if isinstance(source, FileDocuments) else None
     with showing(progress), worker_processes(), TaskShare() as task:
-        run = _Run(_taker(store), splitter, builders, batch_size, task)
+        run = _IngestRun(_taker(store), splitter, builders, batch_size, task)
         if prune_documents and not isinstance(run.store, ListsDocuments):
             raise ConfigurationError(
                 f"prune_documents needs a store that lists its documents, which {type(store).__name__} does not; "
@@ -150,7 +150,7 @@ def ingest(
 _SHARES = {False: (0.9, 0.9), True: (0.5, 0.75)}
 
 
-class _Run:
+class _IngestRun:
     """State of one ingest: the documents not written yet, and the counts for the report."""
 
     def __init__(
@@ -337,7 +337,7 @@ class _Run:
         started = list(dict.fromkeys(document.id for document in batch if not document.continues))
         old_ids = self.store.document_chunks(started) if started else {}
         for builder in self._builders:
-            if isinstance(builder, Compares):
+            if isinstance(builder, ComparesDocuments):
                 builder.before(old_ids)
         for document, ids in old_ids.items():
             self._vanished[document] = set(ids)

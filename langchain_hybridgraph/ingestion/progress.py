@@ -49,8 +49,8 @@ def _display() -> Any:
         try:
             return _bar()
         except ImportError:
-            return _Lines(2.0)
-    return _Lines(INTERVAL)
+            return _LinePrinter(2.0)
+    return _LinePrinter(INTERVAL)
 
 
 def _bar() -> Any:
@@ -66,10 +66,10 @@ def _bar() -> Any:
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    return _Bar(Bar(*columns, console=Console(stderr=True), transient=True))
+    return _ProgressBar(Bar(*columns, console=Console(stderr=True), transient=True))
 
 
-class _Bar:
+class _ProgressBar:
     """Bar that is redrawn ten times a second, even between steps."""
 
     def __init__(self, bar: Any) -> None:
@@ -94,7 +94,7 @@ class _Bar:
         )
 
 
-class _Lines:
+class _LinePrinter:
     """Printer of a line every ``interval`` seconds, without control characters, in its own thread."""
 
     def __init__(self, interval: float) -> None:

@@ -35,7 +35,7 @@ _WORD = re.compile(r"[^\W\d_]\w{2,29}")
 _HEADINGS = 12
 
 
-class Part(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """Content of a directory: a document or a directory, with its abstract."""
 
     name: str
@@ -50,7 +50,7 @@ class Directory:
     uri: str
     title: str
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[DirectoryEntry, ...]
 
 
 class Summary(NamedTuple):
@@ -134,7 +134,7 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
             f"build_layers needs a store with a tree, which {type(store).__name__} is not; "
             "ingest into a HybridGraphStore(path, embedding=…)"
         )
-    run = _Run(store, _summariser(summarise))
+    run = _SummaryRun(store, _summariser(summarise))
     with showing(progress):
         for done, total in run.levels():
             report("summaries", done, total, "directories")
@@ -236,7 +236,7 @@ def _summariser(summarise: Any) -> Summarise | None:
 
 
 @dataclass
-class _Run:
+class _SummaryRun:
     """State of one :func:`build_layers` run."""
 
     store: Any
@@ -369,7 +369,7 @@ class _Run:
             # If a document is a directory, too, its lead sentences say more than a list of its contents.
             first = chunks[0].text if chunks else ""
             abstract = abstract_of(first, _title(chunks)) if first else _without_name(layer)
-            parts.append(Part(name_of(uri), clip(abstract, ABSTRACT_LENGTH), layer is not None))
+            parts.append(DirectoryEntry(name_of(uri), clip(abstract, ABSTRACT_LENGTH), layer is not None))
         text = "\n\n".join(chunk.text for chunk in own)[: 4 * OVERVIEW_LENGTH]
         title = _title(own) or name_of(tree.uri(node))
         texts = [chunk.text for chunks in (own, *chunks_by_document.values()) for chunk in chunks]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 
-class Walk:
+class FileWalk:
     """Search for files to read. Symbolic links come last, so that a file is read by its real path if that is possible.
 
     Files with one of the ``suffixes`` are read; ``passed_over`` counts the others by suffix. Hidden files are neither

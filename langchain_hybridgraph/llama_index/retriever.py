@@ -67,7 +67,7 @@ class RetrievalReportEvent(BaseEvent):
         return "RetrievalReportEvent"
 
 
-class _Call(NamedTuple):
+class _RetrieverCall(NamedTuple):
     """One call: the query text, the retriever's options, and texts whose mean embedding is the query vector."""
 
     text: str | None
@@ -174,7 +174,7 @@ class LlamaIndexRetriever(BaseRetriever):
 
     # -- queries ----------------------------------------------------------------------------------------------
 
-    def _parse_query(self, query: QueryType) -> _Call:
+    def _parse_query(self, query: QueryType) -> _RetrieverCall:
         bundle = QueryBundle(query) if isinstance(query, str) else query
         if bundle.image_path is not None:
             raise ConfigurationError(
@@ -186,7 +186,7 @@ class LlamaIndexRetriever(BaseRetriever):
         options = vector_option | _merged(self.options, own)
         has_vector = options.get("vector") is not None
         strings = [] if has_vector else bundle.custom_embedding_strs or []
-        return _Call(bundle.query_str or (None if has_vector or strings else ""), options, strings)
+        return _RetrieverCall(bundle.query_str or (None if has_vector or strings else ""), options, strings)
 
     def _embeddings(self) -> Embeddings:
         embeddings = getattr(self._store, "embeddings", None)

@@ -37,7 +37,7 @@ EPISODIC = "episodic"
 DUPLICATES = 20
 
 
-class Lowered(NamedTuple):
+class LoweredMemory(NamedTuple):
     """Memory whose confidence was lowered by a contradiction, with the confidence before and after."""
 
     id: str
@@ -58,11 +58,11 @@ class Admission(Serializable):
     outcome: Literal["added", "replaced", "joined", "refused"]
     reason: str = ""
     contradicts: tuple[str, ...] = ()
-    lowered: tuple[Lowered, ...] = ()
+    lowered: tuple[LoweredMemory, ...] = ()
     text: str = field(default="", compare=False)
 
 
-class Change(NamedTuple):
+class MemoryChange(NamedTuple):
     """A change to an existing memory: its new confidence (None: unchanged), and the number of further uses."""
 
     id: str
@@ -124,7 +124,7 @@ class MemoryTarget(Protocol):
         chunks: Sequence[Chunk],
         vectors: NDArray[np.float32] | None,
         edges: Sequence[Edge],
-        changes: Sequence[Change],
+        changes: Sequence[MemoryChange],
     ) -> None:
         """Write new memories and their effects, in one transaction."""
         ...
@@ -242,7 +242,7 @@ class _Plan:
         self._lowered: set[str] = set()
         self.added: list[_Candidate] = []
         self.edges: list[Edge] = []
-        self.changes: dict[str, Change] = {}
+        self.changes: dict[str, MemoryChange] = {}
         self.outcomes: list[Admission] = []
 
     def admit(self, new: _Candidate) -> Admission:
@@ -361,7 +361,7 @@ class _Plan:
 
     def _find_contradictions(
         self, new: _Candidate, judge: Contradictions
-    ) -> tuple[tuple[str, ...], tuple[Lowered, ...]]:
+    ) -> tuple[tuple[str, ...], tuple[LoweredMemory, ...]]:
         """Return the memories that a new one contradicts, and those of them that lose confidence."""
         labels = new.statement.labels
         if not labels:
@@ -382,12 +382,12 @@ class _Plan:
                     lowered.append(self._lower(statement.id, probability, new.confidence))
         return tuple(contradicted), tuple(lowered)
 
-    def _lower(self, id: str, probability: float, confidence: float) -> Lowered:
+    def _lower(self, id: str, probability: float, confidence: float) -> LoweredMemory:
         before = self._confidence(id)
         after = lowered(before, probability, confidence)
         self._lowered.add(id)
         self._change(id, after)
-        return Lowered(id, before, after)
+        return LoweredMemory(id, before, after)
 
     # -- validity and confidence -----------------------------------------------------------------------------
 
@@ -415,9 +415,9 @@ class _Plan:
         return CONFIDENCE if state is None or state.confidence is None else state.confidence
 
     def _change(self, id: str, confidence: float | None, uses: int = 0) -> None:
-        before = self.changes.get(id, Change(id))
+        before = self.changes.get(id, MemoryChange(id))
         new_confidence = before.confidence if confidence is None else confidence
-        self.changes[id] = Change(id, new_confidence, before.uses + uses)
+        self.changes[id] = MemoryChange(id, new_confidence, before.uses + uses)
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:

@@ -19,7 +19,7 @@ from langchain_hybridgraph.structured_output import (
 )
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.structured_output import Model
+    from langchain_hybridgraph.structured_output import StructuredModel
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Contradictions:
     """
 
     def __init__(self, llm: Any = None) -> None:
-        self._model: Model | None = None
+        self._model: StructuredModel | None = None
         if llm is not None:
             self._model = with_schema(llm, _FORM, "Contradictions", include_raw=True)
         self._judgements: dict[tuple[str, str], float] = {}
@@ -104,7 +104,7 @@ class Contradictions:
                 self._ask(self._model, new, unjudged)
         return [self._judgements.get((new.text, statement.text), by_labels(new, statement)) for statement in old]
 
-    def _ask(self, model: Model, new: Statement, old: Sequence[Statement]) -> None:
+    def _ask(self, model: StructuredModel, new: Statement, old: Sequence[Statement]) -> None:
         judgements: Mapping[int, float] = {}
         try:
             judgements = _probabilities(parse_answer(model.invoke(_messages(new, old), SILENT)))

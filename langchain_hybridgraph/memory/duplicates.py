@@ -67,7 +67,7 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
     return not any(_are_opposites(*sorted(pair, key=len)) for pair in product(ours.own, theirs.own))
 
 
-class _Words(NamedTuple):
+class _WordComparison(NamedTuple):
     """Words of a text compared with another: guarded words, plain words in both, and plain words in this one only."""
 
     guarded: list[str]
@@ -75,9 +75,9 @@ class _Words(NamedTuple):
     own: list[str]
 
 
-def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> _Words:
+def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> _WordComparison:
     others = {word.lower() for word in other_words}
-    result = _Words([], [], [])
+    result = _WordComparison([], [], [])
     for place, word in enumerate(words):
         lower = word.lower()
         is_title = place == 0 and word[1:] == lower[1:]  # the first capital carries no information

@@ -12,7 +12,7 @@ from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, 
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.chroma_collection import ChromaCollectionSource
 from langchain_hybridgraph.stores.milvus.transfer import COLLECTION, MilvusDestination, MilvusSource
-from langchain_hybridgraph.stores.transfer import Destination, Source
+from langchain_hybridgraph.stores.transfer import CopyDestination, CopySource
 
 
 def open_source(
@@ -21,7 +21,7 @@ def open_source(
     embedding: Embeddings | str | None,
     language: str,
     token: str,
-) -> Source:
+) -> CopySource:
     """Open an index folder, a store in Milvus, a Chroma folder or a Chroma server for reading."""
     if is_milvus(location):
         return _checked(MilvusSource(str(location), token=token, collection=collection or COLLECTION), embedding)
@@ -40,7 +40,7 @@ def open_source(
     return _checked(EmbeddedSource(Path(location)), embedding)
 
 
-def open_destination(location: str | Path, collection: str | None, token: str) -> Destination:
+def open_destination(location: str | Path, collection: str | None, token: str) -> CopyDestination:
     """Open an index folder or a store in Milvus for writing; create it if it does not exist."""
     if is_milvus(location):
         return MilvusDestination(str(location), token=token, collection=collection or COLLECTION)
@@ -54,7 +54,7 @@ def is_milvus(location: object) -> bool:
     return isinstance(location, str) and (location.startswith("milvus:") or location.endswith(".db"))
 
 
-def _checked(source: Source, embedding: Embeddings | str | None) -> Source:
+def _checked(source: CopySource, embedding: Embeddings | str | None) -> CopySource:
     """Return the source; raise EmbeddingMismatchError if ``embedding`` names a different model from the source's."""
     own = source.facts().embedding
     if embedding is not None and (new_name := embedding_name(resolve_embedding(embedding))) != own:

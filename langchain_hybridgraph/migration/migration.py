@@ -18,7 +18,7 @@ from langchain_hybridgraph.migration.locations import open_destination, open_sou
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.steps import report
-from langchain_hybridgraph.stores.transfer import KINDS, ChunkRecord, Destination, Kind, Source
+from langchain_hybridgraph.stores.transfer import KINDS, ChunkRecord, CopyDestination, CopySource, Kind
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -130,7 +130,7 @@ def migrate(
 class _Copy:
     """A running copy with its progress, which the destination stores with every page of records."""
 
-    def __init__(self, source: Source, destination: Destination) -> None:
+    def __init__(self, source: CopySource, destination: CopyDestination) -> None:
         self._source, self._destination = source, destination
         self._facts = source.facts()
         if not self._facts.tenants:
@@ -255,7 +255,7 @@ class _Sample:
 
 
 def _shares(
-    old: Source, new: Source, samples: Mapping[str, Sequence[ChunkRecord]]
+    old: CopySource, new: CopySource, samples: Mapping[str, Sequence[ChunkRecord]]
 ) -> tuple[float | None, float | None]:
     """Run sample queries on both stores; return the share of common results for vector and for keyword search."""
     vectors: list[float] = []

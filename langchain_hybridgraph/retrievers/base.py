@@ -29,7 +29,7 @@ from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.length import bounded
-from langchain_hybridgraph.query.pipeline import Certain, Pipeline, search
+from langchain_hybridgraph.query.pipeline import CertainHits, Pipeline, search
 from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, with_changelog_weight
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
@@ -265,7 +265,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             hits = yield from self._observed(stages, trace, query.text, query.k, hits_of)
             return self._result(hits, prepared)
 
-    def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: Certain) -> None:
+    def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: CertainHits) -> None:
         """Pass on the hits that are certain to be in the answer, before the answer is complete."""
         documents = annotate(certain.hits, trace.method, trace.reasons, self.metadata_prefix, level)
         if level == "all" and not certain.is_head:

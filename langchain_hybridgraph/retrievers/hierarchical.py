@@ -21,7 +21,7 @@ from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
 from langchain_hybridgraph.query.hierarchy.contents import NodeContents, contents_of
 from langchain_hybridgraph.query.hierarchy.planning import as_session
 from langchain_hybridgraph.query.hierarchy.results import FindResult
-from langchain_hybridgraph.query.hierarchy.search import Answer, HierarchicalCall, answer_call
+from langchain_hybridgraph.query.hierarchy.search import HierarchicalAnswer, HierarchicalCall, answer_call
 from langchain_hybridgraph.query.hierarchy.uri_lookup import as_targets
 from langchain_hybridgraph.query.planning import RulePlanner
 from langchain_hybridgraph.records import Scope
@@ -309,10 +309,10 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             answer = yield from self._answer(prepared.call)
             return self._documents(answer, prepared)
 
-    def _answer(self, call: HierarchicalCall) -> Search[Answer]:
+    def _answer(self, call: HierarchicalCall) -> Search[HierarchicalAnswer]:
         return self._observed(answer_call(call), call.trace, call.query.text, call.query.k, _contexts_of)
 
-    def _documents(self, answer: Answer, prepared: PreparedTreeSearch) -> RetrievalResult[Document]:
+    def _documents(self, answer: HierarchicalAnswer, prepared: PreparedTreeSearch) -> RetrievalResult[Document]:
         trace, prefix = prepared.trace, self.metadata_prefix
         hits = [each.hit for each in answer.contexts if each.hit is not None]
         documents = annotate(hits, trace.method, trace.reasons, prefix, prepared.level)
@@ -337,7 +337,7 @@ class PreparedTreeSearch(PreparedSearch):
     call: HierarchicalCall
 
 
-def _contexts_of(answer: Answer) -> list[tuple[str, float]]:
+def _contexts_of(answer: HierarchicalAnswer) -> list[tuple[str, float]]:
     return [(context.uri, context.score) for context in answer.contexts]
 
 

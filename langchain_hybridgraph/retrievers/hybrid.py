@@ -15,7 +15,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 from pydantic import field_validator, model_validator
 
-from langchain_hybridgraph.adapters.freshness import Freshness, Refreshed, Stored, read_store
+from langchain_hybridgraph.adapters.freshness import Freshness, RefreshReport, StoreContents, read_store
 from langchain_hybridgraph.adapters.identity import Identity
 from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_store import FreshKeywordSource, VectorStoreAdapter, plain_store
@@ -232,7 +232,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     # -- keeping up -----------------------------------------------------------------------------------------
 
-    def refresh(self, documents: Iterable[Document] | None = None) -> Refreshed:
+    def refresh(self, documents: Iterable[Document] | None = None) -> RefreshReport:
         """Bring the keyword index up to date with the vector store, including texts that were changed in place.
 
         ``documents`` replace those that the index was built over; a store whose texts cannot be listed needs them.
@@ -248,7 +248,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             )
         return freshness.refresh(self.index.version, None if documents is None else check_documents(documents))
 
-    async def arefresh(self, documents: Iterable[Document] | None = None) -> Refreshed:
+    async def arefresh(self, documents: Iterable[Document] | None = None) -> RefreshReport:
         """Do what :meth:`refresh` does, without blocking the event loop."""
         return await offload(lambda: self.refresh(documents))
 
@@ -301,7 +301,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         return vector, keyword
 
 
-def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> Stored | None:
+def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> StoreContents | None:
     """Return the texts of the store; None if it cannot list them, or is unavailable while Documents were passed."""
     try:
         return read_store(adapter, version)

@@ -47,7 +47,7 @@ from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVect
 from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
-from langchain_hybridgraph.retrievers.session_sources import Messages, Session, StoredTurns, WithMessages
+from langchain_hybridgraph.retrievers.session_sources import HistoryTurns, SessionTurns, StoredTurns, StoreWithMessages
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
     HasMemory,
@@ -208,7 +208,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             return replace(pipeline, sources=sources, scoring=scoring)
         return replace(
             pipeline,
-            store=WithMessages(pipeline.store, session) if session.is_foreign else pipeline.store,
+            store=StoreWithMessages(pipeline.store, session) if session.is_foreign else pipeline.store,
             sources=(*sources, SessionSource(session.call, weight, session.is_foreign)),
             scoring=scoring,
         )
@@ -220,7 +220,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             return None
         return lambda scope: store.find(scope)[-MOST_RECENT:]
 
-    def _scoring(self, options: MemoryCallOptions, session: Session | None, weight: float) -> Scoring:
+    def _scoring(self, options: MemoryCallOptions, session: SessionTurns | None, weight: float) -> Scoring:
         store, memory = self._store, self._memory(options)
         return Scoring(
             composite=self._mode(options).composite,
@@ -247,7 +247,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         """Whether the call has a session."""
         return self._session(cast(MemoryCallOptions, options)) is not None
 
-    def _session(self, options: MemoryCallOptions) -> Session | None:
+    def _session(self, options: MemoryCallOptions) -> SessionTurns | None:
         messages, id = options.get("session"), options.get("session_id")
         if messages is None and id is None:
             messages, id = self.session, self.session_id
@@ -255,10 +255,10 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             raise ConfigurationError("session= and session_id= are two sessions: pass one of them")
         n = self._memory(options).session_turns
         if messages is not None:
-            return Messages(messages, n, self._vectors_of)
+            return HistoryTurns(messages, n, self._vectors_of)
         return None if id is None else self._stored_session(id, n)
 
-    def _stored_session(self, session_id: str, n: int) -> Session:
+    def _stored_session(self, session_id: str, n: int) -> SessionTurns:
         store = self._store
         if not implements(store, HasSessions):
             raise ConfigurationError(
@@ -355,7 +355,7 @@ def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
 
 
 def _similarity_to_session(
-    store: ReadsChunks, session: Session, ids: Sequence[str], query: Query, *, reads: bool = False
+    store: ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
 ) -> Sequence[float]:
     """Return the largest cosine of each chunk with another turn of the session; 0 if there are no vectors.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Session(Protocol):
+class SessionTurns(Protocol):
     """The turns of one call's session."""
 
     turns: Sequence[Chunk]
@@ -55,7 +55,7 @@ class StoredTurns:
         self._store, self._session_id, self._n = store, session_id, n
 
     def call(self, query: Query) -> Effect:
-        """Implement :meth:`Session.call`."""
+        """Implement :meth:`SessionTurns.call`."""
 
         def read() -> Sequence[Chunk]:
             self.turns = self._store.sessions.turns(self._session_id, self._n, query.scope)
@@ -64,11 +64,11 @@ class StoredTurns:
         return Effect("session", read, quick=True)
 
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """Implement :meth:`Session.vectors`."""
+        """Implement :meth:`SessionTurns.vectors`."""
         return store.vectors([turn.id for turn in self.turns]) if implements(store, HasVectors) else None
 
 
-class Messages:
+class HistoryTurns:
     """The last messages of a chat history or a list."""
 
     is_foreign = True
@@ -79,7 +79,7 @@ class Messages:
         self._vectors: NDArray[np.float32] | None = None
 
     def call(self, query: Query) -> Effect:
-        """Implement :meth:`Session.call`."""
+        """Implement :meth:`SessionTurns.call`."""
 
         def read() -> Sequence[Chunk]:
             last = turns(self._history, query.text or "")[::-1][: self._n]
@@ -91,7 +91,7 @@ class Messages:
         return Effect("session", read, lane=lane_of("session", self._history))
 
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """Implement :meth:`Session.vectors`."""
+        """Implement :meth:`SessionTurns.vectors`."""
         return self._vectors
 
 
@@ -100,10 +100,10 @@ def _chunk_of(text: str, speaker: str) -> Chunk:
     return Chunk(content_id(text, ""), text, metadata)
 
 
-class WithMessages:
+class StoreWithMessages:
     """Store with the messages of a session added; filters apply to the messages as to stored chunks."""
 
-    def __init__(self, store: ReadsChunks, session: Session) -> None:
+    def __init__(self, store: ReadsChunks, session: SessionTurns) -> None:
         self.store = store
         self.session = session
 

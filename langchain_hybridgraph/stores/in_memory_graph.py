@@ -54,8 +54,8 @@ class InMemoryGraph:
         self._place_of: dict[tuple[int, int, str], int] = {}
         self._edges: list[Edge | None] = []
         self._free: list[int] = []
-        self._columns = _Columns()
-        self._state: _State | None = None
+        self._columns = _EdgeColumns()
+        self._state: _GraphState | None = None
         self._lock = Lock()
         self.add(edges)
 
@@ -102,10 +102,10 @@ class InMemoryGraph:
         """Return the graph of a store; its ``visible`` and ``cosines`` are used if the constructor received none."""
         return _GraphOfStore(self, self.visible or visible, self.cosines or cosines)
 
-    def _now(self) -> _State:
+    def _now(self) -> _GraphState:
         with self._lock:
             if self._state is None:
-                self._state = _State.of(list(self.node_of), list(self._edges), self._columns)
+                self._state = _GraphState.of(list(self.node_of), list(self._edges), self._columns)
             return self._state
 
     def _add(self, edge: Edge) -> None:
@@ -124,7 +124,7 @@ class InMemoryGraph:
 
 
 @dataclass
-class _Columns:
+class _EdgeColumns:
     """The columns of edges that a traversal reads; the source of a removed edge is -1."""
 
     source: array[int] = field(default_factory=lambda: array("q"))
@@ -160,14 +160,14 @@ class _Columns:
         return self.source, self.target, self.relation, self.weight, self.begins, self.ends
 
 
-class _Adjacency(NamedTuple):
+class _GroupedEdges(NamedTuple):
     """Edges grouped by source or by target; those of node n are ``edge[start[n]:start[n + 1]]``."""
 
     start: Nodes
     edge: Nodes
 
     @classmethod
-    def of(cls, side: Nodes, n: int) -> _Adjacency:
+    def of(cls, side: Nodes, n: int) -> _GroupedEdges:
         alive = np.flatnonzero(side >= 0)
         counts = np.bincount(side[alive], minlength=n)
         return cls(np.concatenate([[0], np.cumsum(counts)]), alive[np.argsort(side[alive], kind="stable")])
@@ -180,7 +180,7 @@ class _Adjacency(NamedTuple):
         return origin, self.edge[self.start[nodes][origin] + within]
 
 
-class _State(NamedTuple):
+class _GraphState(NamedTuple):
     """All edges at one moment; immutable."""
 
     ids: NDArray[np.object_]
@@ -193,17 +193,17 @@ class _State(NamedTuple):
     ends: Weights
     names: dict[str, int]
     relations: frozenset[str]
-    out: _Adjacency
-    into: _Adjacency
+    out: _GroupedEdges
+    into: _GroupedEdges
     degree: Nodes
     is_entity: Mask
     is_mention: Mask
 
     @classmethod
-    def of(cls, ids: list[str], edges: list[Edge | None], columns: _Columns) -> _State:
+    def of(cls, ids: list[str], edges: list[Edge | None], columns: _EdgeColumns) -> _GraphState:
         source, target, relation = (np.array(c, np.int64) for c in (columns.source, columns.target, columns.relation))
         weight, begins, ends = (np.array(c, np.float64) for c in (columns.weight, columns.begins, columns.ends))
-        out, into = _Adjacency.of(source, len(ids)), _Adjacency.of(target, len(ids))
+        out, into = _GroupedEdges.of(source, len(ids)), _GroupedEdges.of(target, len(ids))
         counts = np.bincount(relation[source >= 0], minlength=len(columns.names))
         is_entity = np.zeros(len(ids), np.bool_)
         is_entity[target[(relation == 0) & (source >= 0)]] = True
@@ -257,7 +257,7 @@ class _StoreAccess(NamedTuple):
 class _View:
     """The edges that one call may see at one moment, as a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
 
-    def __init__(self, state: _State, scope: Scope, edge_filter: EdgeFilter, of: _StoreAccess) -> None:
+    def __init__(self, state: _GraphState, scope: Scope, edge_filter: EdgeFilter, of: _StoreAccess) -> None:
         self._state, self._scope, self._edge_filter = state, scope, edge_filter
         self._node_of, self._ask_visible, self._ask_cosines = of.node_of, of.visible, of.cosines
         self._visibility = np.where(state.is_entity, VISIBLE, VISIBLE if of.visible is None else UNKNOWN).astype(
@@ -413,7 +413,7 @@ class _View:
         before = np.maximum.accumulate(np.where(is_first, total - degree[order], 0))
         return _at(mentions, order[is_first | (total - before <= FAN * self._edge_filter.hub_degree)])
 
-    def _traverse(self, nodes: Nodes, side: _Adjacency, *, mentions: bool) -> NeighborEdges:
+    def _traverse(self, nodes: Nodes, side: _GroupedEdges, *, mentions: bool) -> NeighborEdges:
         """Return the edges of these nodes on one side that the call may traverse and whose other end is visible."""
         origin, edges = side.edges_of(nodes)
         far_ends = self._state.target if side is self._state.out else self._state.source

@@ -18,7 +18,7 @@ KINDS: tuple[Kind, ...] = ("parents", "chunks", "edges", "files", "settings", "s
 class MemoryRecord(NamedTuple):
     """Data that a store has learned about a chunk or parent.
 
-    ``values`` maps the names of the catalogue's columns to their present values. The other fields list earlier values.
+    ``values`` maps the names of the catalog's columns to their present values. The other fields list earlier values.
     Each entry is a triple: the time until which the values were known, and the two values. These are the start and end
     of validity in ``past_validity``, and confidence and utility in ``past_trust``.
     """
@@ -54,17 +54,17 @@ class SummaryRecord(NamedTuple):
     is_current: bool
 
 
-class Setting(NamedTuple):
+class TenantSetting(NamedTuple):
     """A tenant's value outside chunks and edges: its search mode, or the credibility of a source."""
 
     name: Literal["mode", "credibility"]
     values: tuple[str | int, ...]
 
 
-class Page(NamedTuple):
+class RecordPage(NamedTuple):
     """A page of records of one kind.
 
-    ``after`` is a JSON value to pass to :meth:`Source.pages` to continue after this page.
+    ``after`` is a JSON value to pass to :meth:`CopySource.pages` to continue after this page.
     """
 
     records: Sequence[Any]
@@ -91,7 +91,7 @@ class StoreFacts(NamedTuple):
     """Number of chunks that the model was fitted to or that were there at that time."""
 
 
-class Source(Protocol):
+class CopySource(Protocol):
     """A store that can be copied."""
 
     name: str
@@ -107,7 +107,7 @@ class Source(Protocol):
         """Return the number of a tenant's records of each kind."""
         ...
 
-    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
+    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
         """Yield a tenant's records of one kind in pages of ``size`` records.
 
         ``after`` is the value of that name in the last page received; None starts at the beginning.
@@ -127,7 +127,7 @@ class Source(Protocol):
         ...
 
 
-class Destination(Source, Protocol):
+class CopyDestination(CopySource, Protocol):
     """A store that can receive a copy."""
 
     def progress(self) -> Mapping[str, Any] | None:

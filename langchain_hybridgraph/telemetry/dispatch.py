@@ -29,14 +29,14 @@ if hasattr(os, "register_at_fork"):  # a forked process must not inherit the loc
 _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
-class _Running(NamedTuple):
+class _RunningSearch(NamedTuple):
     """The search running in this context, and the deliveries (event queues of sinks) that receive its events."""
 
     search: Search
     deliveries: tuple[Delivery, ...]
 
 
-_current: ContextVar[_Running | None] = ContextVar("hybridgraph_search", default=None)
+_current: ContextVar[_RunningSearch | None] = ContextVar("hybridgraph_search", default=None)
 
 
 def add_sink(sink: Sink) -> Delivery:
@@ -138,7 +138,7 @@ def report_search(
     text = query if query is None or isinstance(query, str) else f"{query!r}"
     n = k if isinstance(k, int) else None
     started = Search(retriever, n, text, started_at, None if outer is None else outer.search)
-    token = _current.set(_Running(started, deliveries))
+    token = _current.set(_RunningSearch(started, deliveries))
     report = partial(_report, deliveries, started, trace)
     try:
         answer = yield from search
@@ -151,7 +151,7 @@ def report_search(
     return answer
 
 
-def _leave(token: Token[_Running | None]) -> None:
+def _leave(token: Token[_RunningSearch | None]) -> None:
     with suppress(ValueError):  # an abandoned search may be closed in another context
         _current.reset(token)
 

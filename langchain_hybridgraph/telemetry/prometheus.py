@@ -23,7 +23,7 @@ class _Metrics(NamedTuple):
     errors: Counter
 
 
-class _Registered(NamedTuple):
+class _RegistryState(NamedTuple):
     """The metrics of a registry, the searches counted in them, and the failures of inner searches by parent."""
 
     metrics: _Metrics
@@ -92,11 +92,11 @@ class PrometheusSink:
             inner.setdefault(event.search.parent, set()).update(counted, failures)
 
 
-_by_registry: WeakKeyDictionary[CollectorRegistry, _Registered] = WeakKeyDictionary()
+_by_registry: WeakKeyDictionary[CollectorRegistry, _RegistryState] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def _registered(registry: CollectorRegistry | None) -> _Registered:
+def _registered(registry: CollectorRegistry | None) -> _RegistryState:
     try:
         from prometheus_client import REGISTRY
     except ImportError as missing:
@@ -107,7 +107,7 @@ def _registered(registry: CollectorRegistry | None) -> _Registered:
     key = REGISTRY if registry is None else registry
     with _lock:
         if key not in _by_registry:
-            _by_registry[key] = _Registered(_metrics(key), WeakSet(), WeakKeyDictionary(), threading.Lock())
+            _by_registry[key] = _RegistryState(_metrics(key), WeakSet(), WeakKeyDictionary(), threading.Lock())
         return _by_registry[key]
 
 

@@ -24,7 +24,7 @@ _IDLE_SECONDS = 30.0
 _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
-class _Batch(NamedTuple):
+class _EventBatch(NamedTuple):
     """The events of one search with the context variables of the caller (such as the current span)."""
 
     context: Context
@@ -52,7 +52,7 @@ class Delivery:
             if self._waiting.qsize() >= self.size:
                 self.dropped += len(events)
                 return
-            self._waiting.put(_Batch(context, events))
+            self._waiting.put(_EventBatch(context, events))
             if not self._is_running and not self._start():
                 self.dropped += len(events)
 
@@ -73,7 +73,7 @@ class Delivery:
     def _reset(self) -> None:
         """Start empty, also in a forked process, which has neither the thread nor a usable lock."""
         self._lock = threading.Lock()
-        self._waiting: SimpleQueue[_Batch | threading.Event] = SimpleQueue()
+        self._waiting: SimpleQueue[_EventBatch | threading.Event] = SimpleQueue()
         self._is_running = False
 
     def _start(self) -> bool:

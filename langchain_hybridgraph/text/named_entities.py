@@ -30,7 +30,7 @@ class Name(NamedTuple):
     weight: float
 
 
-class Reading(NamedTuple):
+class TextNames(NamedTuple):
     """Names of one text in order of appearance; its normalised words, with "" between sentences; and its language."""
 
     names: Sequence[Name]
@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     language: FunctionWords
 
 
-def read(texts: Sequence[str], title: str = "") -> list[Reading]:
+def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
     """Return the names in each text of one document; each text is evidence for the others.
 
     The title is used only to determine the language.
@@ -56,7 +56,7 @@ def read(texts: Sequence[str], title: str = "") -> list[Reading]:
         [*_quoted(text), *(name for run in text_runs for name in run.names(vocabulary, certain, language))]
         for text, text_runs in zip(texts, runs, strict=True)
     ]
-    return [Reading(text_names, _words(text), language) for text_names, text in zip(names, pieces, strict=True)]
+    return [TextNames(text_names, _words(text), language) for text_names, text in zip(names, pieces, strict=True)]
 
 
 # -- normal forms ------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def _kind(gap: str) -> _Gap:
 _GAPS = _Gaps()
 
 
-class _Forms(dict[str, str]):
+class _NormalForms(dict[str, str]):
     """Word as written → normal form, with a space between the characters of scripts without spaces."""
 
     def __missing__(self, word: str) -> str:
@@ -196,7 +196,7 @@ _FOLDED = Unaccented(
         "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": "",
     }
 )  # fmt: skip
-_FORMS = _Forms()
+_FORMS = _NormalForms()
 _ARABIC = re.compile("[\u0621-\u064a]")
 # Conjunctions, prepositions and the article are written with the word; light10 (Larkey et al. 2002) removes them.
 _ARABIC_PREFIX = re.compile("^(?:و?(?:ال|بال|كال|فال|لل)|و(?=\\w{3}))(?=\\w\\w)")
@@ -246,7 +246,7 @@ _CONNECTORS_OF_NOUNS = frozenset({"von", "van", "de", "la", "di", "da", "of", "t
 _MOST_CONNECTORS = 3
 
 
-class _Run(NamedTuple):
+class _CapitalizedWords(NamedTuple):
     """Neighbouring capitalised words with the text between them; ``at_start`` of a sentence."""
 
     words: Sequence[str]
@@ -281,18 +281,18 @@ class _Run(NamedTuple):
         elif len(words) == 2 and words[0].lower() in vocabulary:
             yield Name(words[1], PART)
 
-    def _without_start(self, language: FunctionWords) -> _Run:
+    def _without_start(self, language: FunctionWords) -> _CapitalizedWords:
         """Return the run without words at its start that are capitalised only because a sentence begins."""
         words = self.words
         first = next((n for n, word in enumerate(words) if not _may_start(word, language)), len(words))
-        return _Run(words[first:], self.gaps[first:], at_start=False)
+        return _CapitalizedWords(words[first:], self.gaps[first:], at_start=False)
 
 
 def _may_start(word: str, language: FunctionWords) -> bool:
     return word.lower() in language.words or not _is_capital(word)
 
 
-def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_Run]:
+def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_CapitalizedWords]:
     words: list[str] = []
     between: list[str] = []
     pending = 0  # small words at the end of the run
@@ -334,9 +334,9 @@ def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_Run]:
         yield _run(words, between, pending, at_start)
 
 
-def _run(words: list[str], gaps: list[str], pending: int, at_start: bool) -> _Run:
+def _run(words: list[str], gaps: list[str], pending: int, at_start: bool) -> _CapitalizedWords:
     end = len(words) - pending
-    return _Run(words[:end], gaps[:end], at_start)
+    return _CapitalizedWords(words[:end], gaps[:end], at_start)
 
 
 def _is_capital(word: str) -> bool:

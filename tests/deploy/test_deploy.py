@@ -78,7 +78,7 @@ def test_the_query_nodes_are_those_of_the_model(capacity):
 
 
 def test_the_model_predicts_what_is_measured(capacity, tmp_path):
-    """The vectors of a small index are as large as predicted; catalogue and keyword index are within the tolerance."""
+    """The vectors of a small index are as large as predicted; catalog and keyword index are within the tolerance."""
     parts = capacity.check(2_000, 64, tmp_path)
     assert parts["vectors"][0] == parts["vectors"][1]
     for part in ("catalogue", "keywords"):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.display.subgraph import Link, neighbourhood
+from langchain_hybridgraph.display.subgraph import TraversedEdge, neighbourhood
 from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 
@@ -30,7 +30,7 @@ def test_a_seed_that_another_one_leads_to_stays_a_seed():
     hits = graph_hit(("b", "a"), 0.9, ("cites", 0.5)), graph_hit(("a", "b"), 0.8, ("cites", 0.5))
     picture = neighbourhood(answer(*hits))
     assert places(picture) == {"a": (0, 0), "b": (0, 1)}
-    assert picture.links == [Link("a", "b", "cites", 0.5, heads=("a", "b"), mutual=True)]
+    assert picture.links == [TraversedEdge("a", "b", "cites", 0.5, heads=("a", "b"), mutual=True)]
 
 
 def test_paths_through_each_other_end():
@@ -49,17 +49,19 @@ def test_edges_are_called_by_relation_or_entity():
         graph_hit(("a", "c"), 0.4, ("entity:ada", 0.2)),
     )
     assert neighbourhood(answer(*hits)).links == [
-        Link("a", "b", "depends on", 0.8, heads=("b",)),
-        Link("a", "c", "“ada”", 0.2),
+        TraversedEdge("a", "b", "depends on", 0.8, heads=("b",)),
+        TraversedEdge("a", "c", "“ada”", 0.2),
     ]
 
 
 def test_an_edge_points_as_it_is_stored():
     """One that was walked backward points to where the walk came from; walked both ways, it still has one head."""
     back = graph_hit(("a", "z"), 0.5, ("<cites", 0.6))
-    assert neighbourhood(answer(search_hit("a", 0.9), back)).links == [Link("a", "z", "cites", 0.6, heads=("a",))]
+    assert neighbourhood(answer(search_hit("a", 0.9), back)).links == [
+        TraversedEdge("a", "z", "cites", 0.6, heads=("a",))
+    ]
     both = graph_hit(("z", "a"), 0.9, ("cites", 0.6)), back
-    assert neighbourhood(answer(*both)).links == [Link("a", "z", "cites", 0.6, heads=("a",), mutual=True)]
+    assert neighbourhood(answer(*both)).links == [TraversedEdge("a", "z", "cites", 0.6, heads=("a",), mutual=True)]
 
 
 def test_a_chunk_that_is_only_on_a_path_is_there():
@@ -70,7 +72,10 @@ def test_a_chunk_that_is_only_on_a_path_is_there():
         ("b", "b", None),
         ("c", "Text of c.", 1),
     ]
-    assert picture.links == [Link("a", "b", "part of", 1.0, heads=("b",)), Link("b", "c", "cites", 0.5, heads=("c",))]
+    assert picture.links == [
+        TraversedEdge("a", "b", "part of", 1.0, heads=("b",)),
+        TraversedEdge("b", "c", "cites", 0.5, heads=("c",)),
+    ]
 
 
 def test_chunks_of_the_wider_result_have_no_rank():

@@ -43,7 +43,7 @@ def serve(nothing_cached, monkeypatch):
     servers = []
 
     def start(status=200, content=None, hang=None):
-        class Answer(BaseHTTPRequestHandler):
+        class AnswerHandler(BaseHTTPRequestHandler):
             def do_HEAD(self):
                 if hang is not None:
                     hang.wait()
@@ -60,7 +60,7 @@ def serve(nothing_cached, monkeypatch):
             def log_message(self, *args):
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), AnswerHandler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setattr(

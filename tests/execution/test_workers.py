@@ -14,7 +14,7 @@ import pytest
 
 from langchain_hybridgraph.execution import workers
 from langchain_hybridgraph.execution.effects import Effect, adrive, drive, offload
-from langchain_hybridgraph.execution.workers import Job, Lane, Overloaded, Workers
+from langchain_hybridgraph.execution.workers import Job, Lane, OverloadedError, Workers
 
 PATIENCE = 30.0
 
@@ -164,7 +164,7 @@ def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
         assert eventually(lambda number=number: hanging.started == number)
         each.abandon()
     pool.submit([refused := job(hanging, Lane("rerank", "another"))])
-    with pytest.raises(Overloaded):
+    with pytest.raises(OverloadedError):
         refused.result(PATIENCE)
     hanging.gate.set()
     assert all(each.exception(PATIENCE) is None for each in hung)

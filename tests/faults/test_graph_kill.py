@@ -1,4 +1,4 @@
-"""SIGKILL while the graph is written: a reader in another process has the state of the catalogue."""
+"""SIGKILL while the graph is written: a reader in another process has the state of the catalog."""
 
 import random
 import subprocess

@@ -66,7 +66,7 @@ def write_until_killed(folder, kind, seed, *, verb, dice, model):
 
 
 def judge(folder, kind, model):
-    """Compare catalogue, matrix, Tantivy and Chroma with the model."""
+    """Compare catalog, matrix, Tantivy and Chroma with the model."""
     with closing(open_store(folder, kind)) as store:
         texts = {chunk.id: chunk.text for chunk in store.get(IDS)}
         model.settle_doubt(texts)

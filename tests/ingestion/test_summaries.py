@@ -12,8 +12,8 @@ from langchain_hybridgraph import HybridGraphStore, build_layers, ingest
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.summaries import (
     Directory,
+    DirectoryEntry,
     LayersReport,
-    Part,
     Summary,
     extracted,
     name_of,
@@ -95,7 +95,7 @@ def test_overviews_have_distinctive_words():
 
 def test_a_directory_that_is_a_document_says_its_own():
     """The summary of a directory that is a document has its lead sentences and headings."""
-    summary = extracted(Directory("d", "Manual", PAGES["docs/guide.md"], (Part("x", "Of x."),)))
+    summary = extracted(Directory("d", "Manual", PAGES["docs/guide.md"], (DirectoryEntry("x", "Of x."),)))
     assert summary.abstract == "Manual: Run the installer. It takes a minute."
     assert summary.overview.splitlines()[1:] == ["Sections: Install; Use", "x: Of x."]
 
@@ -107,7 +107,7 @@ def test_a_directory_that_is_a_document_says_its_own():
 )
 def test_layers_are_short(text, title, parts):
     """L0 has up to 256 characters, L1 up to 4,000, whatever there is."""
-    summary = extracted(Directory("d", title, text, tuple(Part(*part) for part in parts)), ["term"] * 500)
+    summary = extracted(Directory("d", title, text, tuple(DirectoryEntry(*part) for part in parts)), ["term"] * 500)
     assert len(summary.abstract) <= ABSTRACT_LENGTH
     assert len(summary.overview) <= OVERVIEW_LENGTH
 

@@ -20,7 +20,7 @@ from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import migrate, migration
 from langchain_hybridgraph.records import Chunk, Edge, Scope
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
@@ -198,10 +198,10 @@ def test_a_difference_is_reported(index, tmp_path, monkeypatch):
 def test_a_destination_that_holds_something_is_refused(index, tmp_path):
     """A destination that is not empty is refused and left as it is."""
     fill(tmp_path / "other", chunks=8)
-    before = (tmp_path / "other" / CATALOGUE).read_bytes()
+    before = (tmp_path / "other" / CATALOG).read_bytes()
     with pytest.raises(StoreError, match="already holds an index"):
         migrate(index, tmp_path / "other")
-    assert (tmp_path / "other" / CATALOGUE).read_bytes() == before
+    assert (tmp_path / "other" / CATALOG).read_bytes() == before
 
 
 def test_another_unfinished_copy_is_refused(index, tmp_path, monkeypatch):

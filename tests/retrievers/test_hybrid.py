@@ -628,7 +628,7 @@ def test_another_retrievers_documents_without_ids_merge_with_a_plain_store():
 
 
 def test_another_retrievers_documents_without_ids_merge_with_our_store(store):
-    """They are found in the catalogue by text and source."""
+    """They are found in the catalog by text and source."""
     result = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
     assert ids(result)[0] == "pump"
     assert sorted(ids(result)) == sorted(TEXTS)

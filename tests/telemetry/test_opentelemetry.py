@@ -68,7 +68,7 @@ def collector():
         collector.provider.shutdown()
 
 
-class Lines(logging.Handler):
+class LineHandler(logging.Handler):
     """A logger of its own, and its lines."""
 
     def __init__(self):
@@ -168,7 +168,7 @@ SECRET = 'SECRET "cat" isn\'t\non mät?'
 @pytest.mark.parametrize("form", QUOTED)
 def test_no_message_that_quotes_the_query_is_reported(store, collector, form):
     """However a component quotes it: neither in spans nor in lines of log nor in metrics."""
-    lines, registry = Lines(), CollectorRegistry()
+    lines, registry = LineHandler(), CollectorRegistry()
 
     def reranker(query, texts):
         raise ValueError(f"cannot rank {QUOTED[form](query)}")
@@ -183,7 +183,7 @@ def test_no_message_that_quotes_the_query_is_reported(store, collector, form):
 @pytest.mark.parametrize("form", QUOTED)
 def test_nor_is_the_message_of_what_ends_a_search(collector, form):
     """Not even of the exception that it was raised from, nor the line of code that holds the question."""
-    lines, registry = Lines(), CollectorRegistry()
+    lines, registry = LineHandler(), CollectorRegistry()
     try:
         try:
             raise ValueError(QUOTED[form](SECRET))

@@ -24,7 +24,7 @@ PAGE = 1_000
 SAMPLED, FEWEST_SAMPLED = 256, 50
 
 
-class Nearest(NamedTuple):
+class NearestDocuments(NamedTuple):
     """Documents nearest to a query and their scores, best first; the Documents have the store's ids."""
 
     documents: list[tuple[Document, float]]
@@ -83,7 +83,7 @@ class StoreAdapter:
         """Return a filter of the store that calls this function; None if the store takes none."""
         return None
 
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Return the n Documents nearest to a vector, or to a text, under a translated filter."""
         options = {} if where is None else {"filter": where}
         if vector is None:
@@ -95,7 +95,7 @@ class StoreAdapter:
             )
         return self.scored(by_vector(list(map(float, vector)), k=n, **options))
 
-    def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
+    def scored(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         """Convert the store's results to results with decreasing scores.
 
         The scores are cosines if the store declares its scores to be cosine distances. Otherwise they are the store's
@@ -108,9 +108,9 @@ class StoreAdapter:
         except (NotImplementedError, ValueError):  # ValueError: the store has no relevance function for its metric
             falling = all(-1.001 <= score <= 1.001 for score in scores) and scores == sorted(scores, reverse=True)
             own = scores if falling else [1.0 - place / len(scores) for place in range(len(scores))]
-            return Nearest(list(zip(documents, own, strict=True)), are_cosines=False)
+            return NearestDocuments(list(zip(documents, own, strict=True)), are_cosines=False)
         of_cosines = relevance is VectorStore._cosine_relevance_score_fn
-        return Nearest(list(zip(documents, map(relevance, scores), strict=True)), are_cosines=of_cosines)
+        return NearestDocuments(list(zip(documents, map(relevance, scores), strict=True)), are_cosines=of_cosines)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -163,11 +163,11 @@ class StoreAdapter:
             for document in documents
         ]
 
-    def by_vectors(self, documents: Sequence[Document], vector: Vector) -> Nearest:
+    def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
         """Return the Documents with the cosines of their stored vectors; all of them have an id."""
         cosine_of = self.scores(vector, [document.id or "" for document in documents])
         scored = [(document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of]
-        return Nearest(sorted(scored, key=lambda each: -each[1]))
+        return NearestDocuments(sorted(scored, key=lambda each: -each[1]))
 
     def _embeddings(self) -> Embeddings:
         embeddings: Embeddings | None = self._store.embeddings

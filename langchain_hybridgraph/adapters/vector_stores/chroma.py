@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, NearestDocuments, StoreAdapter
 from langchain_hybridgraph.adapters.vector_stores.filter_translation import by_kind, is_number, is_text, translate
 from langchain_hybridgraph.filters import ORDERINGS
 from langchain_hybridgraph.filters.translation import Dialect
@@ -40,12 +40,12 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.translate`."""
         return chroma_where(filter)
 
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "Chroma is always searched by a vector"
         results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
         if self._is_cosine:
-            return Nearest([(document, 1.0 - distance) for document, distance in results])
+            return NearestDocuments([(document, 1.0 - distance) for document, distance in results])
         return self.by_vectors([document for document, _ in results], vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:

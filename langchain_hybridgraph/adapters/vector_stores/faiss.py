@@ -9,7 +9,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.adapters.vector_stores.adapter import SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.adapter import SAMPLED, NearestDocuments, StoreAdapter
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ class FAISSAdapter(StoreAdapter):
 
     def _embeddings(self) -> Embeddings:
         # The embeddings of a FAISS store may be a function.
-        return self._store.embeddings or _OfFunction(self._store._embed_query)
+        return self._store.embeddings or _FunctionEmbeddings(self._store._embed_query)
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[dict[str, Any]], bool]:
         """Implement :meth:`StoreAdapter.as_filter`."""
         return lambda metadata: admits(Document(page_content="", metadata=metadata))
 
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "FAISS is always searched by a vector"
         options = {} if where is None else {"filter": where, "fetch_k": self.count()}
@@ -46,7 +46,7 @@ class FAISSAdapter(StoreAdapter):
         if len(by_vectors.documents) == len(documents):
             return by_vectors
         places = (1.0 - place / len(documents) for place in range(len(documents)))
-        return Nearest(list(zip(documents, places, strict=True)), are_cosines=False)
+        return NearestDocuments(list(zip(documents, places, strict=True)), are_cosines=False)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`; empty if the index cannot return a vector by its row."""
@@ -86,7 +86,7 @@ class FAISSAdapter(StoreAdapter):
         return row
 
 
-class _OfFunction(Embeddings):
+class _FunctionEmbeddings(Embeddings):
     """Embeddings that call a function which embeds one text."""
 
     def __init__(self, embed: Callable[[str], list[float]]) -> None:

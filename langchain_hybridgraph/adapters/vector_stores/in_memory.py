@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.vector_stores.adapter import SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.adapter import SAMPLED, NearestDocuments, StoreAdapter
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class InMemoryAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.as_filter`."""
         return admits
 
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "the store is always searched by a vector"
         return self.scored(self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where))
 
-    def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
+    def scored(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.scored`."""
-        return Nearest(list(results))
+        return NearestDocuments(list(results))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`."""

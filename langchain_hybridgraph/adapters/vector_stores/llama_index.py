@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.vector_stores.adapter import Nearest, StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.adapter import NearestDocuments, StoreAdapter
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
@@ -20,9 +20,9 @@ class LlamaIndexAdapter(StoreAdapter):
         super().__init__(store)
         self.can_list = store.can_list
 
-    def scored(self, results: Sequence[tuple[Document, float]]) -> Nearest:
+    def scored(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.scored`."""
-        return Nearest(list(results), are_cosines=self._store.gives_cosines)
+        return NearestDocuments(list(results), are_cosines=self._store.gives_cosines)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`."""

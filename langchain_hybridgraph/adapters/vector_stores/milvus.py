@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, NearestDocuments, StoreAdapter
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class MilvusAdapter(StoreAdapter):
         self.searches_by_vector = store._is_embedding_only and not (store._is_multi_vector or store._is_sparse)
         self._key_is_number: bool | None = None
 
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.search`; an empty store has no collection yet."""
         n = min(n, MOST)
         if vector is None:
@@ -46,9 +46,9 @@ class MilvusAdapter(StoreAdapter):
         documents = self.with_ids(document for document, _ in results)
         if vector is None or not self.searches_by_vector:
             places = (1.0 - place / len(results) for place in range(len(results)))
-            return Nearest(list(zip(documents, places, strict=True)), are_cosines=False)
+            return NearestDocuments(list(zip(documents, places, strict=True)), are_cosines=False)
         if self._metric() == "COSINE":
-            return Nearest([(document, float(results[place][1])) for place, document in enumerate(documents)])
+            return NearestDocuments([(document, float(results[place][1])) for place, document in enumerate(documents)])
         return self.by_vectors(documents, vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:

@@ -13,7 +13,7 @@ from uuid import UUID
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, NearestDocuments, StoreAdapter
 from langchain_hybridgraph.adapters.vector_stores.filter_translation import is_number, is_text, translate
 from langchain_hybridgraph.filters import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
 from langchain_hybridgraph.filters.translation import Dialect
@@ -47,11 +47,11 @@ class QdrantAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.translate`."""
         return qdrant_filter(filter)
 
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.search`."""
         if vector is None:
             results = self._store.similarity_search_with_score(text or "", k=n, filter=where)
-            return Nearest(
+            return NearestDocuments(
                 list(zip(self.with_ids(d for d, _ in results), (s for _, s in results), strict=True)), are_cosines=False
             )
         answer = self._store.client.query_points(
@@ -66,7 +66,7 @@ class QdrantAdapter(StoreAdapter):
         if not self._is_cosine:
             return self.by_vectors(documents, vector)
         scores = (float(point.score) for point in answer.points)
-        return Nearest(list(zip(documents, scores, strict=True)))
+        return NearestDocuments(list(zip(documents, scores, strict=True)))
 
     def get(self, ids: Sequence[str]) -> list[Document]:
         """Implement :meth:`StoreAdapter.get`."""

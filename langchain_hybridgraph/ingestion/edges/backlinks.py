@@ -21,7 +21,7 @@ _INDEX_NAMES = frozenset({"index", "readme"})
 
 
 @runtime_checkable
-class Readable(ReadsIndex, HasDocuments, Protocol):
+class ReadableStore(ReadsIndex, HasDocuments, Protocol):
     """Store whose documents can be read again."""
 
 
@@ -35,12 +35,12 @@ class Backlinks:
     ``stores.protocols.SearchesKeywords``).
     """
 
-    def __init__(self, store: Readable, relation: str) -> None:
+    def __init__(self, store: ReadableStore, relation: str) -> None:
         self._store = store
         self._relation = relation
         self._old_ids: Mapping[str, Set[str]] = {}
         self._sources: dict[str, None] = {}
-        self._new: list[_New] = []
+        self._new: list[_NewDocument] = []
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
         """Record the stored chunks of the next documents, before the new versions are written."""
@@ -53,7 +53,7 @@ class Backlinks:
             return
         old_ids = self._old_ids.get(document.id)
         if not old_ids:
-            self._new.append(_New(document.id, _names(document)))
+            self._new.append(_NewDocument(document.id, _names(document)))
             return
         new_ids = {chunk.id for chunk in document.chunks}
         parents = {chunk.parent for chunk in document.chunks}
@@ -81,7 +81,7 @@ class Backlinks:
         edges = self._store.edges(sorted(ids), backwards=True)
         self._sources.update((edge.source, None) for edge in edges if edge.relation == self._relation)
 
-    def _add_naming(self, new: _New, store: SearchesKeywords) -> None:
+    def _add_naming(self, new: _NewDocument, store: SearchesKeywords) -> None:
         names = [folded(name) for name in new.names]
         entries = store.keyword_search(
             Query(" ".join(new.names), MAX_NAMING_CHUNKS, Scope()), MAX_NAMING_CHUNKS
@@ -108,7 +108,7 @@ class Backlinks:
                 yield cut, [id for id in ids if id in cut_ids]
 
 
-class _New(NamedTuple):
+class _NewDocument(NamedTuple):
     """Document that is new in the store, with the names besides its id that links may use for it."""
 
     id: str

@@ -18,7 +18,7 @@ from langchain_hybridgraph.ingestion.chunking import (
     in_order,
     targets_of,
 )
-from langchain_hybridgraph.ingestion.edges.backlinks import Backlinks, Readable
+from langchain_hybridgraph.ingestion.edges.backlinks import Backlinks, ReadableStore
 from langchain_hybridgraph.ingestion.edges.document_lookup import StoredNames, file_name, folded
 from langchain_hybridgraph.ingestion.edges.link_parser import (
     INCLUDE,
@@ -74,7 +74,7 @@ class EdgeBuilder(Protocol):
 
 
 @runtime_checkable
-class Compares(EdgeBuilder, Protocol):
+class ComparesDocuments(EdgeBuilder, Protocol):
     """Builder that needs the state of the documents before the ingest."""
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
@@ -184,7 +184,7 @@ class LinkEdges:
         self.relations = (relation,)
         self._weight = weight
         self._pending = pending
-        self._names = _Names()
+        self._names = _DocumentNames()
         self._spool: IO[str] | None = None
         self._store: AcceptsChunks | None = None
         self._earlier: StoredNames | None = None
@@ -194,10 +194,10 @@ class LinkEdges:
         """Discard the names and links of the last ingest."""
         self._store = store
         is_first = isinstance(store, Sized) and len(store) == 0
-        older = store if implements(store, Readable) and not is_first else None
+        older = store if implements(store, ReadableStore) and not is_first else None
         self._earlier = None if older is None else StoredNames(older)
         self._backlinks = None if older is None else Backlinks(older, self.relations[0])
-        self._names = _Names()
+        self._names = _DocumentNames()
         # A link can point to a later document, so all are kept until the end; on disk, as they may not fit into memory.
         self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
@@ -229,7 +229,7 @@ class LinkEdges:
             while lines := spool.readlines(1 << 19):
                 yield self._resolved([_DocumentLinks(*json.loads(line)) for line in lines], store)
         self._spool = None
-        if self._backlinks is not None and implements(store, Readable):
+        if self._backlinks is not None and implements(store, ReadableStore):
             for document, chunks in self._backlinks.documents(self._names.documents()):
                 yield from self._relinked(document, chunks, store)
         self._earlier = self._backlinks = None
@@ -251,7 +251,7 @@ class LinkEdges:
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
         return edges
 
-    def _relinked(self, document: CutDocument, chunks: Sequence[str], store: Readable) -> Iterator[EdgeSet]:
+    def _relinked(self, document: CutDocument, chunks: Sequence[str], store: ReadableStore) -> Iterator[EdgeSet]:
         """Read the links of an unchanged document again, and yield its edges if any of them has changed."""
         links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
@@ -347,7 +347,7 @@ def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence
     return _DocumentLinks(_label(document), _has_own_id(document, document.chunks[0]), paths, links)
 
 
-class _Names:
+class _DocumentNames:
     """Names of the documents of one ingest, and their first chunks."""
 
     def __init__(self) -> None:
@@ -430,7 +430,7 @@ class _Names:
 class _LinkResolver:
     """Resolver of links to chunks, with one request to the store for many links."""
 
-    def __init__(self, names: _Names, store: HasDocuments, earlier: StoredNames | None) -> None:
+    def __init__(self, names: _DocumentNames, store: HasDocuments, earlier: StoredNames | None) -> None:
         self._names = names
         self._store: HasDocuments = store
         self._earlier = earlier

@@ -47,12 +47,12 @@ class CitationEdges:
         self._field = field
         self._pending = pending
         self._store: AcceptsChunks | None = None
-        self._names = _Names()
-        self._waiting: list[_Citing] = []
+        self._names = _CitableNames()
+        self._waiting: list[_CitingChunk] = []
 
     def start(self, store: AcceptsChunks) -> None:
         """Discard the documents of the last ingest."""
-        self._store, self._names, self._waiting = store, _Names(), []
+        self._store, self._names, self._waiting = store, _CitableNames(), []
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
         """Record the document's names and citations; yield an empty edge set, which deletes old edges from its other
@@ -64,7 +64,7 @@ class CitationEdges:
             self._names.add(first, document)
         has_own_id = not first.id.startswith(f"{document.id}#")
         cited = _references(document.metadata.get(self._field))
-        self._waiting.append(_Citing(first.id, document.title or document.id, has_own_id, cited))
+        self._waiting.append(_CitingChunk(first.id, document.title or document.id, has_own_id, cited))
         if others:
             yield EdgeSet((), [chunk.id for chunk in others])
 
@@ -77,18 +77,20 @@ class CitationEdges:
         citing_chunks = list(waiting.values())
         for start in range(0, len(citing_chunks), _SLICE):
             batch = citing_chunks[start : start + _SLICE]
-            earlier = _Earlier(store, [name for citing in batch for name in citing.cited if not self._names.find(name)])
+            earlier = _EarlierDocuments(
+                store, [name for citing in batch for name in citing.cited if not self._names.find(name)]
+            )
             edges = [edge for citing in batch for edge in self._edges(citing, earlier)]
             yield EdgeSet(edges, [citing.chunk for citing in batch])
         yield from self._redirected(store, waiting.keys())
 
-    def _edges(self, citing: _Citing, earlier: _Earlier) -> Iterator[Edge]:
+    def _edges(self, citing: _CitingChunk, earlier: _EarlierDocuments) -> Iterator[Edge]:
         targets: set[str] = set()
         for name in citing.cited:
             target = self._names.find(name) or earlier.find(name)
             if target is None and self._pending:
                 bare = _doi(name) or replace_surrogates(name).replace("\0", "\ufffd")
-                target = _Cited(bare if citing.has_own_id else first_chunk_id(bare), name)
+                target = _Citation(bare if citing.has_own_id else first_chunk_id(bare), name)
             if target is not None and target.chunk != citing.chunk and target.chunk not in targets:
                 targets.add(target.chunk)
                 text = f"{citing.label} cites {target.label}."
@@ -113,7 +115,7 @@ class CitationEdges:
                 yield EdgeSet(edges, sources)
 
 
-class _Citing(NamedTuple):
+class _CitingChunk(NamedTuple):
     """Chunk with citations; ``has_own_id`` is set if the user chose its id."""
 
     chunk: str
@@ -122,22 +124,22 @@ class _Citing(NamedTuple):
     cited: Sequence[str]
 
 
-class _Cited(NamedTuple):
+class _Citation(NamedTuple):
     chunk: str
     label: str
 
 
-class _Names:
+class _CitableNames:
     """Documents of one ingest by name, each with its first chunk."""
 
     def __init__(self) -> None:
-        self._exact: dict[str, _Cited] = {}
-        self._titles: dict[str, _Cited | None] = {}  # None: several documents have it
+        self._exact: dict[str, _Citation] = {}
+        self._titles: dict[str, _Citation | None] = {}  # None: several documents have it
         self._pending_targets: dict[str, str] = {}
 
     def add(self, first: Chunk, document: CutDocument) -> None:
         metadata = {**first.metadata, **document.metadata}
-        cited = _Cited(first.id, document.title or document.id)
+        cited = _Citation(first.id, document.title or document.id)
         names = [first.id, document.id, *(_text(metadata.get(key)) for key in ("source", "uri", "doi"))]
         names += [_doi(name) for name in names]
         for name in filter(None, names):
@@ -149,7 +151,7 @@ class _Names:
             other = self._titles.setdefault(title, cited)
             self._titles[title] = cited if other is None or other.chunk == first.id else None
 
-    def find(self, name: str) -> _Cited | None:
+    def find(self, name: str) -> _Citation | None:
         """Return the document with this name; None if no document has it, or several have it."""
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
@@ -163,11 +165,11 @@ class _Names:
         }
 
 
-class _Earlier:
+class _EarlierDocuments:
     """Lookup of documents of earlier ingests, with one request to the store for many names."""
 
     def __init__(self, store: AcceptsChunks, names: Iterable[str]) -> None:
-        self._names = _Names()
+        self._names = _CitableNames()
         self._chunks: dict[str, set[str]] = {}
         distinct = sorted(set(names))
         if not distinct:
@@ -178,12 +180,12 @@ class _Earlier:
             for chunk in _first_chunks_with(store, missing):
                 self._names.add(chunk, CutDocument(chunk.document, chunk.metadata, (chunk,)))
 
-    def find(self, name: str) -> _Cited | None:
+    def find(self, name: str) -> _Citation | None:
         chunks = self._chunks.get(name)
         if chunks is None:
             return self._names.find(name)
         first = first_chunk_id(name)
-        return _Cited(first if first in chunks else name if name in chunks else min(chunks), name)
+        return _Citation(first if first in chunks else name if name in chunks else min(chunks), name)
 
 
 def _first_chunks_with(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chunk]:

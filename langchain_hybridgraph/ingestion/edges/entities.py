@@ -21,7 +21,7 @@ from langchain_hybridgraph.text.function_words import FunctionWords, function_wo
 from langchain_hybridgraph.text.named_entities import (
     MOST_LETTERS,
     MOST_WORDS,
-    Reading,
+    TextNames,
     is_character,
     joined,
     read,
@@ -84,7 +84,7 @@ class EntityEdges:
         self._extract = extract
         self._triples = {} if triples is None else _triples(triples)
         self._titles = _Titles()
-        self._names = _Names("")
+        self._names = _FullNames("")
         self._waiting: IO[str] | None = None
         self._store: AcceptsChunks | None = None
         self._is_first = True
@@ -94,7 +94,7 @@ class EntityEdges:
         """Discard the titles and names of the last ingest."""
         self._store = store
         self._titles = _Titles()
-        self._names = _Names("")
+        self._names = _FullNames("")
         # Titles are matched when all are known. Until then, texts are kept on disk: they may not fit into memory.
         self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
         self._size = 0
@@ -128,7 +128,7 @@ class EntityEdges:
         ]
         self._add_triples(document, readings, mentions)
         continues = document.continues and self._names.document == document.id
-        names = self._names if continues else _Names(document.id)
+        names = self._names if continues else _FullNames(document.id)
         names.complete(mentions)
         for chunk_mentions in mentions:
             chunk_mentions.shorten()
@@ -158,7 +158,7 @@ class EntityEdges:
                 yield from self._older_mentions(new_names, older, new_ids)
             waiting.seek(0)
             while lines := list(islice(waiting, BLOCK)):
-                block = [_Mentions(*json.loads(line)) for line in lines]
+                block = [_ChunkMentions(*json.loads(line)) for line in lines]
                 self._add_titles(block, stored)
                 yield EdgeSet(
                     [edge for chunk_mentions in block for edge in chunk_mentions.edges()],
@@ -192,9 +192,9 @@ class EntityEdges:
             if edges:
                 yield EdgeSet(edges)
 
-    def _mentions(self, chunk: Chunk, reading: Reading, label: str) -> _Mentions:
+    def _mentions(self, chunk: Chunk, reading: TextNames, label: str) -> _ChunkMentions:
         _check_id(chunk)
-        mentions = _Mentions(chunk.id, label)
+        mentions = _ChunkMentions(chunk.id, label)
         if self._extract is None:
             names: Iterable[tuple[str, float]] = reading.names
         else:
@@ -203,7 +203,9 @@ class EntityEdges:
             mentions.mention(entity_name(name, reading.language), weight, name)
         return mentions
 
-    def _add_triples(self, document: CutDocument, readings: Sequence[Reading], mentions: Sequence[_Mentions]) -> None:
+    def _add_triples(
+        self, document: CutDocument, readings: Sequence[TextNames], mentions: Sequence[_ChunkMentions]
+    ) -> None:
         for triple in self._triples.get(document.id, ()):
             for name in (triple[0], triple[2]):
                 words = words_of(name)
@@ -220,7 +222,7 @@ class EntityEdges:
                     chunk_mentions.state(entity_name(name, reading.language), triple)
             self._add_subjects(chunk_mentions.chunk, reading, chunk_mentions)
 
-    def _add_subjects(self, id: str, reading: Reading, mentions: _Mentions) -> None:
+    def _add_subjects(self, id: str, reading: TextNames, mentions: _ChunkMentions) -> None:
         """Add the subject of several triples as the topic of the document or chunk."""
         subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
         for subject in [subject for subject, count in subjects.items() if count >= STATEMENTS]:
@@ -229,7 +231,7 @@ class EntityEdges:
                 mentions.add(TITLE + name, ABOUT, f"{subject}{_NAMES}{id} is about.")
 
     def _add_title(
-        self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords
+        self, document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
         """Add the names in the document's title; yield the names that other texts may use for the document."""
         for name, spelling, is_certain in _title_names(document.title or "", language):
@@ -245,7 +247,7 @@ class EntityEdges:
                 else:
                     mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
-    def _add_titles(self, block: Sequence[_Mentions], stored: _Titles) -> None:
+    def _add_titles(self, block: Sequence[_ChunkMentions], stored: _Titles) -> None:
         """Add the titles that occur in the texts, of this ingest and of earlier ones."""
         for chunk_mentions in block:
             words = chunk_mentions.words.split(" ")
@@ -262,7 +264,7 @@ class DocumentMentions(NamedTuple):
     lines: Sequence[str]
     words: int
     titles: Sequence[tuple[str, str]]
-    names: _Names
+    names: _FullNames
 
 
 def find_mentions(document: CutDocument) -> DocumentMentions:
@@ -276,7 +278,7 @@ def find_mentions(document: CutDocument) -> DocumentMentions:
     return EntityEdges()._read(document)
 
 
-class _Mentions:
+class _ChunkMentions:
     """Entities that one chunk mentions: the weight and description of each edge, by node id."""
 
     def __init__(
@@ -314,7 +316,7 @@ class _Mentions:
             yield Edge(self.chunk, node, MENTIONS, weight, description)
 
 
-class _Names:
+class _FullNames:
     """Full names in one document, used to complete shorter forms of these names in its texts."""
 
     def __init__(self, document: str) -> None:
@@ -322,7 +324,7 @@ class _Names:
         self._full: set[str] = set()
         self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
 
-    def complete(self, mentions: Sequence[_Mentions]) -> None:
+    def complete(self, mentions: Sequence[_ChunkMentions]) -> None:
         """Add to each chunk the full name for each short form that can refer to only one name in the document."""
         for chunk_mentions in mentions:
             for node in chunk_mentions.entities:

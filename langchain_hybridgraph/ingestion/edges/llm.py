@@ -18,7 +18,7 @@ from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.ingestion.chunking import CutDocument, chunk_index, in_order
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.ingestion.edges.llm_cache import LLMCache, edge_hash, hashed
-from langchain_hybridgraph.ingestion.edges.nearest import HasNeighbours, Neighbours
+from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors, HasNeighbours
 from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
@@ -221,13 +221,13 @@ class LLMEdges:
 
     def _questions(
         self, store: AcceptsChunks, documents: Iterable[Mapping[str, Chunk]], ingested: Mapping[str, Chunk]
-    ) -> Iterator[_Question]:
+    ) -> Iterator[_EdgeRequest]:
         instructions = _instructions(self._meanings)
         tenant = str(getattr(store, "tenant", None) or "")
         groups = [*self._windows(documents), *self._pairs(store, ingested)]
         for chunks in groups:
             key = hashed(tenant, instructions, *(part for chunk in chunks for part in (chunk.id, chunk.text)))
-            yield _Question(key, instructions, chunks)
+            yield _EdgeRequest(key, instructions, chunks)
 
     def _windows(self, documents: Iterable[Mapping[str, Chunk]]) -> Iterator[tuple[Chunk, ...]]:
         for by_id in documents:
@@ -238,7 +238,7 @@ class LLMEdges:
     def _pairs(self, store: AcceptsChunks, ingested: Mapping[str, Chunk]) -> Iterator[tuple[Chunk, ...]]:
         if self._across is None or not isinstance(store, HasNeighbours):
             return
-        pairs = _nearest_pairs(Neighbours(store), ingested, *self._across)
+        pairs = _nearest_pairs(ChunkVectors(store), ingested, *self._across)
         others = sorted({id for pair in pairs for id in pair} - ingested.keys())
         chunks = {**{chunk.id: chunk for chunk in store.get(others)}, **ingested}
         for one, two in pairs:
@@ -260,7 +260,7 @@ class LLMEdges:
             yield from (edge for edge in incoming if edge.relation in relations and edge.source not in inside)
 
     def _retained(
-        self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_Question]
+        self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
     ) -> Iterator[EdgeSet]:
         """Yield the edges of answers that are still valid, to replace all other edges from or to these chunks."""
         relations, inside = set(self.relations), set(ingested)
@@ -281,11 +281,11 @@ class LLMEdges:
 
     # -- answers -------------------------------------------------------------------------------------------------
 
-    def _send(self, questions: Sequence[_Question]) -> Iterator[EdgeSet]:
+    def _send(self, questions: Sequence[_EdgeRequest]) -> Iterator[EdgeSet]:
         from langchain_core.runnables import RunnableLambda
 
-        failed: list[tuple[_Question, Exception]] = []
-        dropped = _Dropped()
+        failed: list[tuple[_EdgeRequest, Exception]] = []
+        dropped = _DroppedEdges()
         runnable = RunnableLambda(self._answer)
         answers = runnable.batch_as_completed(questions, {"max_concurrency": self._workers}, return_exceptions=True)
         for place, answer in answers:
@@ -306,7 +306,7 @@ class LLMEdges:
             )
         self.warnings += dropped.warnings()
 
-    def _answer(self, question: _Question) -> FoundEdges:
+    def _answer(self, question: _EdgeRequest) -> FoundEdges:
         """Return the answer of the first successful attempt; if none succeeds, raise the error of the last one."""
         for attempt in range(self._attempts - 1):
             try:
@@ -316,12 +316,12 @@ class LLMEdges:
             time.sleep(self._backoff * 2**attempt)
         return self._attempt(question)
 
-    def _attempt(self, question: _Question) -> FoundEdges:
+    def _attempt(self, question: _EdgeRequest) -> FoundEdges:
         config = {"run_name": "LLMEdges", **SILENT}
         answer = parse_answer(self._model.invoke(_messages(question), config))
         return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
-    def _checked(self, question: _Question, answer: FoundEdges, dropped: _Dropped) -> Iterator[Edge]:
+    def _checked(self, question: _EdgeRequest, answer: FoundEdges, dropped: _DroppedEdges) -> Iterator[Edge]:
         ids = {chunk.id: chunk.id for chunk in question.chunks}
         names = {_name(name): name for name in self._meanings}
         rejected: list[tuple[str, object]] = []
@@ -344,7 +344,7 @@ class LLMEdges:
         dropped.note(rejected)
 
 
-class _Dropped:
+class _DroppedEdges:
     """Counts of dropped edges by reason, and of answers that had dropped edges."""
 
     def __init__(self) -> None:
@@ -374,7 +374,7 @@ class _Dropped:
         return (f"dropped {edges} in {answers} of the language model: {'; '.join(reasons)}",)
 
 
-class _Question(NamedTuple):
+class _EdgeRequest(NamedTuple):
     """Chunks that are sent to the model in one request; ``key`` is the hash under which the answer is recorded."""
 
     key: str
@@ -407,7 +407,7 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
 
 
 def _nearest_pairs(
-    neighbours: Neighbours, ids: Iterable[str], threshold: float, max_pairs: int
+    neighbours: ChunkVectors, ids: Iterable[str], threshold: float, max_pairs: int
 ) -> list[tuple[str, str]]:
     """Return the pairs of chunks with the largest cosines, at most ``max_pairs`` for each chunk; ties are broken by
     id."""
@@ -439,7 +439,7 @@ def _instructions(meanings: Mapping[str, str]) -> str:
     )
 
 
-def _messages(question: _Question) -> list[tuple[str, str]]:
+def _messages(question: _EdgeRequest) -> list[tuple[str, str]]:
     passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
     return [("system", question.instructions), ("human", passages)]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from langchain_hybridgraph.records import Edge
 
 
-class Answer(NamedTuple):
+class CachedAnswer(NamedTuple):
     """Recorded answer to one request: the hashes of its edges."""
 
     question: str
@@ -28,7 +28,7 @@ class LLMCache:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, CachedAnswer] = {}
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)  # an unwritable file fails now, not after the first answer
         if path is not None and path.exists():
@@ -44,7 +44,7 @@ class LLMCache:
 
     def note(self, question: str, edges: Iterable[Edge]) -> None:
         """Record that the question was answered by these edges, which are already in the store."""
-        answer = self._answers[question] = Answer(question, tuple(sorted({edge_hash(edge) for edge in edges})))
+        answer = self._answers[question] = CachedAnswer(question, tuple(sorted({edge_hash(edge) for edge in edges})))
         if self.path is not None:
             line = json.dumps({"question": answer.question, "edges": list(answer.edges)})
             with self.path.open("a", encoding="utf-8") as file:
@@ -72,9 +72,9 @@ def hashed(*parts: str) -> str:
     return digest.hexdigest()
 
 
-def _answer(line: str) -> Answer | None:
+def _answer(line: str) -> CachedAnswer | None:
     try:
         record = json.loads(line)
-        return Answer(str(record["question"]), tuple(map(str, record["edges"])))
+        return CachedAnswer(str(record["question"]), tuple(map(str, record["edges"])))
     except (ValueError, KeyError, TypeError):
         return None

@@ -77,17 +77,17 @@ class MetadataEdges:
             return
         ingested = _present(ingested, store)
         holders = self._holders(store, _values(ingested.values()), ingested)
-        affected = _Circles(holders.values()).affected(ingested.values(), self._per_value)
+        affected = _ValueCircles(holders.values()).affected(ingested.values(), self._per_value)
         affected.update((holder.id, holder) for holder in self._incoming(store, list(ingested)))
         missing = _values(affected.values()).keys() - _values(ingested.values()).keys()
         all_values = _values(affected.values())
         holders = self._holders(store, {key: all_values[key] for key in missing}, {**holders, **affected})
-        circles = _Circles(holders.values())
+        circles = _ValueCircles(holders.values())
         for batch in _slices(sorted(affected)):
             edges = [edge for id in batch for edge in self._edges(holders[id], circles)]
             yield EdgeSet(edges, batch)
 
-    def _edges(self, holder: _Holder, circles: _Circles) -> Iterator[Edge]:
+    def _edges(self, holder: _Holder, circles: _ValueCircles) -> Iterator[Edge]:
         for target in circles.neighbours(holder, self._per_value):
             shared = [value for value in holder.values if value in target.values]
             description = " and ".join(f"{key} {_short(holder.values[key, value])}" for key, value in shared)
@@ -141,7 +141,7 @@ class _Holder(NamedTuple):
     values: Mapping[_Value, Any]
 
 
-class _Circles:
+class _ValueCircles:
     """For each value, the documents that have it, in a circle ordered by id, with the first chunk that has the
     value."""
 

@@ -29,7 +29,7 @@ class HasNeighbours(AcceptsChunks, ReadsIndex, HasVectors, Protocol):
     """Store whose chunks, documents and vectors can be read in bulk."""
 
 
-class Neighbours:
+class ChunkVectors:
     """Vectors of all chunks of a store, in the order of their ids; chunks without a vector are left out.
 
     The search is exact: every chunk is compared with every other one, by products of matrices. Ties are broken by id.

@@ -9,7 +9,7 @@ import numpy as np
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
-from langchain_hybridgraph.ingestion.edges.nearest import HasNeighbours, Neighbours
+from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors, HasNeighbours
 from langchain_hybridgraph.records import SIMILAR_TO, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
@@ -72,7 +72,7 @@ class SimilarityEdges:
         self._store, self._ingested = None, {}
         if store is None or not ids:
             return
-        neighbours = Neighbours(store)
+        neighbours = ChunkVectors(store)
         places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
         affected = (
             range(len(neighbours.ids))
@@ -89,7 +89,7 @@ class SimilarityEdges:
         if replaced:
             yield EdgeSet(edges, replaced)
 
-    def _affected(self, store: HasNeighbours, neighbours: Neighbours, places: Sequence[int]) -> set[int]:
+    def _affected(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
         """Return the positions of older chunks whose nearest chunks may have changed because of the chunks at these
         positions."""
         ingested = set(places)
@@ -106,7 +106,7 @@ class SimilarityEdges:
             _changed([edge for edge in incoming if neighbours.place.get(edge.source) not in ingested], neighbours)
         )
 
-    def _vectors_changed(self, store: HasNeighbours, neighbours: Neighbours, places: Sequence[int]) -> bool:
+    def _vectors_changed(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> bool:
         """Return whether the vectors of older chunks have changed since their edges were written."""
         ingested = set(places)
         others = [id for place, id in enumerate(neighbours.ids) if place not in ingested]
@@ -121,7 +121,7 @@ class SimilarityEdges:
                     yield edge
 
 
-def _changed(edges: Sequence[Edge], neighbours: Neighbours) -> list[int]:
+def _changed(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int]:
     """Return the positions of the sources of edges whose weight differs from the current cosine."""
     comparable = [edge for edge in edges if edge.source in neighbours.place and edge.target in neighbours.place]
     cosines = neighbours.cosines(

@@ -10,14 +10,14 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from langchain_hybridgraph.ingestion.readers.html import from_html
-from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError
 
 _CONTAINER = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _PACKAGE = "{http://www.idpf.org/2007/opf}"
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
-def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the chapters in reading order, each with its number from 1 as ``chapter``."""
     with zipfile.ZipFile(path) as book:
         container = ElementTree.fromstring(book.read("META-INF/container.xml"))
@@ -38,6 +38,6 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
             if page.text.strip():
                 chapter += 1
                 heading = {"section_heading": page.title} if page.title and page.title != title else {}
-                yield Part(page.text, {"chapter": chapter} | heading, title)
+                yield FilePart(page.text, {"chapter": chapter} | heading, title)
         if not chapter:
             raise UnreadableError("no chapter has a text")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError
 
 SECONDS, PART_SECONDS = 600.0, 60.0
 """Maximum time for a file, and for one of its pages or other parts."""
@@ -26,15 +26,15 @@ class BoundedReader:
     """Reader of files in a worker process, one at a time. If the process has to be killed, a new one is started."""
 
     def __init__(self) -> None:
-        self._worker: _Worker | None = None
+        self._worker: _ReaderProcess | None = None
 
-    def read(self, path: Path, note: Callable[[str], None]) -> list[Part]:
+    def read(self, path: Path, note: Callable[[str], None]) -> list[FilePart]:
         """Return the parts of a file. Raises UnreadableError with the reason if the file cannot be read."""
         if path.stat().st_size > BYTES:
             raise UnreadableError(f"it has {path.stat().st_size >> 20:,} MB; at most {BYTES >> 20} MB are read")
         if self._worker is None or self._worker.is_over:
-            self._worker = _Worker()
-        worker, parts, size = self._worker, list[Part](), 0
+            self._worker = _ReaderProcess()
+        worker, parts, size = self._worker, list[FilePart](), 0
         worker.ask(path)
         deadline = time.monotonic() + SECONDS
         while True:
@@ -42,7 +42,7 @@ class BoundedReader:
             if "note" in answer:
                 note(answer["note"])
             elif "part" in answer:
-                parts.append(Part(*answer["part"]))
+                parts.append(FilePart(*answer["part"]))
                 size += len(parts[-1].text)
             elif answer["end"] is not None:
                 raise UnreadableError(answer["end"])
@@ -53,7 +53,7 @@ class BoundedReader:
                 raise UnreadableError(f"its text has more than {CHARACTERS:,} characters")
 
 
-class _Worker:
+class _ReaderProcess:
     """Worker process that reads files, with a thread that collects its answers."""
 
     def __init__(self) -> None:

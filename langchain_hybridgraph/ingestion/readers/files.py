@@ -20,7 +20,7 @@ from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 from langchain_hybridgraph.ingestion.readers.html import from_html
 from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError
 from langchain_hybridgraph.ingestion.readers.rst import from_rst
-from langchain_hybridgraph.ingestion.walking import Walk, is_regular, source_of
+from langchain_hybridgraph.ingestion.walking import FileWalk, is_regular, source_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -43,7 +43,7 @@ class FileError(HybridGraphError, ValueError):
     """Error for a file that cannot be read as a document; the message has the file, the line and a solution."""
 
 
-class _Read(NamedTuple):
+class _ReadText(NamedTuple):
     """Result of reading a file's text."""
 
     text: str
@@ -74,7 +74,7 @@ class FileDocuments(Iterator["Document"]):
         self._paths = paths
         self._note = note
         self._reader = BoundedReader()
-        self._walk = Walk(paths, _readable(), self._leave_out, follow_links=follow_links)
+        self._walk = FileWalk(paths, _readable(), self._leave_out, follow_links=follow_links)
         self._documents = (document for file in self.files for document in self.read(file))
 
     def __iter__(self) -> Self:
@@ -272,24 +272,24 @@ def _decode_as(file: Path, raw: bytes, encoding: str) -> str:
         raise _NotText(f"{file}: it says that it is {encoding}, but it is not ({error}); save it as UTF-8") from error
 
 
-def _read_text(text: str) -> _Read:
-    return _Read(text, "", {})
+def _read_text(text: str) -> _ReadText:
+    return _ReadText(text, "", {})
 
 
-def _read_markdown(text: str) -> _Read:
+def _read_markdown(text: str) -> _ReadText:
     metadata = front_matter(text)
     body, anchors = without_heading_ids(text[front_matter_end(text) :])
-    return _Read(body, str(metadata.get("title") or outline(body).title or ""), metadata, anchors)
+    return _ReadText(body, str(metadata.get("title") or outline(body).title or ""), metadata, anchors)
 
 
-def _read_html(text: str) -> _Read:
+def _read_html(text: str) -> _ReadText:
     page = from_html(text)
-    return _Read(page.text, page.title, {})
+    return _ReadText(page.text, page.title, {})
 
 
-def _read_rst(text: str) -> _Read:
+def _read_rst(text: str) -> _ReadText:
     document = from_rst(text)
-    return _Read(document.text, document.title, {}, document.anchors)
+    return _ReadText(document.text, document.title, {}, document.anchors)
 
 
 def _rows(file: Path, source: str) -> Iterator[Document]:
@@ -349,7 +349,7 @@ LINES = frozenset([".jsonl", ".ndjson"])
 """Suffixes of files in which every line is a document."""
 SEVERAL = LINES | {".mbox"}
 """Suffixes of files with several documents."""
-_READERS: dict[str, Callable[[str], _Read]] = {
+_READERS: dict[str, Callable[[str], _ReadText]] = {
     ".txt": _read_text,
     ".text": _read_text,
     ".md": _read_markdown,

@@ -31,14 +31,14 @@ _OPEN = re.compile(r"<(?=[^<>]*(?:<|\Z)|[!?])")
 _BLANK_LINES = re.compile(r" ?\n\s*\n")
 
 
-class Page(NamedTuple):
+class HTMLPage(NamedTuple):
     """Text and title of a page; the title may be empty."""
 
     text: str
     title: str
 
 
-def from_html(html: str) -> Page:
+def from_html(html: str) -> HTMLPage:
     """Return the text of a page as Markdown with headings, lists, preformatted text and relative links only.
 
     Scripts, styles and navigation are left out. The title is that of the head, else the first heading of level 1.
@@ -47,19 +47,19 @@ def from_html(html: str) -> Page:
     Page(text='## A\\n\\nSee [B](b.html) & C.', title='T')
     """
     html = _OPEN.sub("&lt;", _DECLARATION.sub("", _COMMENT.sub("", html)))
-    parser = _Reader(_DROPPED, navigation=False)
+    parser = _HTMLReader(_DROPPED, navigation=False)
     parser.feed(html)
     parser.close()
     if parser.is_incomplete:
         # An element whose content is left out was never closed, so the rest of the page may be missing.
-        parser = _Reader(frozenset(["script", "style", "head"]), navigation=True)
+        parser = _HTMLReader(frozenset(["script", "style", "head"]), navigation=True)
         parser.feed(html)
         parser.close()
     text = _BLANK_LINES.sub("\n\n", "".join(parser.parts)).strip()
-    return Page(text, _SPACES.sub(" ", parser.title).strip() or parser.first_heading)
+    return HTMLPage(text, _SPACES.sub(" ", parser.title).strip() or parser.first_heading)
 
 
-class _Reader(HTMLParser):
+class _HTMLReader(HTMLParser):
     def __init__(self, dropped: frozenset[str], *, navigation: bool) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 INSTALL = 'pip install "langchain-hybridgraph[documents]"'
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """Part of a file: a page, a slide, some rows of a sheet, or the complete file.
 
     ``text`` is Markdown. ``metadata`` locates it: ``page``, ``sheet``, ``table``, ``section_heading``. A part with a
@@ -26,7 +26,7 @@ class UnreadableError(Exception):
     """Error for a file that cannot be read; the message has the reason and a solution."""
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """Reader of files with a suffix, and the library that it needs ("" if it needs none)."""
 
     module: str
@@ -38,15 +38,15 @@ class Kind(NamedTuple):
         return not self.library or find_spec(self.library) is not None
 
 
-KINDS: Mapping[str, Kind] = {
-    ".pdf": Kind("pdf", "pypdf"),
-    ".docx": Kind("word", "docx"),
-    ".pptx": Kind("slides", "pptx"),
-    ".xlsx": Kind("sheets", "openpyxl"),
-    ".epub": Kind("books"),
-    ".ipynb": Kind("notebooks"),
-    ".eml": Kind("mail"),
-    ".mbox": Kind("mail"),
+KINDS: Mapping[str, FileKind] = {
+    ".pdf": FileKind("pdf", "pypdf"),
+    ".docx": FileKind("word", "docx"),
+    ".pptx": FileKind("slides", "pptx"),
+    ".xlsx": FileKind("sheets", "openpyxl"),
+    ".epub": FileKind("books"),
+    ".ipynb": FileKind("notebooks"),
+    ".eml": FileKind("mail"),
+    ".mbox": FileKind("mail"),
 }
 """Kinds by suffix."""
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from langchain_hybridgraph.ingestion.readers.html import from_html
-from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, flat
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, flat
 
 
-def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the message, or each message of a mailbox as a separate document, with sender, recipients and date."""
     if path.suffix.lower() != ".mbox":
         yield _part(email.message_from_bytes(path.read_bytes(), policy=email.policy.default), note, None)
@@ -33,7 +33,7 @@ def _note(note: Callable[[str], None], number: int, message: str) -> None:
     note(f"message {number}: {message}")
 
 
-def _part(message: EmailMessage, note: Callable[[str], None], number: int | None) -> Part:
+def _part(message: EmailMessage, note: Callable[[str], None], number: int | None) -> FilePart:
     names = {name: flat(str(message.get(name, ""))) for name in ("from", "to", "cc", "date", "subject")}
     if not names["from"] and not names["subject"]:
         raise UnreadableError("it has neither sender nor subject")
@@ -47,7 +47,7 @@ def _part(message: EmailMessage, note: Callable[[str], None], number: int | None
         metadata["created_at"] = created
     if attachments:
         metadata["attachments"] = attachments
-    return Part(f"# {names['subject']}\n\n{head}\n\n{_body(message)}", metadata, names["subject"], number)
+    return FilePart(f"# {names['subject']}\n\n{head}\n\n{_body(message)}", metadata, names["subject"], number)
 
 
 def _body(message: EmailMessage) -> str:

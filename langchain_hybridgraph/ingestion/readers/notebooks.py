@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, joined
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, joined
 
 _MAX_OUTPUT = 2_000
 """Maximum number of characters of a cell's output; longer outputs are mostly data."""
 
 
-def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the text, code and printed output of all cells, as one part."""
     book = json.loads(path.read_bytes())
     cells = book.get("cells") if isinstance(book, dict) else None
@@ -24,7 +24,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
     text = joined(block for cell in cells for block in _blocks(cell, language))
     if not text:
         raise UnreadableError("no cell contains text")
-    yield Part(text, {"language": language} if language else {})
+    yield FilePart(text, {"language": language} if language else {})
 
 
 def _blocks(cell: Mapping[str, Any], language: str) -> Iterator[str]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, flat
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, flat
 
 
-def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the pages that have text, each with its number (from 1) and the last bookmark on or before the page."""
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, PyPdfError
@@ -27,7 +27,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
             text = page.extract_text()
             if text.strip():
                 heading = headings.get(number)
-                yield Part(text, {"page": number} | ({"section_heading": heading} if heading else {}), title)
+                yield FilePart(text, {"page": number} | ({"section_heading": heading} if heading else {}), title)
             else:
                 without_text.append(number)
     except DependencyError as error:

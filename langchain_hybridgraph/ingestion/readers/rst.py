@@ -41,7 +41,7 @@ _DROPPED = _directives(
 )
 
 
-class Text(NamedTuple):
+class RstText(NamedTuple):
     """Text of a document, its title (may be empty), and its anchors, which are not part of the text."""
 
     text: str
@@ -72,7 +72,7 @@ class _Context:
     program: str = ""
 
 
-def from_rst(source: str) -> Text:
+def from_rst(source: str) -> RstText:
     """Return the text as Markdown: titles become headings by the order of their adornments, code becomes fences.
 
     Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links. Roles that refer to
@@ -102,7 +102,7 @@ def from_rst(source: str) -> Text:
             title = title or (line[2:] if line.startswith("# ") else "")
             lines.append(line if lines else line.lstrip())
             end += len(lines[-1]) + 1
-    return Text("\n".join(lines).rstrip(), title, tuple(anchors))
+    return RstText("\n".join(lines).rstrip(), title, tuple(anchors))
 
 
 def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:

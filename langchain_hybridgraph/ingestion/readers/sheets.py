@@ -7,14 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, table
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, table
 
 _PART_LENGTH = 1_500
 """Maximum number of characters of a part, so that it fits into one chunk with its head."""
 _COLUMNS = 200
 
 
-def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the sheets in parts of several rows, each part beginning with the sheet's first row.
 
     The metadata of a part are ``sheet`` and ``rows``. A cell with a formula has its last computed value.
@@ -32,7 +32,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
         raise UnreadableError("all cells are empty")
 
 
-def _parts(sheet: Any, title: str) -> Iterator[Part]:
+def _parts(sheet: Any, title: str) -> Iterator[FilePart]:
     head: list[str] = []
     rows: list[list[str]] = []
     first = last = size = 0
@@ -54,7 +54,7 @@ def _parts(sheet: Any, title: str) -> Iterator[Part]:
         yield _part(sheet, title, [head, *rows], (first, last))
 
 
-def _part(sheet: Any, title: str, rows: list[list[str]], row_range: tuple[int, int]) -> Part:
+def _part(sheet: Any, title: str, rows: list[list[str]], row_range: tuple[int, int]) -> FilePart:
     first, last = row_range
     metadata = {"sheet": sheet.title, "rows": f"{first}–{last}" if last > first else str(first)}
-    return Part(f"## {sheet.title}\n\n{table(rows)}", metadata, title)
+    return FilePart(f"## {sheet.title}\n\n{table(rows)}", metadata, title)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, flat, joined, table
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, flat, joined, table
 
 
-def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the slides with text, including their tables and notes, each with its number from 1 as ``page``."""
     import pptx
 
@@ -28,7 +28,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
         text = joined(iter(blocks))
         if text:
             is_empty = False
-            yield Part(text, {"page": number} | ({"section_heading": heading} if heading else {}), title)
+            yield FilePart(text, {"page": number} | ({"section_heading": heading} if heading else {}), title)
     if is_empty:
         raise UnreadableError("no slide has a text; pictures are not read")
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, flat, joined, table
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, flat, joined, table
 
 _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
-def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the text with its headings, and each table as a separate part with its number and the heading above it."""
     import docx
 
@@ -28,7 +28,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
                 continue
             yield from _text(blocks, title, part_heading)
             tables += 1
-            yield Part(text, {"table": tables} | _heading_metadata(heading), title)
+            yield FilePart(text, {"table": tables} | _heading_metadata(heading), title)
             blocks, part_heading = [], heading
             continue
         block, level = _paragraph(item)
@@ -40,10 +40,10 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
         raise UnreadableError("it has no text")
 
 
-def _text(blocks: list[str], title: str, heading: str) -> Iterator[Part]:
+def _text(blocks: list[str], title: str, heading: str) -> Iterator[FilePart]:
     text = joined(iter(blocks))
     if text:
-        yield Part(text, _heading_metadata(heading), title)
+        yield FilePart(text, _heading_metadata(heading), title)
 
 
 def _heading_metadata(heading: str) -> dict[str, Any]:

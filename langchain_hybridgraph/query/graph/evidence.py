@@ -126,7 +126,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         if not graph.has_entities:
             return [_NONE, _strongest(_scale_by_source(self._by_link(_heaviest(links)), worth))]
         is_chunk = graph.is_chunk(links.node)
-        mentions = _Mentions.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
+        mentions = _EntityMentions.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
         linked = _heaviest(NeighborEdges._make(column[is_chunk] for column in links))
         kinds = [
             self._by_shared_entity(graph, mentions, nodes),
@@ -163,7 +163,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         strength = self.question_title * share[title_links.origin] * title_links.weight
         return _Evidence(np.full(len(title_links.node), FROM_QUESTION), title_links.node, strength)
 
-    def _by_title(self, graph: Graph, mentions: _Mentions, sources: Nodes) -> _Evidence:
+    def _by_title(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
         """Return the documents whose titles the sources mention."""
         title_ids = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in mentions.ids]
         titles = graph.nodes(title_ids)
@@ -177,7 +177,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         strength = self.title * pairs.mention**CONFIDENCE_EXPONENT * share[pairs.entity] * pairs.weight
         return _Evidence(pairs.source, pairs.node, strength * _divided_by_links(pairs.source, pairs.node))
 
-    def _by_shared_entity(self, graph: Graph, mentions: _Mentions, sources: Nodes) -> _Evidence:
+    def _by_shared_entity(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
         """Return the chunks that mention a rare entity that a source mentions."""
         few = np.flatnonzero((mentions.degree > 1) & (mentions.degree <= self.most_common))
         if not len(few):
@@ -225,10 +225,10 @@ class _Evidence(NamedTuple):
 _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
-class _Pairs(NamedTuple):
+class _MentionPairs(NamedTuple):
     """Pairs of a source's mention of an entity and another edge of the entity, as arrays of equal length.
 
-    ``entity`` is a position in :class:`_Mentions`; ``mention`` and ``weight`` are the two edges' weights.
+    ``entity`` is a position in :class:`_EntityMentions`; ``mention`` and ``weight`` are the two edges' weights.
     """
 
     source: Nodes
@@ -238,7 +238,7 @@ class _Pairs(NamedTuple):
     weight: Weights
 
 
-class _Mentions(NamedTuple):
+class _EntityMentions(NamedTuple):
     """The entities that the sources mention, each once, and the mentions: ``place`` is the position of the entity."""
 
     entity: Nodes
@@ -250,7 +250,7 @@ class _Mentions(NamedTuple):
     weight: Weights
 
     @classmethod
-    def of(cls, graph: Graph, mentions: NeighborEdges) -> _Mentions:
+    def of(cls, graph: Graph, mentions: NeighborEdges) -> _EntityMentions:
         """Return these mentions of entities; a source's mention of its own title is left out."""
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
@@ -270,7 +270,7 @@ class _Mentions(NamedTuple):
             mentions.weight[is_counted],
         )
 
-    def pairs(self, edges: NeighborEdges, sources: Nodes) -> _Pairs:
+    def pairs(self, edges: NeighborEdges, sources: Nodes) -> _MentionPairs:
         """Return every mention paired with every edge of its entity, except edges back to the source.
 
         The ``origin`` of an edge is the position of its entity."""
@@ -283,7 +283,7 @@ class _Mentions(NamedTuple):
         edge = order[first[self.place[mention]] + within]
         other = edges.node[edge] != sources[self.source[mention]]
         mention, edge = mention[other], edge[other]
-        return _Pairs(
+        return _MentionPairs(
             self.source[mention], self.place[mention], edges.node[edge], self.weight[mention], edges.weight[edge]
         )
 

@@ -77,12 +77,12 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
         begins = _Seeds.of(seeds)
         nodes = graph.nodes(begins.ids)
         present, missing = begins.at(nodes >= 0), begins.at(nodes < 0)
-        near = _Neighbourhood(graph, self, nodes[nodes >= 0], present.shares)
+        near = _MassNetwork(graph, self, nodes[nodes >= 0], present.shares)
         near.spread()
-        return _Report(graph, near, missing, present).walk(score, vector, self.max_nodes)
+        return _WalkResult(graph, near, missing, present).walk(score, vector, self.max_nodes)
 
 
-class _Neighbourhood:
+class _MassNetwork:
     """Nodes that have received mass, numbered from 0, and the links along which mass is passed on.
 
     The first nodes are the seeds. ``mass`` is the mass that each node has already passed on, ``waiting`` the mass that
@@ -172,13 +172,13 @@ class _Neighbourhood:
         self.mass, self.waiting = np.concatenate([self.mass, no]), np.concatenate([self.waiting, no])
 
 
-class _Report:
+class _WalkResult:
     """The result of a walk: the chunks of largest mass, and how they were reached.
 
     Nodes have their numbers in the neighbourhood; seeds that are not in the graph have the numbers after its last one.
     """
 
-    def __init__(self, graph: Graph, near: _Neighbourhood, missing: _Seeds, seeds: _Seeds) -> None:
+    def __init__(self, graph: Graph, near: _MassNetwork, missing: _Seeds, seeds: _Seeds) -> None:
         self._graph, self._near, self._missing = graph, near, missing
         n = len(near.nodes)
         self._seeds = np.concatenate([np.arange(len(seeds.ids)), n + np.arange(len(missing.ids))])
@@ -253,7 +253,7 @@ class _Report:
             )
         return previous
 
-    def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _Step:
+    def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _ChunkPath:
         """Return the path of chunks to this chunk, with the weight of its last step and the product of all weights."""
         path, weights, weight = [number], [], 1.0
         while (link := before[number])[0] >= 0:
@@ -262,9 +262,9 @@ class _Report:
                 path.append(number)
                 weights.append(weight)
                 weight = 1.0
-        return _Step(number, tuple(reversed(path)), weights[0] if weights else 1.0, math.prod(weights))
+        return _ChunkPath(number, tuple(reversed(path)), weights[0] if weights else 1.0, math.prod(weights))
 
-    def _values(self, steps: Sequence[_Step], score: GraphScore, vector: Vector | None) -> dict[int, float]:
+    def _values(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> dict[int, float]:
         """Return the value of each chunk, computed hop by hop, since a score may use the previous chunk's value."""
         values: dict[int, float] = {}
         best_seed = float(np.nanmax(self._own[self._seeds], initial=0.0))
@@ -285,7 +285,7 @@ class _Report:
             values |= zip(ends.tolist(), path_values(score, paths).tolist(), strict=True)
         return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
 
-    def _own_of(self, steps: Sequence[_Step], score: GraphScore, vector: Vector | None) -> Weights:
+    def _own_of(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> Weights:
         """Return the similarity of each of these nodes to the query; for a seed, its score."""
         own = self._own.copy()
         if vector is not None and needs_own(score):
@@ -299,7 +299,7 @@ class _Report:
         return [next(graph_ids) if number < n else self._missing.ids[number - n] for number in numbers.tolist()]
 
 
-class _Step(NamedTuple):
+class _ChunkPath(NamedTuple):
     """Path to a chunk: its seed, its chunks, the weight of its last step, and the product of all weights."""
 
     root: int

@@ -60,7 +60,7 @@ of a chunk that edges reached, where ``best`` is the largest score of a seed.
 
 
 @runtime_checkable
-class Mixed(Protocol):
+class MixesScores(Protocol):
     """Graph score that is combined with the search's own score instead of replacing it."""
 
     def mixed(self, own: float, graph: float) -> float:
@@ -288,7 +288,7 @@ class NoisyOr:
         return self.strength * paths.flow
 
     def mixed(self, own: float, graph: float) -> float:
-        """See :class:`Mixed`."""
+        """See :class:`MixesScores`."""
         return 1 - (1 - own) * (1 - graph)
 
 
@@ -387,9 +387,9 @@ def by_similarity(score: GraphScore) -> bool:
     return getattr(score, "by_similarity", True)
 
 
-def is_mixed(score: object) -> TypeGuard[Mixed]:
+def is_mixed(score: object) -> TypeGuard[MixesScores]:
     """Return whether a graph score is combined with the search's own score."""
-    return implements(score, Mixed)
+    return implements(score, MixesScores)
 
 
 def needs_own(score: GraphScore) -> bool:

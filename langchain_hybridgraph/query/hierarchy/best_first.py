@@ -141,7 +141,7 @@ def descend(
     ...     print([(each.node, round(each.value, 2)) for each in stop.value.nodes])
     [(2, 0.85), (1, 0.8)]
     """
-    walk = _Walk(descent)
+    walk = _Descent(descent)
     walk.add(starts, None)
     for node, name in roots:
         walk.wait(node, name, None)
@@ -155,7 +155,7 @@ def descend(
     return walk.result(converged=False)
 
 
-class _Walk:
+class _Descent:
     """The nodes reached by a walk, and the directories that wait, best first; those without a value come last."""
 
     def __init__(self, descent: BestFirstSettings) -> None:

@@ -22,7 +22,7 @@ from langchain_hybridgraph.query.planning import (
 )
 
 
-class Session(NamedTuple):
+class ConversationSession(NamedTuple):
     """A conversation: its summary, and a call that returns its messages."""
 
     summary: str
@@ -30,7 +30,7 @@ class Session(NamedTuple):
 
 
 def plan_queries(
-    text: str, session: Session | None, planner: Any, trace: Trace, deadline: float | None = None
+    text: str, session: ConversationSession | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
     """Return the plan to run: the raw query without a session, the planner's queries with one.
 
@@ -68,7 +68,7 @@ def plan_queries(
     return replace(plan, session_context=plan.session_context or _context(session, messages))
 
 
-def _context(session: Session, messages: Sequence[Any]) -> str:
+def _context(session: ConversationSession, messages: Sequence[Any]) -> str:
     try:
         return context_of(session.summary[:LONGEST_SUMMARY], messages)
     except ConfigurationError:  # a form of messages that only the planner knows
@@ -98,7 +98,7 @@ def messages_call(source: str, history: Any) -> Effect:
     return Effect(source, lambda: list(history.messages), arun, lane=lane_of(source, history))
 
 
-def as_session(session: Any) -> Session | None:
+def as_session(session: Any) -> ConversationSession | None:
     """Return a session from any of its forms; raises ConfigurationError for anything else."""
     if session is None:
         return None
@@ -110,9 +110,9 @@ def as_session(session: Any) -> Session | None:
         return inner._replace(summary=str(session.get("summary") or ""))
     if isinstance(session, Sequence) and not isinstance(session, str | bytes):
         messages = list(session)
-        return Session("", lambda: Effect("session", lambda: messages, quick=True))
+        return ConversationSession("", lambda: Effect("session", lambda: messages, quick=True))
     if hasattr(session, "messages"):
-        return Session("", lambda: messages_call("session", session))
+        return ConversationSession("", lambda: messages_call("session", session))
     raise ConfigurationError(
         f"session must be a BaseChatMessageHistory, a list of messages, or "
         f"{{'summary': …, 'messages': […]}}, got {session!r}"

@@ -16,7 +16,7 @@ from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings, descend
 from langchain_hybridgraph.query.hierarchy.contents import lead
 from langchain_hybridgraph.query.hierarchy.nodes import TOP, QueryTree
-from langchain_hybridgraph.query.hierarchy.planning import Session, plan_queries
+from langchain_hybridgraph.query.hierarchy.planning import ConversationSession, plan_queries
 from langchain_hybridgraph.query.hierarchy.results import FoundContext, QueryResult, Relation
 from langchain_hybridgraph.query.hierarchy.uri_lookup import path_of, root_nodes, target_nodes
 from langchain_hybridgraph.query.pipeline import (
@@ -56,7 +56,7 @@ class HierarchicalCall:
     trace: Trace
     deadline: float | None
     targets: tuple[str, ...]
-    session: Session | None
+    session: ConversationSession | None
     planner: Any
     roots: Mapping[str, Sequence[str]]
     start_k: int
@@ -67,7 +67,7 @@ class HierarchicalCall:
     descent: BestFirstSettings
 
 
-class Answer(NamedTuple):
+class HierarchicalAnswer(NamedTuple):
     """The contexts of the result, the queries that were run, and the results of each query."""
 
     contexts: tuple[FoundContext, ...]
@@ -85,7 +85,7 @@ class _FoundNode(NamedTuple):
     hit: Hit
 
 
-class _Walk(NamedTuple):
+class _QueryNodes(NamedTuple):
     """The nodes that one query found, best first, the uris below which it searched, and the numbers of nodes read."""
 
     nodes: tuple[_FoundNode, ...]
@@ -94,10 +94,10 @@ class _Walk(NamedTuple):
     opened: int
 
 
-def answer_call(request: HierarchicalCall) -> Search[Answer]:
+def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
     """Return the answer to a call."""
     if not request.query.k:
-        return Answer((), QueryPlan(()), ())
+        return HierarchicalAnswer((), QueryPlan(()), ())
     queries = yield from plan_queries(
         request.query.text or "", request.session, request.planner, request.trace, request.deadline
     )
@@ -110,7 +110,7 @@ def answer_call(request: HierarchicalCall) -> Search[Answer]:
     for failure in failures_in([tree]):
         context = SearchContext(request.query, request.pipeline, request.trace)
         context.record([failure], is_required=not failure.late)
-        return Answer((), queries, ())
+        return HierarchicalAnswer((), queries, ())
     walks = yield from together([_walk(typed_query, tree, request) for typed_query in queries])
     request.trace.method = "hierarchical"
     best = yield from _merge(queries, walks, request)
@@ -125,15 +125,15 @@ def answer_call(request: HierarchicalCall) -> Search[Answer]:
         QueryResult(typed_query, walk.roots, with_hits(head), walk.scored, len(tree), walk.opened)
         for typed_query, walk, head in zip(queries, walks, heads, strict=True)
     )
-    return Answer(with_hits(best), queries, results)
+    return HierarchicalAnswer(with_hits(best), queries, results)
 
 
-def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[_Walk]:
+def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[_QueryNodes]:
     """Return the nodes that one query finds in the tree."""
     text = typed_query.query if (request.query.text or "").strip() else request.query.text
     query = plan(replace(request.query, text=text, weight=typed_query.weight))
     if typed_query.context_type is not None and not _has_type(tree, typed_query.context_type, request):
-        return _Walk((), (), 0, 0)
+        return _QueryNodes((), (), 0, 0)
     run = SearchContext(query, request.pipeline, request.trace)
     if run.is_filter_only:
         return (yield from _list_documents(run, typed_query, tree, request))
@@ -141,7 +141,7 @@ def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Sea
     yield from nodes.search(request.weights)
     below = tuple(tree.uri(node) for node in _roots(tree, typed_query.context_type, request) if node != TOP)
     if not nodes.has_results:
-        return _Walk((), below, 0, 0)
+        return _QueryNodes((), below, 0, 0)
     best: dict[str, _FoundNode] = {}
     opened = 0
     for context_type in _walked_types(typed_query, tree, request):
@@ -151,12 +151,12 @@ def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Sea
             if each.uri not in best or each.hit.score > best[each.uri].hit.score:
                 best[each.uri] = each
     ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
-    return _Walk(tuple(ordered), below, len(nodes.scored), opened)
+    return _QueryNodes(tuple(ordered), below, len(nodes.scored), opened)
 
 
 def _list_documents(
     run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
-) -> Search[_Walk]:
+) -> Search[_QueryNodes]:
     """Return the documents with chunks that match the filter, by uri; the tree has only nodes in the scope."""
     roots = _roots(tree, typed_query.context_type, request)
     limit = _limit(request)
@@ -178,7 +178,7 @@ def _list_documents(
         for node, context_type in [documents[hit.id]]
     ]
     below = tuple(tree.uri(node) for node in roots if node != TOP)
-    return _Walk(tuple(nodes), below, len(documents), 0)
+    return _QueryNodes(tuple(nodes), below, len(documents), 0)
 
 
 def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
@@ -283,7 +283,7 @@ def _limit(request: HierarchicalCall) -> int | None:
 
 
 def _merge(
-    queries: Sequence[TypedQuery], walks: Sequence[_Walk], request: HierarchicalCall
+    queries: Sequence[TypedQuery], walks: Sequence[_QueryNodes], request: HierarchicalCall
 ) -> Search[list[_FoundNode]]:
     """Return the best nodes of all queries, each once, weighted by priority, after the last stages of the pipeline."""
     best: dict[str, _FoundNode] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_hybridgraph.query.pipeline.hits import look_up_originals, read_hits
 from langchain_hybridgraph.query.pipeline.pipeline import plan, search
-from langchain_hybridgraph.query.pipeline.settings import Candidates, Certain, Pipeline, SearchContext
+from langchain_hybridgraph.query.pipeline.settings import Candidates, CertainHits, Pipeline, SearchContext
 from langchain_hybridgraph.query.pipeline.stages.budget import budget
 from langchain_hybridgraph.query.pipeline.stages.gather import gather
 from langchain_hybridgraph.query.pipeline.stages.list_matches import listed_candidates
@@ -15,7 +15,7 @@ from langchain_hybridgraph.query.pipeline.stages.select import select
 
 __all__ = [
     "Candidates",
-    "Certain",
+    "CertainHits",
     "Pipeline",
     "SearchContext",
     "budget",

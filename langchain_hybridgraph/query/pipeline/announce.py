@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.query.pipeline.assessment import assess
 from langchain_hybridgraph.query.pipeline.hits import read_parents
-from langchain_hybridgraph.query.pipeline.settings import Candidates, Certain, SearchContext
+from langchain_hybridgraph.query.pipeline.settings import Candidates, CertainHits, SearchContext
 from langchain_hybridgraph.records import Hit
 
 
@@ -19,7 +19,7 @@ def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     certain = _certain_seeds(context, hits, candidates)
     if certain.hits and pipeline.resolves_parents:
         # Several children become one parent, so that later hits may move up.
-        certain = Certain((yield from read_parents(context, list(certain.hits))))
+        certain = CertainHits((yield from read_parents(context, list(certain.hits))))
     if certain.hits:
         answerability = assess(context, hits, candidates)
         scaled = [hit if answerability is None else answerability.scale(hit) for hit in certain.hits]
@@ -34,17 +34,17 @@ def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
         return
     drops_hits = selection.min_score > 0 or selection.max_per_document is not None or pipeline.budget is not None
     if hits and not drops_hits and len(hits) <= query.k:
-        pipeline.announce(Certain(hits))
+        pipeline.announce(CertainHits(hits))
 
 
-def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Certain:
+def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> CertainHits:
     """Return the seeds that stay in the result whatever the traversal reaches; none if a later stage may drop them."""
     query, pipeline, _ = context
     expansion, selection = pipeline.expansion, pipeline.selection
     reorders = pipeline.reranker is not None or pipeline.scoring is not None or selection.mmr_lambda is not None
     drops_hits = selection.min_score > 0 or selection.max_per_document is not None
     if expansion is None or reorders or drops_hits:
-        return Certain(())
+        return CertainHits(())
     own = {one.id: one for one in candidates.fused}
     seeds = expansion.seed_hits(hits)
     rivals = expansion.rivals(own, expansion.strengths(own, candidates.ids, candidates.cosines), seeds)
@@ -54,4 +54,4 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
     certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
     certain.sort(key=lambda hit: rivals[hit.id])
-    return Certain(certain, [rivals[hit.id] for hit in certain] == list(range(len(certain))))
+    return CertainHits(certain, [rivals[hit.id] for hit in certain] == list(range(len(certain))))

@@ -18,7 +18,7 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
     """Return the best n candidates that exist, belong to the tenant, pass the filter and are valid, as hits.
 
     Chunks of which the store keeps copies are looked up in their original store first. The time counts for the stage
-    ``admit``. Empty if the catalogue cannot be read and ``on_error`` is "empty".
+    ``admit``. Empty if the catalog cannot be read and ``on_error`` is "empty".
     """
     with context.trace.stage("admit"):
         return (yield from _read_hits(context, candidates, n))

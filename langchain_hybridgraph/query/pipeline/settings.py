@@ -23,7 +23,7 @@ from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Query, Ran
 from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasParents, ReadsChunks, implements
 
 
-class Certain(NamedTuple):
+class CertainHits(NamedTuple):
     """Hits that are certain to be in the result; with ``is_head`` they are its first ones, in order."""
 
     hits: Sequence[Hit]
@@ -60,7 +60,7 @@ class Pipeline:
     selection: Selection = field(default_factory=Selection)
     budget: TokenBudget | None = None
     on_error: Literal["degrade", "empty", "raise"] = "degrade"
-    announce: Callable[[Certain], None] | None = None
+    announce: Callable[[CertainHits], None] | None = None
     listing: Callable[[Scope, int], SourceResult] | None = None
 
     @property

@@ -337,7 +337,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         own: type[BaseModel] = SearchArguments if AnyRetriever(below).takes("filter") else QueryArguments
         own = below._tool_arguments if isinstance(below, PipelineRetriever) else own
         if self.get_session_history is None:
-            own = create_model(f"Conversational{own.__name__}", __base__=(own, _Conversational))
+            own = create_model(f"Conversational{own.__name__}", __base__=(own, _ConversationArguments))
         return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
 
     def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
@@ -415,7 +415,7 @@ def _retriever(name: str) -> type[HybridRetriever]:
     return kinds.get(name, HybridRetriever)
 
 
-class _Conversational(BaseModel):
+class _ConversationArguments(BaseModel):
     """Conversation in the arguments that a model passes to the tool."""
 
     conversation_history: list[str] | None = Field(

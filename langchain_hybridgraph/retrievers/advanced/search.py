@@ -95,7 +95,7 @@ class ConversationSearch:
 
     def _search(
         self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace, until: float | None
-    ) -> Search[_Answer]:
+    ) -> Search[_SearchAnswer]:
         """Choose the search: the raw question, the expanded one, both, or a vector between question and context."""
         changes_question = expanded.text != (call.query or "") or bool(expanded.context)
         if not changes_question or not expanded.weight:
@@ -108,14 +108,14 @@ class ConversationSearch:
             return (yield from self._search_twice(call, expanded, trace))
         return (yield from self._search_near_context(call, expanded, embeddings, trace, until))
 
-    def _search_once(self, kind: str, text: str | None, call: ConversationCall) -> Search[_Answer]:
+    def _search_once(self, kind: str, text: str | None, call: ConversationCall) -> Search[_SearchAnswer]:
         """Run one search."""
         result = yield from self.retriever.search(
             "retriever", text, call.k, _options_in_time(call), call.callbacks, level=call.level, early=call.early
         )
-        return _Answer(kind, result)
+        return _SearchAnswer(kind, result)
 
-    def _search_twice(self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_Answer]:
+    def _search_twice(self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_SearchAnswer]:
         """Search for the raw and the expanded question, and fuse the answers."""
         k = call.k
         min_score = self.retriever.min_score(call.options)
@@ -132,12 +132,14 @@ class ConversationSearch:
         weight = expanded.weight if expanded.sure else expanded.weight / 2
         weights = {"question": 1 - weight, "conversation": weight}
         if min_score is None:
-            return _Answer("both", fuse_by_rank(answers, weights, k, trace, level=call.level))
+            return _SearchAnswer("both", fuse_by_rank(answers, weights, k, trace, level=call.level))
         fused = fuse_by_score(answers, weights, k, trace, min_score=min_score, prefix=self.retriever.prefix)
         if call.level == "all":
-            return _Answer("both", fused)
+            return _SearchAnswer("both", fused)
         documents = annotate(fused.hits, trace.method, trace.reasons, self.retriever.prefix, call.level)
-        return _Answer("both", RetrievalResult(documents, hits=fused.hits, degraded=fused.degraded, plan=fused.plan))
+        return _SearchAnswer(
+            "both", RetrievalResult(documents, hits=fused.hits, degraded=fused.degraded, plan=fused.plan)
+        )
 
     def _search_near_context(
         self,
@@ -146,7 +148,7 @@ class ConversationSearch:
         embeddings: Embeddings,
         trace: Trace,
         until: float | None,
-    ) -> Search[_Answer]:
+    ) -> Search[_SearchAnswer]:
         """Search by a weighted mean of the vectors of the question and of its context."""
         own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
         texts = [expanded.context] if own is not None else [expanded.context, call.query or ""]
@@ -165,7 +167,7 @@ class ConversationSearch:
             return (yield from self._search_once("mixed", call.query, _with_vector(call, vector)))
         return (yield from self._search_by_both_vectors(call, question, vector))
 
-    def _search_by_both_vectors(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_Answer]:
+    def _search_by_both_vectors(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_SearchAnswer]:
         """Search by the mixed vector and by the question's own, which wins if its best hit is clearly better.
 
         After a change of topic, no chunk is similar to both the question and its context.
@@ -178,9 +180,9 @@ class ConversationSearch:
             for name, vector in vectors.items()
         ]
         answers = yield from together(searches)
-        return _Answer("raw", answers[0]) if is_new_topic(*answers) else _Answer("mixed", answers[1])
+        return _SearchAnswer("raw", answers[0]) if is_new_topic(*answers) else _SearchAnswer("mixed", answers[1])
 
-    def _describe(self, answer: _Answer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
+    def _describe(self, answer: _SearchAnswer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
         """Return the first k Documents with degradations, plan and answerability."""
         result, has_own_reasons = answer.result, bool(trace.reasons)
         trace.method = self.retriever.method(result)
@@ -205,7 +207,7 @@ class ConversationSearch:
         )
 
 
-class _Answer(NamedTuple):
+class _SearchAnswer(NamedTuple):
     """An answer, and the kind of search that returned it."""
 
     kind: str
@@ -250,7 +252,9 @@ def _record_failure(trace: Trace, error: Exception) -> None:
     trace.record("expander", error, "expander-failed")
 
 
-def _plan_entries(answer: _Answer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> dict[str, Any]:
+def _plan_entries(
+    answer: _SearchAnswer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace
+) -> dict[str, Any]:
     """Return the entries that are added to the retriever's plan."""
     below = answer.result.plan
     return {

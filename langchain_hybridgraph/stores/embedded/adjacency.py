@@ -38,7 +38,7 @@ _ROW = np.dtype(
 )
 
 
-class Columns(NamedTuple):
+class EdgeColumns(NamedTuple):
     """Edges as columns of equal length; ``start`` and ``stop`` are ∓infinity if unset.
 
     ``learned`` is the time at which each edge was ingested.
@@ -54,21 +54,21 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, edges: list[tuple[int, int, str, float, float, float, float]], codes: dict[str, int]) -> Self:
-        """Build the columns from rows as the catalogue reads them; new relations are added to ``codes``."""
+        """Build the columns from rows as the catalog reads them; new relations are added to ``codes``."""
         rows = np.array(edges, _ROW)
         relation = [codes.setdefault(name, len(codes)) for name in rows["relation"].tolist()]
         columns = [np.ascontiguousarray(rows[name]) for name in ("weight", "start", "stop", "learned")]
         return cls(rows["source"].copy(), rows["target"].copy(), np.array(relation, np.int32), *columns)
 
     @classmethod
-    def together(cls, parts: Iterable[Columns]) -> Self:
+    def together(cls, parts: Iterable[EdgeColumns]) -> Self:
         """Concatenate the edges of several columns."""
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
-    def select(self, selection: Mask | Integers) -> Columns:
+    def select(self, selection: Mask | Integers) -> EdgeColumns:
         """Return the edges at these positions, or those where this mask is true."""
-        return Columns._make(column[selection] for column in self)
+        return EdgeColumns._make(column[selection] for column in self)
 
 
 class IncidentEdges(NamedTuple):
@@ -121,7 +121,7 @@ class SortedEdges:
     ``starts`` has one extra entry in front, for node -1, and one at the end, for nodes without edges.
     """
 
-    def __init__(self, head: Integers, end: Integers, columns: Columns) -> None:
+    def __init__(self, head: Integers, end: Integers, columns: EdgeColumns) -> None:
         order = np.argsort(head.astype(np.int64) << 32 | end, kind="stable")
         self.starts = np.zeros(int(head.max(initial=-1)) + 4, np.int64)
         np.cumsum(np.bincount(head, minlength=len(self.starts) - 2), out=self.starts[2:])
@@ -146,7 +146,7 @@ class SortedEdges:
         left = _bisect(self.ends, first, stop, ends)
         return spread(left, _bisect(self.ends, left, stop, ends + 1) - left)[1]
 
-    def columns(self, positions: NDArray[np.int64]) -> Columns:
+    def columns(self, positions: NDArray[np.int64]) -> EdgeColumns:
         """Return the edges at these positions, with the head as their source."""
         heads = (np.searchsorted(self.starts, positions, side="right") - 2).astype(np.int32)
         if self.times is None:
@@ -154,7 +154,7 @@ class SortedEdges:
         else:
             start, stop = self.times[0][positions], self.times[1][positions]
         learned = self.learned[positions]
-        return Columns(
+        return EdgeColumns(
             heads, self.ends[positions], self.relation[positions], self.weight[positions], start, stop, learned
         )
 
@@ -185,7 +185,7 @@ class SortedEdges:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Facts about each node of the catalogue: -1 means no row or no node, and the last entry is for node -1."""
+    """Facts about each node of the catalog: -1 means no row or no node, and the last entry is for node -1."""
 
     row: NDArray[np.int32]
     is_entity: Mask
@@ -217,7 +217,7 @@ class Changes(NamedTuple):
     nodes: NDArray[np.int64]
     existing: list[tuple[int, int, int]]
     pairs: NDArray[np.int32]
-    edges: Columns
+    edges: EdgeColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class Adjacency:
 
     Most edges are stored twice, sorted by source and by target. Edges that have changed since are marked stale in
     these two halves, and their current state is in two small ones, ``recent``. ``version`` and ``position`` are the
-    catalogue's. ``counts`` contains the number of edges for each relation's code.
+    catalog's. ``counts`` contains the number of edges for each relation's code.
     """
 
     version: int
@@ -239,11 +239,11 @@ class Adjacency:
     out_stale: Mask | None = None
     into_stale: Mask | None = None
     recent: tuple[SortedEdges, SortedEdges] | None = None
-    changed: Columns = field(default_factory=lambda: Columns.of([], {}))
+    changed: EdgeColumns = field(default_factory=lambda: EdgeColumns.of([], {}))
 
     @classmethod
     def built(
-        cls, rows: NDArray[np.int64], parents: NDArray[np.int64], edges: Columns, codes: Mapping[str, int]
+        cls, rows: NDArray[np.int64], parents: NDArray[np.int64], edges: EdgeColumns, codes: Mapping[str, int]
     ) -> Self:
         """Build the adjacency of all edges; ``rows`` are k × 2, row and node of every chunk."""
         count = 1 + max(rows[:, 1].max(initial=0), edges.source.max(initial=0), edges.target.max(initial=0))
@@ -266,7 +266,7 @@ class Adjacency:
         return frozenset(name for name, code in self.codes.items() if self.counts[code])
 
     def at(self, version: int, position: int) -> Adjacency:
-        """Return the same edges with another version and position of the catalogue."""
+        """Return the same edges with another version and position of the catalog."""
         return replace(self, version=version, position=position)
 
     def incident(self, nodes: NDArray[np.int64], selection: EdgeSelection, *, backwards: bool) -> IncidentEdges:
@@ -294,7 +294,7 @@ class Adjacency:
         ):
             np.add.at(facts.degree, np.concatenate([edges.source, edges.target]), sign)
             np.add.at(counts, edges.relation, sign)
-        changed = Columns.together([self.changed.select(is_unchanged), changes.edges])
+        changed = EdgeColumns.together([self.changed.select(is_unchanged), changes.edges])
         after = replace(
             self,
             codes=codes,
@@ -324,8 +324,8 @@ class Adjacency:
         """Return the same edges in one sorted order, including the changed edges."""
         stale = self.out_stale
         present = np.arange(len(self.out.ends)) if stale is None else np.flatnonzero(~stale)
-        out, into = _halves(Columns.together([self.out.columns(present), self.changed]))
-        none = Columns.of([], {})
+        out, into = _halves(EdgeColumns.together([self.out.columns(present), self.changed]))
+        none = EdgeColumns.of([], {})
         return replace(self, out=out, into=into, out_stale=None, into_stale=None, recent=None, changed=none)
 
 
@@ -355,7 +355,7 @@ def _bisect(values: Integers, low: NDArray[np.int64], high: NDArray[np.int64], k
     return low
 
 
-def _halves(edges: Columns) -> tuple[SortedEdges, SortedEdges]:
+def _halves(edges: EdgeColumns) -> tuple[SortedEdges, SortedEdges]:
     return SortedEdges(edges.source, edges.target, edges), SortedEdges(edges.target, edges.source, edges)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask, Scope, Vector
-    from langchain_hybridgraph.stores.embedded.catalog.records import Place
+    from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
     from langchain_hybridgraph.stores.protocols import Nodes
 
@@ -29,7 +29,7 @@ DEEPEST = 64
 class _TreeMirror:
     """The tree positions of all rows read so far, and the tree of one commit."""
 
-    places: Places | None = None
+    places: UriNumbers | None = None
     state: tuple[Snapshot, TreeState] | None = None
 
 
@@ -59,7 +59,7 @@ class DirectoryTree:
         with self._index.refresh_lock:  # one thread at a time: the tree never has places of rows that its state lacks
             snapshot, places = self._index.snapshot(), mirror.places
             if places is None or len(places.of_row) > len(snapshot.rows):
-                places = mirror.places = Places()
+                places = mirror.places = UriNumbers()
             start, end = len(places.of_row), len(snapshot.rows)
             places.grow(end, self._index.catalog.places(start, end, snapshot.rows.tenant))
             mirror.state = snapshot, TreeState.of(places, snapshot.rows.alive())
@@ -111,7 +111,7 @@ class _SnapshotRows:
         return nearest
 
 
-class Places:
+class UriNumbers:
     """Numbers of all uris under which chunks were ever stored, and of the directories above; none is removed."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Places:
         self.of_row: list[int] = []
         self.number: dict[str, int] = {}
 
-    def grow(self, end: int, entries: Iterable[Place]) -> None:
+    def grow(self, end: int, entries: Iterable[TreePosition]) -> None:
         """Add the rows up to ``end``; ``entries`` holds the rows whose chunk still exists."""
         self.of_row += [-1] * (end - len(self.of_row))
         for entry in entries:
@@ -170,7 +170,7 @@ class _Depth(NamedTuple):
 class TreeState:
     """The places of one version, as arrays; ``of_all`` and ``below`` are cached for calls that may see everything."""
 
-    places: Places
+    places: UriNumbers
     size: int
     of_row: Nodes
     depths: tuple[_Depth, ...]
@@ -180,7 +180,7 @@ class TreeState:
     below: dict[int, Level] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, places: Places, living: Mask) -> TreeState:
+    def of(cls, places: UriNumbers, living: Mask) -> TreeState:
         """Build the state from the places and the rows whose chunk still exists."""
         size = len(places.uris)
         of_row = np.array(places.of_row, np.int64)
@@ -341,7 +341,7 @@ class ScopedTree:
         return sorted(filter(self._is_visible, nodes), key=self._places.uris.__getitem__)
 
 
-def _uri_of(place: Place) -> str:
+def _uri_of(place: TreePosition) -> str:
     """Return the uri of a chunk as a text that can be the id of a summary."""
     for uri in (place.uri, place.url):
         if isinstance(uri, str) and uri.strip():

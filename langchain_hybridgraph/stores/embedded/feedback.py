@@ -16,7 +16,7 @@ from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_fe
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import records as catalog_records
 from langchain_hybridgraph.stores.embedded.catalog.feedback import MemoryValues, StoredMemory
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.memory_columns import MemoryMirror
 from langchain_hybridgraph.stores.embedded.writer import Writer
@@ -178,7 +178,7 @@ class Feedback:
             description = f"{chunk.id} takes the place of {old_id} from {iso_time(begin)} on."
             edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
             also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
-            self._writer.write(catalogue_rows([chunk], [], self._index.rows.tenant), checked_edges([edge]), also=also)
+            self._writer.write(catalog_rows([chunk], [], self._index.rows.tenant), checked_edges([edge]), also=also)
             self._writer.flush()
 
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:

@@ -14,7 +14,7 @@ from langchain_hybridgraph.stores.embedded.adjacency import (
     MENTIONS_CODE,
     Adjacency,
     Changes,
-    Columns,
+    EdgeColumns,
     EdgeSelection,
     IncidentEdges,
     spread,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Scope, Vector
-    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
@@ -52,7 +52,7 @@ class GraphView:
     """The graph of an index: edges between chunks and entities.
 
     The edges are read into memory on first use (300,000 edges take 9 MB). Later only changes are read, from a log in
-    the catalogue that includes the changes of other processes.
+    the catalog that includes the changes of other processes.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -60,11 +60,11 @@ class GraphView:
 
     def has_edges(self) -> bool:
         """Return whether the index has any edge now."""
-        mirror, catalogue = self._mirror, self._index.catalog
+        mirror, catalog = self._mirror, self._index.catalog
         with self._index.guard:
-            _, position = catalogue.graph_position()
+            _, position = catalog.graph_position()
             if mirror.has_edges[0] != position:
-                mirror.has_edges = position, catalogue.has_edges(self._index.rows.tenant)
+                mirror.has_edges = position, catalog.has_edges(self._index.rows.tenant)
             return mirror.has_edges[1]
 
     def scoped(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
@@ -113,24 +113,24 @@ class GraphView:
 
     def _latest(self) -> tuple[Snapshot, Adjacency]:
         """Return the rows and the edges of the latest commit."""
-        mirror, catalogue = self._mirror, self._index.catalog
+        mirror, catalog = self._mirror, self._index.catalog
         present = mirror.state
-        if present is not None and catalogue.graph_position() == (present[0].rows.version, present[1].position):
+        if present is not None and catalog.graph_position() == (present[0].rows.version, present[1].position):
             return present
         with self._index.refresh_lock:
             snapshot, adjacency = self._read_latest(mirror)
-            while snapshot.generation.unusable_files and catalogue.version() != snapshot.rows.version:
+            while snapshot.generation.unusable_files and catalog.version() != snapshot.rows.version:
                 snapshot, adjacency = self._read_latest(mirror)  # see IndexFolder.snapshot
             mirror.state = snapshot, adjacency
         return snapshot, adjacency
 
     def _read_latest(self, mirror: _GraphMirror) -> tuple[Snapshot, Adjacency]:
-        catalogue = self._index.catalog
-        with catalogue.snapshot():
+        catalog = self._index.catalog
+        with catalog.snapshot():
             snapshot = self._index.snapshot()
-            version, position = catalogue.graph_position()
+            version, position = catalog.graph_position()
             last = mirror.state and mirror.state[1]
-            if last is None or last.position < int(catalogue.facts()["graph_floor"]):
+            if last is None or last.position < int(catalog.facts()["graph_floor"]):
                 adjacency = self._read_adjacency(snapshot)
             elif last.position < position:
                 adjacency = self._follow_adjacency(last)
@@ -139,22 +139,22 @@ class GraphView:
         return snapshot, adjacency.at(version, position)
 
     def _read_adjacency(self, snapshot: Snapshot) -> Adjacency:
-        tenant, catalogue = snapshot.rows.tenant, self._index.catalog
-        rows = np.array(catalogue.chunk_nodes(), np.int64).reshape(-1, 2)
+        tenant, catalog = snapshot.rows.tenant, self._index.catalog
+        rows = np.array(catalog.chunk_nodes(), np.int64).reshape(-1, 2)
         rows = rows[snapshot.rows.alive()[rows[:, 0]]]
-        parents = np.array(catalogue.parent_nodes(tenant), np.int64)
+        parents = np.array(catalog.parent_nodes(tenant), np.int64)
         codes = {MENTIONS: MENTIONS_CODE}
-        read = [Columns.of(arcs, codes) for arcs in catalogue.arcs(tenant)]
-        return Adjacency.built(rows, parents, Columns.together([Columns.of([], codes), *read]), codes)
+        read = [EdgeColumns.of(arcs, codes) for arcs in catalog.arcs(tenant)]
+        return Adjacency.built(rows, parents, EdgeColumns.together([EdgeColumns.of([], codes), *read]), codes)
 
     def _follow_adjacency(self, last: Adjacency) -> Adjacency:
-        tenant, catalogue, codes = self._index.rows.tenant, self._index.catalog, dict(last.codes)
-        touched = np.array(catalogue.changed_pairs(last.position), np.int32).reshape(-1, 2)
+        tenant, catalog, codes = self._index.rows.tenant, self._index.catalog, dict(last.codes)
+        touched = np.array(catalog.changed_pairs(last.position), np.int32).reshape(-1, 2)
         changes = Changes(
             np.unique(touched).astype(np.int64),
-            catalogue.changed_nodes(tenant, last.position),
+            catalog.changed_nodes(tenant, last.position),
             touched[touched[:, 0] != touched[:, 1]],
-            Columns.of(catalogue.changed_arcs(tenant, last.position), codes),
+            EdgeColumns.of(catalog.changed_arcs(tenant, last.position), codes),
         )
         return last.updated(changes, codes)
 
@@ -176,7 +176,7 @@ class ScopedGraph:
     allowed: Mask
     selection: EdgeSelection
     edge_filter: EdgeFilter
-    catalogue: Catalogue
+    catalog: Catalog
     guard: CloseGuard
     ends: Nodes | None = None
 
@@ -204,7 +204,7 @@ class ScopedGraph:
                 results[place] = of_row[row]
         if (results < 0).any() and self.has_entities:
             with self.guard:
-                node_of = self.catalogue.graph_nodes(rows.tenant, ids)
+                node_of = self.catalog.graph_nodes(rows.tenant, ids)
             nodes = np.array([node_of.get(id, -1) for id in ids], np.int64)
             nodes[nodes >= len(self.adjacency.facts.row) - 1] = -1  # newer than this state
             results = np.where((results < 0) & self.adjacency.facts.is_entity[nodes], nodes, results)
@@ -217,7 +217,7 @@ class ScopedGraph:
         id_of: dict[int, str] = {}
         if others:
             with self.guard:
-                id_of = self.catalogue.ids_of_nodes(others)
+                id_of = self.catalog.ids_of_nodes(others)
         chunks = iter(self.snapshot.rows.ids(rows[rows >= 0].tolist()))
         return [
             next(chunks) if row >= 0 else id_of.get(node, "")
@@ -438,7 +438,7 @@ class ScopedGraph:
         for mention in mentions:
             sources[mention].append(mention)
         with self.guard:
-            stored = self.catalogue.edges_between(sources, self.selection.known_at)
+            stored = self.catalog.edges_between(sources, self.selection.known_at)
         best: dict[tuple[int, int], Edge] = {}
         for source, target, edge in stored:
             if self._is_selected(edge) and (edge.relation == MENTIONS or (source, target) not in mentions):

@@ -39,7 +39,7 @@ CHECK_PATIENCE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CheckReport(Serializable):
-    """Result of ``check``; without ``problems``, catalogue, matrix and engines agree.
+    """Result of ``check``; without ``problems``, catalog, matrix and engines agree.
 
     ``unchecked`` lists the parts that were skipped because another process is writing or the folder is read-only.
     """
@@ -71,7 +71,7 @@ class Maintenance:
         self._index, self._writer, self._sync, self._summaries = index, writer, sync, summaries
 
     def check(self) -> CheckReport:
-        """Compare catalogue, matrix and engines without changing them; engines that lag behind are brought up to date.
+        """Compare catalog, matrix and engines without changing them; engines that lag behind are brought up to date.
 
         The summaries of directories are checked like the index. Writers are blocked meanwhile if the check gets the
         turn to write within a second.
@@ -175,7 +175,7 @@ class Maintenance:
         return self.check()
 
     def rebuild(self, engine: str) -> None:
-        """Rebuild an engine from the catalogue and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
+        """Rebuild an engine from the catalog and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
 
         Raises ValueError for another name.
         """

@@ -11,7 +11,7 @@ import numpy as np
 
 from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
 from langchain_hybridgraph.stores.embedded.catalog.feedback import StoredMemory
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.feedback import Feedback
 from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.memory.admission import Change
+    from langchain_hybridgraph.memory.admission import MemoryChange
     from langchain_hybridgraph.records import Chunk, Edge, MemoryState, Scope, Vector
 
 
@@ -112,13 +112,13 @@ class MemoryIntake:
         chunks: Sequence[Chunk],
         vectors: NDArray[np.float32] | None,
         edges: Sequence[Edge],
-        changes: Sequence[Change],
+        changes: Sequence[MemoryChange],
     ) -> None:
         """Write new memories, their edges and their changes to existing ones, in one transaction.
 
         ``vectors`` are those returned by :meth:`embed`. A memory without a creation time gets the present time.
         """
-        batch = catalogue_rows(chunks, [], self._index.rows.tenant)
+        batch = catalog_rows(chunks, [], self._index.rows.tenant)
         vectors_by_id = None
         # A model fitted to the corpus may have been fitted again since the vectors were made.
         if vectors is not None and not isinstance(self._index.embedding, FittedEmbedding):
@@ -130,7 +130,7 @@ class MemoryIntake:
             self._writer.flush()
 
     def _change(
-        self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[Change], now: float
+        self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[MemoryChange], now: float
     ) -> Iterator[int]:
         for memory in self._stored_memories(connection, undated).values():
             if memory.values.created_at is None:

@@ -43,7 +43,7 @@ LEFT_BEHIND = 5.0
 SERVER_REASON = "vector-server-unavailable"
 
 
-class _FromServer(NamedTuple):
+class _ServerSearch(NamedTuple):
     """A function that waits for the rows from a Chroma server, or the reason why the server was not searched."""
 
     result: Callable[[], NDArray[np.int64]] | None = None
@@ -272,7 +272,7 @@ class Reader:
             return dict(zip(id_of_content.ids(scores), scores.values(), strict=True))
 
     def _nearest(
-        self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask, from_server: _FromServer
+        self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask, from_server: _ServerSearch
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
         """Return the n nearest rows with their cosines, and the reason why a Chroma server was not searched."""
         matrix = snapshot.generation.matrix
@@ -287,27 +287,27 @@ class Reader:
         order = np.lexsort((hits, -scores))[:n]
         return hits[order], scores[order], reason
 
-    def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask) -> _FromServer:
+    def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask) -> _ServerSearch:
         """Ask the Chroma server for rows near the vector, if there is one that should be searched."""
         server = self._index.shared.server
         if server is None or not searches_server(len(snapshot.rows)):
-            return _FromServer()
+            return _ServerSearch()
         state = server.searchable(snapshot.generation.number, snapshot.rows.version)
         if state is None:
             is_behind = server.is_failing or self._index.catalog.age() > LEFT_BEHIND
             if is_behind:
                 complete_in_background(self._index)
-            return _FromServer(reason=SERVER_REASON if is_behind else None)
+            return _ServerSearch(reason=SERVER_REASON if is_behind else None)
         share = np.count_nonzero(allowed) / max(state.rows, 1)
         if not searches_despite_filter(share):
-            return _FromServer()
+            return _ServerSearch()
         try:
-            return _FromServer(server.start_search(state, vector, _overfetch(n, share)))
+            return _ServerSearch(server.start_search(state, vector, _overfetch(n, share)))
         except StoreError:
-            return _FromServer(reason=SERVER_REASON)
+            return _ServerSearch(reason=SERVER_REASON)
 
     def _nearest_on_server(
-        self, snapshot: Snapshot, n: int, allowed: Mask, from_server: _FromServer
+        self, snapshot: Snapshot, n: int, allowed: Mask, from_server: _ServerSearch
     ) -> tuple[NDArray[np.int64] | None, str | None]:
         """Return at least n allowed rows that the server found, or None.
 

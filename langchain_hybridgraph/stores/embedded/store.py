@@ -1,6 +1,6 @@
 """The embedded store.
 
-A write goes to the matrix (vectors, fsync), then to the catalogue in one transaction, which accepts the batch, and
+A write goes to the matrix (vectors, fsync), then to the catalog in one transaction, which accepts the batch, and
 then to the engines. A crash between the steps leaves vectors without an owner (overwritten by the next batch) or
 engines that are out of date (updated from the outbox at the next write or opening). An accepted batch is never lost.
 """

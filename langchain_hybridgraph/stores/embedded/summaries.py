@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT, IndexSettings
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.reader import Reader
 from langchain_hybridgraph.stores.embedded.writer import Writer
@@ -129,7 +129,7 @@ class Summaries:
                 opened = mirror.opened
                 if opened is not None and opened[0] == number:
                     return opened[1]
-                if index.settings.path is None or not (_folder(index.settings.path, number) / CATALOGUE).exists():
+                if index.settings.path is None or not (_folder(index.settings.path, number) / CATALOG).exists():
                     return None
                 return self._open_as_present(number)
 
@@ -217,12 +217,12 @@ class Summaries:
         if not folders:
             return {}
         before: dict[str | None, list[Chunk]] = {}
-        catalogue = Catalogue(max(folders, key=_generation) / CATALOGUE)
+        catalog = Catalog(max(folders, key=_generation) / CATALOG)
         try:
-            for entry in catalogue.iterate():
+            for entry in catalog.iterate():
                 before.setdefault(entry.tenant or None, []).append(entry.chunk())
         finally:
-            catalogue.close()
+            catalog.close()
         return before
 
 
@@ -248,7 +248,7 @@ def _folder(path: Path, number: int) -> Path:
 def _other_folders(path: Path, number: int | None) -> list[Path]:
     """Return the folders of summaries other than that of this generation."""
     present = None if number is None else _folder(path, number).name
-    return [each for each in path.glob(f"{FOLDER}-*") if each.name != present and (each / CATALOGUE).exists()]
+    return [each for each in path.glob(f"{FOLDER}-*") if each.name != present and (each / CATALOG).exists()]
 
 
 def _generation(folder: Path) -> int:

@@ -13,14 +13,14 @@ import numpy as np
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, TenantError
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
 from langchain_hybridgraph.stores.embedded.folder.generation import BATCH, Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.summaries import FOLDER
 from langchain_hybridgraph.stores.embedded.writer import Writer
@@ -46,8 +46,8 @@ def list_tenants(path: str | Path) -> dict[str, int]:
     """
     path = Path(path)
     _check_tenancy(path)
-    with closing(Catalogue(path / CATALOGUE)) as catalogue:
-        return catalogue.tenants()
+    with closing(Catalog(path / CATALOG)) as catalog:
+        return catalog.tenants()
 
 
 def drop_tenant(
@@ -80,7 +80,7 @@ def drop_tenant(
         _check_server(index)
         layers = 0
         for folder in sorted(path.glob(f"{FOLDER}-*")):
-            if (folder / CATALOGUE).exists():
+            if (folder / CATALOG).exists():
                 with closing(_open(folder, tenant)) as summaries:
                     layers = _delete(summaries)["chunks"]  # of several generations only the last one is shown
         deleted = {**_delete(index), "layers": layers}

@@ -18,21 +18,21 @@ from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_fe
 from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import transfer as catalog_transfer
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, PARENT
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.embedded.folder.creation import read_facts
 from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.embedded.summaries import FOLDER, STATE
 from langchain_hybridgraph.stores.transfer import (
     KINDS,
     ChunkRecord,
     Kind,
-    Page,
+    RecordPage,
     StoreFacts,
     SummaryRecord,
 )
@@ -71,7 +71,7 @@ class TransferIndex(EmbeddedStore):
     ) -> None:
         """Write chunks and parents with their vectors and states; ``also`` writes in the same transaction."""
         tenant = self.tenant or ""
-        batch = catalogue_rows([record.chunk for record in chunks], [record.chunk for record in parents], tenant)
+        batch = catalog_rows([record.chunk for record in chunks], [record.chunk for record in parents], tenant)
         memories = {record.chunk.id: record.memory for record in (*parents, *chunks) if record.memory is not None}
 
         def write(connection: sqlite3.Connection) -> Sequence[int]:
@@ -121,18 +121,18 @@ class EmbeddedSource:
         self.name = str(self.path)
         if not read_facts(self.path):
             raise NotAnIndexError(f"{path} holds no index: check the path")
-        self._catalogue = Catalogue(self.path / CATALOGUE)
+        self._catalog = Catalog(self.path / CATALOG)
         self._generation: Generation | None = None
         self._opened: dict[str, TransferIndex] = {}
 
     def facts(self) -> StoreFacts:
         """Return the facts of the index."""
-        with self._catalogue.snapshot():
-            about = self._catalogue.facts()
+        with self._catalog.snapshot():
+            about = self._catalog.facts()
             is_multi = about["tenancy"] == "multi"
-            tenants = tuple(self._catalogue.tenants()) if is_multi else ("",)
-            position = self._catalogue.graph_position()
-            with self._catalogue.reading() as connection:
+            tenants = tuple(self._catalog.tenants()) if is_multi else ("",)
+            position = self._catalog.graph_position()
+            with self._catalog.reading() as connection:
                 memory = catalog_feedback.position(connection)
                 before = catalog_transfer.count_rows_before(connection, int(about.get("fitted_row", 0)))
         model = self.path / f"model-{about['generation']}.npz"
@@ -150,53 +150,55 @@ class EmbeddedSource:
 
     def counts(self, tenant: str) -> Mapping[str, int]:
         """Return the number of a tenant's records of each kind."""
-        with self._catalogue.reading() as connection:
+        with self._catalog.reading() as connection:
             counts = catalog_transfer.count(connection, tenant)
         return {**counts, "summaries": len(self._summaries(tenant))}
 
-    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
-        """Yield a tenant's records of a kind (see ``stores.transfer.Source``)."""
+    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
+        """Yield a tenant's records of a kind (see ``stores.transfer.CopySource``)."""
         if kind == "edges":
             yield from self._edge_pages(tenant, after or ["", "", ""], size)
         elif kind in {"chunks", "parents"}:
             yield from self._chunk_pages(tenant, kind, -1 if after is None else after, size)
         elif kind == "summaries":
             if after is None and (summaries := self._summaries(tenant)):
-                yield Page(summaries, True)
+                yield RecordPage(summaries, True)
         elif after is None:
-            with self._catalogue.reading() as connection:
+            with self._catalog.reading() as connection:
                 read = catalog_files.read if kind == "files" else catalog_transfer.settings
-                yield Page(read(connection, tenant), True)
+                yield RecordPage(read(connection, tenant), True)
 
-    def _edge_pages(self, tenant: str, after: Sequence[str], size: int) -> Iterator[Page]:
+    def _edge_pages(self, tenant: str, after: Sequence[str], size: int) -> Iterator[RecordPage]:
         while True:
-            with self._catalogue.reading() as connection:
+            with self._catalog.reading() as connection:
                 records = catalog_transfer.edges(connection, tenant, after, size)
             if not records:
                 return
             last = records[-1].edge
             after = [last.source, last.relation, last.target]
-            yield Page(records, after)
+            yield RecordPage(records, after)
 
-    def _chunk_pages(self, tenant: str, kind: str, after: int, size: int) -> Iterator[Page]:
-        with self._catalogue.reading() as connection:
+    def _chunk_pages(self, tenant: str, kind: str, after: int, size: int) -> Iterator[RecordPage]:
+        with self._catalog.reading() as connection:
             numbers = catalog_transfer.numbers(connection, tenant, CHUNK if kind == "chunks" else PARENT, after)
         for start in range(0, len(numbers), size):
             part = numbers[start : start + size]
-            with self._catalogue.snapshot(), self._catalogue.reading() as connection:
+            with self._catalog.snapshot(), self._catalog.reading() as connection:
                 if kind == "chunks":
-                    stored = sorted(self._catalogue.read_rows(part), key=lambda entry: entry.row or 0)
+                    stored = sorted(self._catalog.read_rows(part), key=lambda entry: entry.row or 0)
                     vectors: list[Any] = list(self._vectors([entry.row or 0 for entry in stored]))
                 else:
-                    stored = self._catalogue.read_ids(tenant, catalog_transfer.ids_of(connection, part))
+                    stored = self._catalog.read_ids(tenant, catalog_transfer.ids_of(connection, part))
                     stored.sort(key=lambda entry: entry.id)
                     vectors = [None] * len(stored)
                 memories = catalog_transfer.memories(connection, tenant, [entry.id for entry in stored])
             chunks = zip(stored, vectors, strict=True)
-            yield Page([ChunkRecord(entry.chunk(), vector, memories[entry.id]) for entry, vector in chunks], part[-1])
+            yield RecordPage(
+                [ChunkRecord(entry.chunk(), vector, memories[entry.id]) for entry, vector in chunks], part[-1]
+            )
 
     def _vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
-        about = self._catalogue.facts()
+        about = self._catalog.facts()
         number = int(about["generation"])
         if self._generation is None or self._generation.number != number:
             self._generation = Generation(self.path, number, about.get("dimension"), NoEmbedding())
@@ -239,7 +241,7 @@ class EmbeddedSource:
         self._close_indexes()
         if self._generation is not None:
             self._generation.close()
-        self._catalogue.close()
+        self._catalog.close()
 
 
 class EmbeddedDestination:
@@ -279,7 +281,7 @@ class EmbeddedDestination:
         if facts.model is not None:
             shutil.copyfile(facts.model, self.path / "model-1.npz")
             fitted = {"generation": 1, "fitted_texts": facts.fitted_texts, "fitted_row": facts.fitted_before}
-        with closing(Catalogue(self.path / CATALOGUE)) as catalogue, catalogue.writing() as connection:
+        with closing(Catalog(self.path / CATALOG)) as catalog, catalog.writing() as connection:
             catalog_outbox.set_facts(connection, **{PROGRESS: "{}", "language": facts.language, **fitted})
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
@@ -319,7 +321,7 @@ class EmbeddedDestination:
         problems = index.admin.check().problems
         self.close()
         if not problems:
-            with closing(Catalogue(self.path / CATALOGUE)) as catalogue, catalogue.writing() as connection:
+            with closing(Catalog(self.path / CATALOG)) as catalog, catalog.writing() as connection:
                 catalog_transfer.forget_fact(connection, PROGRESS)
         return problems
 
@@ -347,7 +349,7 @@ class EmbeddedDestination:
         """Return the number of a tenant's records of each kind."""
         return self._as_source.counts(tenant)
 
-    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
+    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
         """Yield a tenant's records of a kind."""
         return self._as_source.pages(tenant, kind, after, size)
 

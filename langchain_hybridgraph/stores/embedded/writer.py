@@ -11,7 +11,7 @@ from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outb
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.feedback import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, GRAPH, ChunkRow, StoredHashes
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, probe_facts
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
@@ -51,7 +51,7 @@ class Writer:
         vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
     ) -> dict[str, int]:
         """Write one batch in one transaction (see ``EmbeddedStore.upsert``)."""
-        batch = catalogue_rows(chunks, parents, self._index.rows.tenant)
+        batch = catalog_rows(chunks, parents, self._index.rows.tenant)
         edges = checked_edges(edges)
         return self.write(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
 
@@ -163,7 +163,7 @@ class Writer:
     def _stored_hashes(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
         return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
 
-    def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _Ahead | None:
+    def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _EarlyVectors | None:
         """Embed the texts of this batch that have no vector yet, before the turn to write, so that others can write."""
         with self._index.guard:
             generation = self._index.snapshot().generation
@@ -172,14 +172,14 @@ class Writer:
             stored = self._stored_hashes(batch)
             texts = list(dict.fromkeys(e.text for e in batch if e.kind == CHUNK and _needs_vector(e, stored.get(e.id))))
             vectors = self._index.embed(texts, generation) if texts else ()
-            return _Ahead(generation.number, dict(zip(texts, vectors, strict=True)))
+            return _EarlyVectors(generation.number, dict(zip(texts, vectors, strict=True)))
 
     def _write_vectors(
         self,
         new: Sequence[ChunkRow],
         stored: Mapping[str, StoredHashes],
         vectors_by_id: Mapping[str, Vector] | None,
-        ahead: _Ahead | None,
+        ahead: _EarlyVectors | None,
     ) -> tuple[list[int], int]:
         """Write these chunks' vectors to the matrix; return their rows and the number of texts embedded."""
         facts = self._index.catalog.facts()
@@ -216,7 +216,7 @@ class Writer:
         }
 
     def _assemble(
-        self, texts: Sequence[str], reusable: Mapping[int, int], fresh: list[str], ahead: _Ahead | None
+        self, texts: Sequence[str], reusable: Mapping[int, int], fresh: list[str], ahead: _EarlyVectors | None
     ) -> NDArray[np.float32]:
         """Return one vector per text: from its row in ``reusable`` (by position), or by embedding it (``fresh``)."""
         embedded = self._embedded(fresh, ahead) if fresh else None
@@ -233,7 +233,7 @@ class Writer:
             vectors[others] = embedded[[place_of[texts[place]] for place in others]]
         return vectors
 
-    def _embedded(self, texts: list[str], ahead: _Ahead | None) -> NDArray[np.float32]:
+    def _embedded(self, texts: list[str], ahead: _EarlyVectors | None) -> NDArray[np.float32]:
         """Return the vectors of these texts: those embedded ahead if the model is still the same, else new ones."""
         if ahead is None or ahead.generation != self._index.generation.number:
             return self._index.embed(texts, self._index.generation)
@@ -300,7 +300,7 @@ class Writer:
         return own
 
 
-class _Ahead(NamedTuple):
+class _EarlyVectors(NamedTuple):
     """Vectors by text that were embedded before the turn to write, and the generation whose model made them."""
 
     generation: int

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Vector
-    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 
 logger = logging.getLogger(__name__)
@@ -28,8 +28,8 @@ LOCK = "chroma.lock"
 FILLED_AT_ONCE = 1_024
 
 
-class Collected(NamedTuple):
-    """The catalogue version contained in a complete collection, and the collection's number of rows."""
+class CollectionVersion(NamedTuple):
+    """The catalog version contained in a complete collection, and the collection's number of rows."""
 
     generation: int
     version: int
@@ -51,7 +51,7 @@ class OwnedChroma:
         self._rows: ChromaRows | None = None
         self._backlog = Backlog()
         self._number = -1
-        self.collected: Collected | None = None
+        self.collected: CollectionVersion | None = None
 
     @property
     def is_open(self) -> bool:
@@ -76,27 +76,27 @@ class OwnedChroma:
         assert self._rows is not None, "a complete collection is open"
         return self._rows.search(vector, n)
 
-    def follow(self, generation: Generation, catalogue: Catalogue, *, is_complete: bool = False) -> None:
-        """Apply the catalogue's changes to the collection. Only for the owner while it holds the write lock.
+    def follow(self, generation: Generation, catalog: Catalog, *, is_complete: bool = False) -> None:
+        """Apply the catalog's changes to the collection. Only for the owner while it holds the write lock.
 
         Many changes are applied over several calls, unless ``is_complete`` requires all of them now. If Chroma can no
         longer read the collection, for example after a kill in the middle of a write, it is rebuilt.
         """
-        facts = catalogue.facts()
+        facts = catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
         if self.collected is not None and self.collected[:2] == (generation.number, version):
             return
         self.collected = None
         try:
-            self._bring_towards(generation, catalogue, version, floor, is_complete)
+            self._bring_towards(generation, catalog, version, floor, is_complete)
         except StoreError:
             logger.warning("the Chroma index of %s cannot be used and is rebuilt", self._folder, exc_info=True)
             self.drop(generation.number)
-            self._bring_towards(generation, catalogue, version, floor, is_complete)
+            self._bring_towards(generation, catalog, version, floor, is_complete)
         if not self._backlog.missing:
-            with catalogue.writing() as connection:
+            with catalog.writing() as connection:
                 catalog_outbox.set_facts(connection, chroma_applied=version)
-            self.collected = Collected(generation.number, version, len(self.open(generation.number)))
+            self.collected = CollectionVersion(generation.number, version, len(self.open(generation.number)))
 
     def open(self, generation: int) -> ChromaRows:
         """Return the collection of this generation; only for the owner. Raises StoreError if it cannot be opened."""
@@ -146,11 +146,11 @@ class OwnedChroma:
             rows.close()
 
     def _bring_towards(
-        self, generation: Generation, catalogue: Catalogue, version: int, floor: int, is_complete: bool
+        self, generation: Generation, catalog: Catalog, version: int, floor: int, is_complete: bool
     ) -> None:
         rows = self.open(generation.number)
-        applied = int(catalogue.facts()["chroma_applied"])
-        self._backlog.update(rows, generation, catalogue, applied=applied, version=version, floor=floor)
+        applied = int(catalog.facts()["chroma_applied"])
+        self._backlog.update(rows, generation, catalog, applied=applied, version=version, floor=floor)
         self._backlog.fill(rows, generation, None if is_complete else FILLED_AT_ONCE)
 
 

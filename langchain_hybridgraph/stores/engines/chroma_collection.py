@@ -12,7 +12,7 @@ from langchain_hybridgraph.errors import EmbeddingMismatchError, StoreError
 from langchain_hybridgraph.records import Chunk, Query, ScoredId, SourceResult
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer, guarded, open_folder
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
-from langchain_hybridgraph.stores.transfer import ChunkRecord, Kind, Page, StoreFacts
+from langchain_hybridgraph.stores.transfer import ChunkRecord, Kind, RecordPage, StoreFacts
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
@@ -75,7 +75,7 @@ class ChromaCollectionSource:
         with guarded("count", self.name):
             return {"chunks": int(self._collection.count())}
 
-    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
+    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
         """Yield pages of ``size`` records in Chroma's own order, skipping the first ``after``."""
         offset = int(after or 0)
         while True:
@@ -89,7 +89,7 @@ class ChromaCollectionSource:
             records = [
                 ChunkRecord(Chunk(id, text or "", dict(metadata or {})), vector) for id, text, metadata, vector in parts
             ]
-            yield Page(records, offset)
+            yield RecordPage(records, offset)
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
         """Return the n records nearest to the query vector; None if Chroma does not order this collection by cosine."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Vector
-    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 
 COLLECTION = "rows"
@@ -140,23 +140,23 @@ class Backlog:
         self._version = -1
 
     def update(
-        self, rows: ChromaRows, generation: Generation, catalogue: Catalogue, *, applied: int, version: int, floor: int
+        self, rows: ChromaRows, generation: Generation, catalog: Catalog, *, applied: int, version: int, floor: int
     ) -> None:
-        """Delete removed rows from the collection, and record which rows are missing at catalogue version ``version``.
+        """Delete removed rows from the collection, and record which rows are missing at catalog version ``version``.
 
-        ``applied`` is the collection's catalogue version, used if the backlog does not know it; -1 means unknown.
+        ``applied`` is the collection's catalog version, used if the backlog does not know it; -1 means unknown.
         """
         if self.missing is not None:
             applied = self._version
         if not self.missing and not len(rows):
             applied = -1
         if applied < max(floor, 1):
-            living = generation.nonzero_rows(catalogue.rows())
+            living = generation.nonzero_rows(catalog.rows())
             present = rows.rows()
             missing, dead = living - present, present - living
         else:
-            touched = set(catalogue.changed_rows(applied))
-            living = {entry.row for entry in catalogue.read_rows(touched) if entry.row is not None}
+            touched = set(catalog.changed_rows(applied))
+            living = {entry.row for entry in catalog.read_rows(touched) if entry.row is not None}
             missing = set(self.missing or ()) - touched | generation.nonzero_rows(sorted(living))
             dead = touched - living
         rows.delete(sorted(dead))

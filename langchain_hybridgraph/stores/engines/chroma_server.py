@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Vector
-    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.embedded.folder.generation import Generation
     from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
@@ -34,14 +34,14 @@ FILLED_AT_ONCE = 4_096
 SEARCH_TIMEOUT = 1.0
 # Seconds to wait after a failure before trying the server again, doubled by each further failure up to the maximum.
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
-# Facts of the catalogue: the id of the index with the location of its files, and the state of the collection.
+# Facts of the catalog: the id of the index with the location of its files, and the state of the collection.
 INDEX_ID, STATE = "vector_server_index", "vector_server"
 
 
 class CollectionState(NamedTuple):
     """Recorded state of an index's collection on a server: server, collection id, generation and contents.
 
-    ``applied`` is the last catalogue version whose changes are all in the collection, -1 if unknown. ``rows`` is
+    ``applied`` is the last catalog version whose changes are all in the collection, -1 if unknown. ``rows`` is
     the number of rows at that version. ``turn`` increases with each change, which lets other processes notice the
     change.
     """
@@ -58,13 +58,13 @@ class ServedChroma:
     """The collection of one index on a Chroma server.
 
     Its name contains the id of the index and the generation of the vectors. The process that holds the write lock
-    updates the collection from the catalogue's list of pending changes. If the server does not answer, the changes
+    updates the collection from the catalog's list of pending changes. If the server does not answer, the changes
     stay pending, and searches use the local vector matrix. Call methods that write only while holding the lock.
     """
 
-    def __init__(self, server: ChromaServer, folder: Path, catalogue: Catalogue) -> None:
+    def __init__(self, server: ChromaServer, folder: Path, catalog: Catalog) -> None:
         self.server = server
-        self._folder, self._catalogue = folder, catalogue
+        self._folder, self._catalog = folder, catalog
         self._lock = threading.RLock()
         self._writer: tuple[int, ChromaRows] | None = None
         self._search: ChromaSearch | None = None
@@ -85,11 +85,11 @@ class ServedChroma:
     def is_waiting(self) -> bool:
         """Whether the collection is incomplete and the wait after the last failure is over."""
         state = self._state()
-        is_behind = state is None or state.applied != self._catalogue.version()
+        is_behind = state is None or state.applied != self._catalog.version()
         return is_behind and time.monotonic() >= self._retry_at
 
     def searchable(self, generation: int, version: int) -> CollectionState | None:
-        """Return the collection's state; None if it lacks this catalogue version or cannot be searched now."""
+        """Return the collection's state; None if it lacks this catalog version or cannot be searched now."""
         state = self._state()
         if state is None or (state.generation, state.applied) != (generation, version):
             return None
@@ -112,7 +112,7 @@ class ServedChroma:
         return result
 
     def follow(self, generation: Generation, *, is_complete: bool = False) -> None:
-        """Apply the catalogue's changes to the collection; a no-op for a while after the server failed.
+        """Apply the catalog's changes to the collection; a no-op for a while after the server failed.
 
         Many changes are applied over several calls, unless ``is_complete`` requires all of them now. Raises
         ConfigurationError if the collection belongs to another index.
@@ -163,7 +163,7 @@ class ServedChroma:
     def _bring_towards(self, generation: Generation, is_complete: bool) -> None:
         assert generation.matrix is not None, "rows without vectors are not collected"
         rows = self.open(generation.number, generation.matrix.dimension)
-        facts = self._catalogue.facts()
+        facts = self._catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
         own = self.server.name, rows.id, generation.number
         state = self._state()
@@ -175,7 +175,7 @@ class ServedChroma:
         if state.turn != self._turn:  # another process has changed the collection
             self._backlog.forget()
         self._save(state._replace(turn=state.turn + 1))
-        self._backlog.update(rows, generation, self._catalogue, applied=state.applied, version=version, floor=floor)
+        self._backlog.update(rows, generation, self._catalog, applied=state.applied, version=version, floor=floor)
         self._backlog.fill(rows, generation, None if is_complete else FILLED_AT_ONCE)
         if not self._backlog.missing:
             self._save(CollectionState(*own, applied=version, rows=len(rows), turn=state.turn + 1))
@@ -194,24 +194,24 @@ class ServedChroma:
         if (own_id := self._own_id()) is not None:
             return own_id
         id, (inode, path) = uuid.uuid4().hex[:16], _place(self._folder)
-        with self._catalogue.writing() as connection:
+        with self._catalog.writing() as connection:
             catalog_outbox.set_facts(connection, **{INDEX_ID: f"{id} {inode} {path}"})
         return id
 
     def _own_id(self) -> str | None:
         """Return the id of this index; None for a new folder, and for a copied one, which needs a collection of its
         own."""
-        self._id = self._id or _recorded_id(self._catalogue, self._folder)
+        self._id = self._id or _recorded_id(self._catalog, self._folder)
         return self._id
 
     def _state(self) -> CollectionState | None:
-        state = _state_in(self._catalogue)
+        state = _state_in(self._catalog)
         if state is None or state.server != self.server.name:
             return None
         return state if self._own_id() is not None else None
 
     def _save(self, state: CollectionState) -> None:
-        with self._catalogue.writing() as connection:
+        with self._catalog.writing() as connection:
             catalog_outbox.set_facts(connection, **{STATE: json.dumps(state)})
         self._turn = state.turn
 
@@ -245,19 +245,19 @@ class ServedChroma:
             writer[1].close()
 
 
-def recorded_state(catalogue: Catalogue, folder: Path) -> CollectionState | None:
+def recorded_state(catalog: Catalog, folder: Path) -> CollectionState | None:
     """Return the recorded state of the index's collection on a server; None if it never had one."""
-    return None if _recorded_id(catalogue, folder) is None else _state_in(catalogue)
+    return None if _recorded_id(catalog, folder) is None else _state_in(catalog)
 
 
-def _state_in(catalogue: Catalogue) -> CollectionState | None:
-    stored = catalogue.fact(STATE)
+def _state_in(catalog: Catalog) -> CollectionState | None:
+    stored = catalog.fact(STATE)
     return None if stored is None else CollectionState(*json.loads(stored))
 
 
-def _recorded_id(catalogue: Catalogue, folder: Path) -> str | None:
+def _recorded_id(catalog: Catalog, folder: Path) -> str | None:
     """Return the id of the index in this folder; None for a new folder and for a copied one."""
-    stored = catalogue.fact(INDEX_ID)
+    stored = catalog.fact(INDEX_ID)
     if stored is None:
         return None
     id, inode, path = str(stored).split(" ", 2)

@@ -68,7 +68,7 @@ class MetadataColumns:
     def __init__(self, read: Callable[[int, int], Iterable[tuple[int, Mapping[str, Any]]]]) -> None:
         self._read = read
         self._grow_lock = Lock()
-        self._built = _Built({})
+        self._built = _BuiltColumns({})
 
     def mask(self, filter: Filter, rows: int) -> Mask:
         """Return a mask of the first ``rows`` rows: whether each matches. It is read-only and shared by equal calls.
@@ -88,14 +88,14 @@ class MetadataColumns:
         """Drop the columns of these (dotted) keys, because their values changed in existing rows."""
         dropped = {split_key(key) for key in keys}
         with self._grow_lock:
-            self._built = _Built({path: c for path, c in self._built.columns.items() if path not in dropped})
+            self._built = _BuiltColumns({path: c for path, c in self._built.columns.items() if path not in dropped})
 
     def clear(self) -> None:
         """Drop all columns and masks, because rows were renumbered. A mask being computed now is not cached."""
         with self._grow_lock:
-            self._built = _Built({})
+            self._built = _BuiltColumns({})
 
-    def _grow(self, built: _Built, paths: Iterable[Path], rows: int) -> None:
+    def _grow(self, built: _BuiltColumns, paths: Iterable[Path], rows: int) -> None:
         columns = built.columns
         if all(path in columns and columns[path].rows >= rows for path in paths):
             return
@@ -118,7 +118,7 @@ class MetadataColumns:
             column.extend(at, values, stop)
 
 
-class _Built:
+class _BuiltColumns:
     """Columns and the masks computed from them, replaced together."""
 
     def __init__(self, columns: dict[Path, _Column]) -> None:
@@ -171,7 +171,7 @@ class _Column:
         self._kinds: defaultdict[type, array[int]] = defaultdict(_codes)  # the codes of each type of value
         self._having: defaultdict[Any, array[int]] = defaultdict(_codes)  # the codes of the lists with an element
         self._instants: NDArray[np.float64] = np.full(2, np.nan)  # of each code, NaN for values that are not times
-        self._sorted: dict[type, _Sorted] = {}
+        self._sorted: dict[type, _SortedValues] = {}
 
     # -- filling ---------------------------------------------------------------------------------------------
 
@@ -293,18 +293,18 @@ class _Column:
             self._instants = np.concatenate([self._instants, np.array(new, np.float64)])
         return self._instants
 
-    def _sort(self, kind: type) -> _Sorted:
+    def _sort(self, kind: type) -> _SortedValues:
         """Return the values of one kind in order; texts that are times are left out."""
         codes = self._kinds[kind]
         ordered = self._sorted.get(kind)
         if ordered is None or ordered.size != len(codes):
             times = self._times()
             comparable = [code for code in codes if math.isnan(times[code])]
-            ordered = self._sorted[kind] = _Sorted(len(codes), comparable, self._values)
+            ordered = self._sorted[kind] = _SortedValues(len(codes), comparable, self._values)
         return ordered
 
 
-class _Sorted:
+class _SortedValues:
     """Comparable values in order, with their codes."""
 
     def __init__(self, size: int, codes: list[int], values: Sequence[Any]) -> None:

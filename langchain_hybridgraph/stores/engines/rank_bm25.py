@@ -50,7 +50,7 @@ class RankBM25Index:
     def __init__(self, language: str | None = "english") -> None:
         self._analyzer = Analyzer(language)
         self._words: dict[int, list[str]] = {}
-        self._forms: dict[int, _Forms] = {}
+        self._forms: dict[int, _IdentifierForms] = {}
         self._statistics: _Statistics | None = None
         self._counting = threading.Lock()
         self._applied = 0
@@ -118,7 +118,7 @@ class RankBM25Index:
         # A corpus has few different words: each is stored once.
         texts = {int(row): text for row, text in add}
         words = {row: [sys.intern(word) for word in self._analyzer.all_words(text)] for row, text in texts.items()}
-        forms = {row: _Forms(compounds(text), name_of(text)) for row, text in texts.items()}
+        forms = {row: _IdentifierForms(compounds(text), name_of(text)) for row, text in texts.items()}
         removed = set(remove)
         with self._counting:
             self._words = {row: value for row, value in self._words.items() if row not in removed} | words
@@ -148,7 +148,7 @@ class RankBM25Index:
             return self._statistics
 
 
-class _Forms(NamedTuple):
+class _IdentifierForms(NamedTuple):
     """The compound words and the name in a text."""
 
     compounds: list[str]
@@ -182,7 +182,7 @@ class _Statistics:
 _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
-def _statistics_of(words: dict[int, list[str]], forms: dict[int, _Forms]) -> _Statistics:
+def _statistics_of(words: dict[int, list[str]], forms: dict[int, _IdentifierForms]) -> _Statistics:
     from rank_bm25 import BM25Plus
 
     rows = sorted(words)

@@ -76,7 +76,7 @@ class VectorMatrix:
     ) -> None:
         """Write unit vectors (n × dimension) to the rows from ``start`` on; they are on disk when this returns.
 
-        ``texts`` are the hashes of the texts that the vectors were made from. Rows after the catalogue's last one,
+        ``texts`` are the hashes of the texts that the vectors were made from. Rows after the catalog's last one,
         left by a crash, are overwritten. A caller that writes many pieces may pass ``sync=False`` and call
         :meth:`sync` after the last one.
         """

@@ -39,7 +39,7 @@ def _is_logged(record: logging.LogRecord) -> bool:
     return record.levelno < logging.WARNING or not _is_translated.get()
 
 
-class Call(NamedTuple):
+class ServerCall(NamedTuple):
     """One call of the server: a method of the client and its arguments."""
 
     method: str
@@ -47,7 +47,7 @@ class Call(NamedTuple):
 
 
 # A generator of one read or search: it yields calls to the server and receives their answers.
-Calls = Generator[Call, Any, Result]
+Calls = Generator[ServerCall, Any, Result]
 
 
 class Address(NamedTuple):

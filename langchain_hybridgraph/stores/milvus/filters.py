@@ -42,14 +42,14 @@ _INEXACT = 2.0**53
 _LARGEST = 1.7976931348623157e308
 
 
-class Marks(NamedTuple):
+class RowMarks(NamedTuple):
     """The marks of a row, and its numbers and times by the digest of their key."""
 
     marks: list[str]
     numbers: dict[str, float]
 
 
-def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> Marks:
+def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMarks:
     """Return the marks of a chunk's metadata, together with the marks ``others``."""
     marks: dict[str, None] = dict.fromkeys(others)
     numbers: dict[str, float] = {}
@@ -61,7 +61,7 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> Marks:
         for kind, number in _ordered(value):
             marks[mark(kind, key)] = None
             numbers[mark(kind, key)] = number
-    return Marks(list(marks) if len(marks) <= MOST_MARKS else [UNMARKED], numbers)
+    return RowMarks(list(marks) if len(marks) <= MOST_MARKS else [UNMARKED], numbers)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -82,7 +82,7 @@ def expression(filter: Filter) -> str:
     >>> expression(parse_filter({"year": 2020}) & ~parse_filter({"labels": {"$exists": True}})).count("ARRAY_CONTAINS")
     3
     """
-    condition: str | None = superset(filter, _Marks())
+    condition: str | None = superset(filter, _MarkDialect())
     return f'({condition or EVERYTHING} or ARRAY_CONTAINS(marks, "{UNMARKED}"))'
 
 
@@ -195,7 +195,7 @@ def _bounded(value: float) -> float:
 # -- filters -------------------------------------------------------------------------------------------------
 
 
-class _Marks(Dialect[str]):
+class _MarkDialect(Dialect[str]):
     """Translation of filters to expressions over marks. Only ``ARRAY_CONTAINS``, which is never null, is negated."""
 
     def key(self, path: Path) -> str:

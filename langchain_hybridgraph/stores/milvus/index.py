@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from langchain_hybridgraph.errors import EmbeddingMismatchError, TenantError
 from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
-from langchain_hybridgraph.stores.milvus.connection import Call, MilvusConnection
+from langchain_hybridgraph.stores.milvus.connection import MilvusConnection, ServerCall
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
 from langchain_hybridgraph.stores.milvus.rows import StoredRow, key_of, seconds, stored_row
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Scope, Vector
-    from langchain_hybridgraph.stores.milvus.schema import Collections, Facts
+    from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings
 
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 
@@ -77,7 +77,7 @@ class MilvusIndex:
 
     connection: MilvusConnection
     names: Collections
-    facts: Facts
+    facts: CollectionSettings
     embedding: Any
     analyzer: Analyzer
     tenant: str | None
@@ -146,9 +146,9 @@ class MilvusIndex:
 
     # -- calls ------------------------------------------------------------------------------------------------
 
-    def query(self, collection: str, filter: str, fields: Sequence[str], limit: int) -> Call:
+    def query(self, collection: str, filter: str, fields: Sequence[str], limit: int) -> ServerCall:
         """Return the call that reads rows."""
-        return Call(
+        return ServerCall(
             "query",
             {
                 "collection_name": collection,

@@ -27,7 +27,7 @@ PROPERTY = "hybridgraph"
 K1, B = 1.2, 0.75
 
 
-class Facts(NamedTuple):
+class CollectionSettings(NamedTuple):
     """Settings that a store was created with, stored as JSON in the description of its collections."""
 
     embedding: str
@@ -40,7 +40,7 @@ class Facts(NamedTuple):
         return json.dumps({"hybridgraph": FORMAT, **self._asdict()})
 
     @classmethod
-    def read(cls, description: str, where: str) -> Facts:
+    def read(cls, description: str, where: str) -> CollectionSettings:
         """Return the facts in a description.
 
         Raises NotAnIndexError for a collection that another application made, FormatVersionError for one that this
@@ -64,7 +64,7 @@ class Facts(NamedTuple):
         except TypeError:
             raise NotAnIndexError(f"{where} has an incomplete description: {description[:200]!r}") from None
 
-    def check(self, requested: Facts, where: str, *, language_given: bool) -> None:
+    def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
         """Raise an error that describes how an existing store differs from the requested one."""
         if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(
@@ -179,11 +179,11 @@ def index_params(schema: CollectionSchema, *, is_lite: bool) -> Any:
 
 
 def open_collections(
-    connection: MilvusConnection, names: Collections, requested: Facts, *, language_given: bool
-) -> Facts:
+    connection: MilvusConnection, names: Collections, requested: CollectionSettings, *, language_given: bool
+) -> CollectionSettings:
     """Return the facts of the collections; create those that do not exist.
 
-    Raises what :meth:`Facts.read`, :meth:`Facts.check` and :func:`check_fields` raise.
+    Raises what :meth:`CollectionSettings.read`, :meth:`CollectionSettings.check` and :func:`check_fields` raise.
     """
     stored = stored_facts(connection, names)
     facts = requested if stored is None else stored
@@ -198,13 +198,13 @@ def open_collections(
     return facts
 
 
-def stored_facts(connection: MilvusConnection, names: Collections) -> Facts | None:
-    """Return the facts of the collections, None if they do not exist; raises what :meth:`Facts.read` raises."""
+def stored_facts(connection: MilvusConnection, names: Collections) -> CollectionSettings | None:
+    """Return the stored settings; None if the collections do not exist. Raises what ``read`` raises."""
     if not connection.call("has_collection", collection_name=names.chunks):
         return None
     described = connection.call("describe_collection", collection_name=names.chunks)
     description = described.get("description") or described.get("properties", {}).get(PROPERTY, "")
-    return Facts.read(description, _where(names.chunks, connection))
+    return CollectionSettings.read(description, _where(names.chunks, connection))
 
 
 def _create(connection: MilvusConnection, name: str, schema: CollectionSchema) -> None:

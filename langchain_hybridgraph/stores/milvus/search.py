@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
-from langchain_hybridgraph.stores.milvus.connection import Call, Calls, client_library
+from langchain_hybridgraph.stores.milvus.connection import Calls, ServerCall, client_library
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_RESULTS, MilvusIndex
 from langchain_hybridgraph.stores.milvus.rows import StoredRow, query_words, stored_row
 from langchain_hybridgraph.stores.milvus.schema import K1
@@ -99,8 +99,8 @@ class Searcher:
 
     def _search_call(
         self, field: str, data: Any, metric: str, *, filter: str, limit: int, fields: Sequence[str]
-    ) -> Call:
-        return Call(
+    ) -> ServerCall:
+        return ServerCall(
             "search",
             {
                 "collection_name": self._index.names.chunks,
@@ -114,14 +114,14 @@ class Searcher:
             },
         )
 
-    def _hybrid_call(self, scope: Scope, vector: Vector, words: str, limit: int) -> Call:
+    def _hybrid_call(self, scope: Scope, vector: Vector, words: str, limit: int) -> ServerCall:
         milvus = client_library()
         filter = self._index.in_scope(scope)
         requests = [
             milvus.AnnSearchRequest([vector.tolist()], "vector", {"metric_type": "COSINE"}, limit=limit, expr=filter),
             milvus.AnnSearchRequest([words], "bm25", {"metric_type": "BM25"}, limit=limit, expr=filter),
         ]
-        return Call(
+        return ServerCall(
             "hybrid_search",
             {
                 "collection_name": self._index.names.chunks,

@@ -20,7 +20,7 @@ from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_KEYS, Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.memory import MilvusMemory, MilvusSessions
 from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
-from langchain_hybridgraph.stores.milvus.schema import Collections, Facts, open_collections, stored_facts
+from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings, open_collections, stored_facts
 from langchain_hybridgraph.stores.milvus.search import Searcher
 from langchain_hybridgraph.stores.milvus.tree import Tree
 from langchain_hybridgraph.stores.milvus.writer import Writer
@@ -92,7 +92,7 @@ class MilvusChunkStore:
         connection = MilvusConnection(Address.parse(uri, token, database), timeout)
         names = Collections.of(collection)
         dimension = len(embedding.embed_query("dimension"))
-        requested = Facts(name, dimension, Analyzer(language or "english").language, tenant is not None)
+        requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
         level = _checked_level(consistency)
         self.tenant = tenant

@@ -17,10 +17,10 @@ from langchain_hybridgraph.stores.milvus.filters import text
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MilvusIndex
 from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
-from langchain_hybridgraph.stores.milvus.schema import Collections, Facts, open_collections, stored_facts
+from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings, open_collections, stored_facts
 from langchain_hybridgraph.stores.milvus.search import Searcher
 from langchain_hybridgraph.stores.milvus.writer import Writer
-from langchain_hybridgraph.stores.transfer import ChunkRecord, EdgeRecord, Kind, Page, StoreFacts
+from langchain_hybridgraph.stores.transfer import ChunkRecord, EdgeRecord, Kind, RecordPage, StoreFacts
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.times import iso_time
 
@@ -71,15 +71,15 @@ class MilvusSource:
         index = self._index(tenant)
         return {kind: index.count(getattr(self._names, kind), index.of_tenant()) for kind in KINDS}
 
-    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
-        """Yield a tenant's records of a kind (see ``stores.transfer.Source``)."""
+    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
+        """Yield a tenant's records of a kind (see ``stores.transfer.CopySource``)."""
         index = self._index(tenant)
         if kind == "edges":
             yield from self._edge_pages(index, after or "", size)
         else:
             yield from self._chunk_pages(index, kind, after or [-1, ""], size)
 
-    def _chunk_pages(self, index: MilvusIndex, kind: str, after: Sequence[Any], size: int) -> Iterator[Page]:
+    def _chunk_pages(self, index: MilvusIndex, kind: str, after: Sequence[Any], size: int) -> Iterator[RecordPage]:
         collection = getattr(self._names, kind)
         listed = ((row["added_at"], row["key"]) for row in index.read_all(collection, index.of_tenant(), ["added_at"]))
         keys = np.fromiter(listed, dtype=[("added_at", "<i8"), ("key", "S32")])
@@ -92,9 +92,9 @@ class MilvusSource:
             entities = index.read(collection, index.with_keys(key for _, key in part), ["key", *fields], len(part))
             by_key = {entity["key"]: stored_row(entity) for entity in entities}
             rows = [by_key[key] for _, key in part if key in by_key]
-            yield Page([ChunkRecord(row.chunk, row.vector) for row in rows], list(part[-1]))
+            yield RecordPage([ChunkRecord(row.chunk, row.vector) for row in rows], list(part[-1]))
 
-    def _edge_pages(self, index: MilvusIndex, after: str, size: int) -> Iterator[Page]:
+    def _edge_pages(self, index: MilvusIndex, after: str, size: int) -> Iterator[RecordPage]:
         entities: list[Any] = []
         filter = index.of_tenant(f"key > {text(after)}") if after else index.of_tenant()
         for entity in index.read_all(self._names.edges, filter, EDGE_FIELDS):
@@ -106,8 +106,8 @@ class MilvusSource:
             yield self._edge_page(entities)
 
     @staticmethod
-    def _edge_page(entities: Sequence[Any]) -> Page:
-        return Page([EdgeRecord(stored_edge(entity)) for entity in entities], entities[-1]["key"])
+    def _edge_page(entities: Sequence[Any]) -> RecordPage:
+        return RecordPage([EdgeRecord(stored_edge(entity)) for entity in entities], entities[-1]["key"])
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
         """Return the n chunks of a tenant nearest to the query's vector."""
@@ -121,7 +121,7 @@ class MilvusSource:
         """Close the connection to the server."""
         self._connection.close()
 
-    def _stored(self) -> Facts:
+    def _stored(self) -> CollectionSettings:
         stored = stored_facts(self._connection, self._names)
         if stored is None:
             raise NotAnIndexError(f"{self.name} does not exist: check the URI and the collection")
@@ -180,7 +180,9 @@ class MilvusDestination(MilvusSource):
             )
         if facts.dimension is None:
             raise StoreError("the source has no vectors, so there is nothing to copy")
-        requested = Facts(facts.embedding, facts.dimension, Analyzer(facts.language).language, facts.has_tenants)
+        requested = CollectionSettings(
+            facts.embedding, facts.dimension, Analyzer(facts.language).language, facts.has_tenants
+        )
         open_collections(self._connection, self._names, requested, language_given=True)
         if self._connection.call("has_collection", collection_name=self._ledger):
             return

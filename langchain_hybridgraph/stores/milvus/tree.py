@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.stores.embedded.catalog.records import Place
-from langchain_hybridgraph.stores.embedded.directory_tree import Places, ScopedTree, TreeState
+from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
+from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, FRESH
 from langchain_hybridgraph.stores.milvus.rows import stored_row
 
@@ -27,7 +27,7 @@ class Tree:
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
-        self._state: tuple[float, _State] | None = None
+        self._state: tuple[float, _CollectionRows] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings for pickling, without cached rows."""
@@ -37,20 +37,20 @@ class Tree:
         """Return the part of the tree that is visible in a scope."""
         self._index.check_scope(scope)
         if self._state is None or self._index.written_at > self._state[0] or time.monotonic() > self._state[0] + FRESH:
-            self._state = time.monotonic(), _State(self._index)
+            self._state = time.monotonic(), _CollectionRows(self._index)
         state = self._state[1]
         allowed = np.array([row.is_in(scope) for row in state.rows], np.bool_)
         return ScopedTree(state.grown, state, allowed)
 
 
-class _State:
+class _CollectionRows:
     """All chunks as rows, in the order in which they were added (see ``directory_tree.TreeRows``)."""
 
     def __init__(self, index: MilvusIndex) -> None:
         entities = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])
         self.rows: Sequence[StoredRow] = sorted(map(stored_row, entities), key=lambda row: row.added_at)
         self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
-        places = Places()
+        places = UriNumbers()
         places.grow(len(self.rows), (_place(number, row) for number, row in enumerate(self.rows)))
         self.grown = TreeState.of(places, self.living_rows)
         self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
@@ -70,6 +70,6 @@ class _State:
         return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]
 
 
-def _place(number: int, row: StoredRow) -> Place:
+def _place(number: int, row: StoredRow) -> TreePosition:
     uri, url, source, context_type = map(row.chunk.metadata.get, ("uri", "url", "source", "context_type"))
-    return Place(number, row.chunk.id, row.chunk.document, uri, url, source, context_type)
+    return TreePosition(number, row.chunk.id, row.chunk.document, uri, url, source, context_type)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.chunk_metadata import reference
 from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
@@ -73,7 +73,7 @@ class Writer:
         own_vectors = self._given_vectors(chunks, vectors)
         edges = checked_edges(edges)
         neighbours = _targets(edges)
-        rows = catalogue_rows(chunks, parents, index.tenant_name)
+        rows = catalog_rows(chunks, parents, index.tenant_name)
         for row in rows:
             check_row(row)
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}

@@ -63,7 +63,7 @@ class KeywordIndex(Protocol):
         ...
 
     def rows(self) -> set[int]:
-        """Return the numbers of all rows in the index; ``check`` compares them with the catalogue."""
+        """Return the numbers of all rows in the index; ``check`` compares them with the catalog."""
         ...
 
     def reload(self) -> None:

@@ -196,7 +196,7 @@ def test_a_keyword_retriever_of_documents_without_ids(store, kind):
 
 
 def test_a_keyword_retriever_over_our_own_store():
-    """The ids are those of the store's catalogue, where the store does not know the Documents' own."""
+    """The ids are those of the store's catalog, where the store does not know the Documents' own."""
     ours = HybridGraphStore.from_texts(list(TEXTS.values()), Fixed())
     result = HybridRetriever(ours, keyword_retriever=bm25(documents())).retrieve(QUESTION)
     check_both_sides(result)

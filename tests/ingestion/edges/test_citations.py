@@ -97,7 +97,7 @@ def test_a_removed_citation_has_no_edge():
 
 
 def test_again_writes_nothing():
-    """Ingesting unchanged documents again changes no row of the catalogue."""
+    """Ingesting unchanged documents again changes no row of the catalog."""
     store, papers = memory(), [paper("a", "b", "soon"), paper("b", "a")]
     cited(store, *papers)
     before = changes(store)

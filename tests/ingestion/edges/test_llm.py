@@ -429,7 +429,7 @@ def test_deleted_and_restored_documents_are_sent_again(store):
 
 
 def test_deletion_leaves_nothing(store, tmp_path):
-    """Neither the catalogue nor the ledger contains anything of a deleted chunk."""
+    """Neither the catalog nor the ledger contains anything of a deleted chunk."""
     ingest_with(reader(), store, document("secret", 2))
     store.delete(document="secret")
     assert rows_about(store, "secret0") == 0

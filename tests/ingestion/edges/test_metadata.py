@@ -107,7 +107,7 @@ def test_many_values_are_looked_up_at_once():
 
 
 def test_again_writes_nothing():
-    """Ingesting unchanged documents again changes no row of the catalogue."""
+    """Ingesting unchanged documents again changes no row of the catalog."""
     chunks = [chunk(f"{n}", author="Ada", year=n // 3) for n in range(12)]
     store = joined(memory(), chunks, ["author", "year"])
     before = changes(store)

@@ -2,7 +2,7 @@ import numpy as np
 
 from langchain_hybridgraph import Chunk
 from langchain_hybridgraph.ingestion.edges import nearest
-from langchain_hybridgraph.ingestion.edges.nearest import Neighbours
+from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors
 from tests.support.stores.store_contents import memory, vector_text
 
 
@@ -19,13 +19,13 @@ def test_chunks_without_a_vector_are_left_out():
     chunks = [Chunk("a", "1 0 | a", {}, "a", "p"), Chunk("b", "0 0 | b", {}, "b"), Chunk("c", "1 1 | c", {}, "c")]
     store.upsert(chunks, parents=[Chunk("p", "1 0 | p", {}, "a")])
     store.flush()
-    assert Neighbours(store).ids == ["a", "c"]
+    assert ChunkVectors(store).ids == ["a", "c"]
 
 
 def test_the_size_of_blocks_does_not_matter(monkeypatch):
     """The result does not depend on the number of rows per block."""
     vectors = np.random.default_rng(3).normal(size=(40, 5))
-    around = Neighbours(neighbours_of(vectors, lambda n: str(n % 20)))
+    around = ChunkVectors(neighbours_of(vectors, lambda n: str(n % 20)))
     whole = list(around.nearest(range(40), 4, 0.1)), around.reach([1, 5, 9]).tolist()
     monkeypatch.setattr(nearest, "_BLOCK", 1)
     assert list(around.nearest(range(40), 4, 0.1)) == whole[0]
@@ -35,7 +35,7 @@ def test_the_size_of_blocks_does_not_matter(monkeypatch):
 def test_a_cosine_is_the_same_both_ways():
     """The cosine of a pair is the same from either end."""
     vectors = np.random.default_rng(5).normal(size=(30, 384))
-    around = Neighbours(neighbours_of(vectors))
+    around = ChunkVectors(neighbours_of(vectors))
     cosines = {(place, other): cosine for place, near in around.nearest(range(30), 29, 0.001) for other, cosine in near}
     assert all(cosines[other, place] == cosine for (place, other), cosine in cosines.items())
     assert around.cosines(list(cosines)) == list(cosines.values())

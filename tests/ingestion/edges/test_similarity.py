@@ -126,7 +126,7 @@ def test_a_deleted_neighbour_leaves_nothing():
 
 
 def test_again_writes_nothing():
-    """Ingesting unchanged documents again, or a part of them, changes no row of the catalogue."""
+    """Ingesting unchanged documents again, or a part of them, changes no row of the catalog."""
     vectors = np.random.default_rng(1).normal(size=(60, 3))
     chunks = [Chunk(f"c{n}", vector_text(vector), {}, f"d{n % 30}") for n, vector in enumerate(vectors)]
     store = memory()

@@ -555,7 +555,7 @@ def test_a_graph_in_use_does_not_change(store):
 
 
 def test_a_closed_store_raises_an_error(memory):
-    """Methods that need the catalogue or the matrix raise StoreError once the store is closed."""
+    """Methods that need the catalog or the matrix raise StoreError once the store is closed."""
     upsert(memory, "a", edges=[mention("a", "Ada")])
     walk = memory.scoped_graph(Scope(), EdgeFilter())
     ada = walk.nodes(["Ada"])

@@ -102,7 +102,7 @@ def test_edges_of_other_sources_are_put(store):
 
 
 def test_ingesting_again_writes_nothing(memory):
-    """Ingesting documents with neighbours, links and directories again changes no row of the catalogue."""
+    """Ingesting documents with neighbours, links and directories again changes no row of the catalog."""
     chunks = [
         Chunk(f"{name}#{number}", f"part {number}, see [the other]({other}.md)", {"uri": f"docs/{name}"}, name)
         for name, other in (("one.md", "two"), ("two.md", "one"), ("three.md", "missing"))

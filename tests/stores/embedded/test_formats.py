@@ -25,7 +25,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def tomorrow(monkeypatch):
-    """Patch in a later version of the package, whose catalogue has one more table."""
+    """Patch in a later version of the package, whose catalog has one more table."""
     steps = (*catalog_migrations.MIGRATIONS, "CREATE TABLE of_tomorrow (name TEXT);")
     monkeypatch.setattr(catalog_migrations, "MIGRATIONS", steps)
     monkeypatch.setattr(catalog_migrations, "FORMAT_VERSION", len(steps))

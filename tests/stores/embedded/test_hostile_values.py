@@ -82,7 +82,7 @@ def as_stored(value):
 
 
 def everything(store):
-    """Return the contents of a catalogue, to compare before and after."""
+    """Return the contents of a catalog, to compare before and after."""
     with store._index.catalog.reading() as connection:
         return [
             connection.execute(f"SELECT * FROM {table}").fetchall() for table in ("nodes", "edges", "learned", "about")

@@ -139,7 +139,7 @@ def crash(store):
 
 
 def everywhere(store):
-    """Return the ids that catalogue, matrix and keyword index hold, each read directly."""
+    """Return the ids that catalog, matrix and keyword index hold, each read directly."""
     return set(store.find(Scope())), set(by_vector(store, "text")), set(by_word(store, "text"))
 
 
@@ -271,7 +271,7 @@ def test_a_bad_edge_writes_nothing(store):
 
 
 def test_a_new_version_leaves_no_trace_of_the_old(opened, large):
-    """Catalogue, Tantivy and Chroma hold the new row only."""
+    """Catalog, Tantivy and Chroma hold the new row only."""
     store = opened()
     fill(store, chunk("a", "first"), chunk("b"))
     fill(store, chunk("a", "second"))
@@ -613,7 +613,7 @@ def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
 
 
 def test_a_newer_format_is_refused(opened, folder):
-    """A catalogue of a later version is not touched."""
+    """A catalog of a later version is not touched."""
     opened().close()
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -651,7 +651,7 @@ def test_missing_folders_are_created(opened, folder):
 
 
 def test_leftovers_of_an_interrupted_creation_are_ignored(opened, folder):
-    """Unfinished catalogues and a lock file do not count as other contents."""
+    """Unfinished catalogs and a lock file do not count as other contents."""
     folder.mkdir()
     for name in ("writer.lock", "catalogue.sqlite.new", "catalogue.sqlite.new-wal", "catalogue.sqlite.new-shm"):
         (folder / name).write_bytes(b"left behind")
@@ -965,7 +965,7 @@ def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(open
 
 
 def test_the_error_of_a_failing_engine_states_that_nothing_is_lost(opened, monkeypatch):
-    """The write is in the catalogue, the error says so, and the next flush brings the engines up to date."""
+    """The write is in the catalog, the error says so, and the next flush brings the engines up to date."""
     store = opened()
     fill(store, chunk("a"))
     monkeypatch.setattr(TantivyIndex, "apply", lambda *_: (_ for _ in ()).throw(StoreError("disk full")))
@@ -1302,7 +1302,7 @@ def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
 
 @pytest.mark.parametrize("engine", ["keywords", "vectors"])
 def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
-    """Catalogue and matrix are enough to rebuild either engine."""
+    """Catalog and matrix are enough to rebuild either engine."""
     store = opened()
     fill(store, chunk("a"), chunk("b"))
     store.embedding.texts.clear()
@@ -1410,11 +1410,11 @@ def test_the_last_reference_closes_the_store(folder, place):
         assert everywhere(stores[0]) == ({"a", "b"},) * 3
         stores[0].scoped_graph(Scope(), EdgeFilter())
         stores[0].find(Scope(filter=parse_filter({"page": 1})))
-        catalogue = stores[0]._index.catalog
+        catalog = stores[0]._index.catalog
         stores.pop()
-        assert not catalogue._closed
+        assert not catalog._closed
         stores.pop()
-        assert catalogue._closed
+        assert catalog._closed
     finally:
         gc.enable()
 

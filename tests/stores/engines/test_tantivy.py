@@ -102,7 +102,7 @@ def test_an_index_outlives_its_process(folder):
 
 
 def test_the_texts_are_not_kept(folder):
-    """Only their words are, since the catalogue has the texts."""
+    """Only their words are, since the catalog has the texts."""
     index = TantivyIndex(folder, writable=True)
     index.apply(2, [(2, "Incomprehensibilities!")], [])
     index.close()

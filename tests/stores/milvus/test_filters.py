@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.milvus.filters import MOST_MARKS, UNMARKED, expression, marks_of, text
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.testing import HashedWords
@@ -41,7 +41,7 @@ ROWS = [
 
 def stored(metadata):
     """Return metadata as a store keeps them."""
-    (row,) = catalogue_rows([Chunk("a", "text", metadata)], [], "")
+    (row,) = catalog_rows([Chunk("a", "text", metadata)], [], "")
     return json.loads(row.metadata)
 
 

@@ -10,7 +10,7 @@ from langchain_hybridgraph.errors import (
     TenantError,
 )
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.milvus.schema import Facts
+from langchain_hybridgraph.stores.milvus.schema import CollectionSettings
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -69,7 +69,7 @@ def test_a_collection_with_missing_fields_is_refused(uri):
     """A collection that claims to be a store's but lacks fields is refused by their names."""
     client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
     properties = client.describe_collection("plain_chunks")["properties"]["hybridgraph"]
-    facts = Facts.read(properties, "here")
+    facts = CollectionSettings.read(properties, "here")
     client.create_collection("half_chunks", dimension=64, properties={"hybridgraph": facts.description()})
     with pytest.raises(NotAnIndexError, match=r"does not have the fields of a store: key \(VARCHAR, there: none\)"):
         MilvusStore(uri, WordEmbeddings(), collection="half")

@@ -1,4 +1,4 @@
-"""Contents of an embedded store: its edges, and the number of rows written to its catalogue."""
+"""Contents of an embedded store: its edges, and the number of rows written to its catalog."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def pairs(store):
 
 
 def changes(store):
-    """Return the number of rows of the catalogue that were written, inserted or deleted so far."""
+    """Return the number of rows of the catalog that were written, inserted or deleted so far."""
     with store._index.catalog.reading() as connection:
         return connection.total_changes
 
 
 def rows_about(store, id):
-    """Return the number of rows of the catalogue with this id, including edges of a node with it."""
+    """Return the number of rows of the catalog with this id, including edges of a node with it."""
     with store._index.catalog.reading() as connection:
         nodes = connection.execute("SELECT count(*) FROM nodes WHERE id = ?", (id,)).fetchone()[0]
         dangling = connection.execute(

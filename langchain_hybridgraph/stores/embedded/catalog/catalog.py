@@ -1,4 +1,4 @@
-"""The catalogue: the SQLite database of a folder."""
+"""The catalog: the SQLite database of a folder."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from langchain_hybridgraph.stores.embedded.catalog.records import (
     PARENT,
     POSITION,
     Arc,
-    Place,
     RowState,
     StoredChunk,
     StoredHashes,
+    TreePosition,
     json_list,
     number_list,
     parse_metadata,
@@ -54,7 +54,7 @@ _STORED_THEN = (
 )
 
 
-class Catalogue(CatalogConnections):
+class Catalog(CatalogConnections):
     """The contents of the database, read by statements that each see one commit.
 
     Writing is done by the functions of ``catalog.writes``, inside :meth:`writing`.
@@ -79,7 +79,7 @@ class Catalogue(CatalogConnections):
             return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
 
     def age(self) -> float:
-        """Return the seconds since the database's files were last written to; 0 for a catalogue in memory."""
+        """Return the seconds since the database's files were last written to; 0 for a catalog in memory."""
         times = []
         for path in () if self._path is None else (self._path, self._path.with_name(f"{self._path.name}-wal")):
             with suppress(FileNotFoundError):
@@ -129,7 +129,7 @@ class Catalogue(CatalogConnections):
         """Yield row and text of all chunks from this row on, by row."""
         return ((entry.row or 0, entry.text) for entry in self.iterate(start))
 
-    def places(self, start: int, stop: int, tenant: str) -> Iterator[Place]:
+    def places(self, start: int, stop: int, tenant: str) -> Iterator[TreePosition]:
         """Yield the tree positions of a tenant's chunks with a row in [start, stop), from their metadata.
 
         Python parses the metadata: SQLite's JSON has no NaN, and one malformed text would fail the statement.
@@ -143,7 +143,7 @@ class Catalogue(CatalogConnections):
             while page := results.fetchmany(_ROWS_AT_ONCE):
                 for row, id, document, metadata in page:
                     values = parse_metadata(metadata) or {}
-                    yield Place(row, id, document, *map(values.get, ("uri", "url", "source", "context_type")))
+                    yield TreePosition(row, id, document, *map(values.get, ("uri", "url", "source", "context_type")))
 
     def row_states(self, rows: Iterable[int] | None = None) -> Iterator[RowState]:
         """Yield the id and the times of these rows or of all, in no particular order, without their texts.
@@ -305,7 +305,7 @@ class Catalogue(CatalogConnections):
         return [Edge(*values) for values in results]
 
     def faults(self) -> list[str]:
-        """Return the faults that SQLite and the rules of the tables find; [] for an intact catalogue."""
+        """Return the faults that SQLite and the rules of the tables find; [] for an intact catalog."""
         with self.reading() as connection:
             faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
             dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]

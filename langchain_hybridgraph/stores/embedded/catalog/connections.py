@@ -1,4 +1,4 @@
-"""Lends connections to the database of the catalogue."""
+"""Lends connections to the database of the catalog."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class CatalogConnections:
     """Connections to one SQLite database.
 
     With ``path`` None, the database is kept in memory. Any number of threads may read at the same time, but only one
-    may write. Raises NotAnIndexError if the file is not a catalogue, and FormatVersionError if its format is too new,
-    or too old and ``create`` is False (``create`` converts an old catalogue to the present format).
+    may write. Raises NotAnIndexError if the file is not a catalog, and FormatVersionError if its format is too new,
+    or too old and ``create`` is False (``create`` converts an old catalog to the present format).
     """
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
@@ -31,7 +31,7 @@ class CatalogConnections:
         self._lock = threading.RLock()
         self._snapshot = threading.local()
         self._lent = 0
-        _catalogues.add(self)
+        _catalogs.add(self)
         self._closed = False
         self._is_writable = path is None or (
             os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
@@ -115,7 +115,7 @@ class CatalogConnections:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the catalogue has no file."""
+        """Whether the catalog has no file."""
         return self._path is None
 
     @property
@@ -252,25 +252,25 @@ class _Fork:
 
 
 _fork = _Fork()
-_catalogues: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
+_catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 
 
 def close_connections_before_fork(deadline: float) -> None:
     """Wait until no connection of this process is in use, close all, and lend none until the fork is over.
 
-    SQLite must not be carried into a forked process: it would rely on the parent's locks. A catalogue
+    SQLite must not be carried into a forked process: it would rely on the parent's locks. A catalog
     that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
     """
     with _fork.changed:
         _fork.is_near = True
-        own = {catalogue for catalogue in _catalogues if getattr(catalogue._snapshot, "lent", 0)}
-        others = [catalogue for catalogue in _catalogues if catalogue not in own]  # a thread never waits for itself
+        own = {catalog for catalog in _catalogs if getattr(catalog._snapshot, "lent", 0)}
+        others = [catalog for catalog in _catalogs if catalog not in own]  # a thread never waits for itself
         _fork.changed.wait_for(
-            lambda: not any(catalogue.is_lending for catalogue in others), max(0.0, deadline - time.monotonic())
+            lambda: not any(catalog.is_lending for catalog in others), max(0.0, deadline - time.monotonic())
         )
-    for catalogue in list(_catalogues):
-        if not catalogue.is_in_memory:
-            catalogue.close_idle()
+    for catalog in list(_catalogs):
+        if not catalog.is_in_memory:
+            catalog.close_idle()
 
 
 def lend_again_after_fork() -> None:
@@ -284,7 +284,7 @@ def reset_in_child() -> None:
     """In the child, forget the parent's threads, which do not exist there."""
     global _fork  # noqa: PLW0603 - a lock that a thread of the parent holds is never released here
     _fork = _Fork()
-    _catalogues.clear()
+    _catalogs.clear()
 
 
 def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:

@@ -1,6 +1,6 @@
 """SQL statements for the state of memories.
 
-Statements that write run inside ``Catalogue.writing()``, the others on a connection of ``Catalogue.reading()``.
+Statements that write run inside ``Catalog.writing()``, the others on a connection of ``Catalog.reading()``.
 """
 
 from __future__ import annotations

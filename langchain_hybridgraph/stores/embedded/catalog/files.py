@@ -1,4 +1,4 @@
-"""The catalogue's record of the files that were ingested."""
+"""The catalog's record of the files that were ingested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue's tables as numbered migrations."""
+"""The catalog's tables as numbered migrations."""
 
 from __future__ import annotations
 
@@ -189,9 +189,9 @@ FORMAT_VERSION = len(MIGRATIONS)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Convert a catalogue to the present format, one transaction per step.
+    """Convert a catalog to the present format, one transaction per step.
 
-    Raises FormatVersionError for a catalogue written by a newer version of the package.
+    Raises FormatVersionError for a catalog written by a newer version of the package.
     """
     version = format_version(connection)
     if version > FORMAT_VERSION:
@@ -201,19 +201,19 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 def format_version(connection: sqlite3.Connection) -> int:
-    """Return the number of the last migration applied to the catalogue; 0 for an empty database."""
+    """Return the number of the last migration applied to the catalog; 0 for an empty database."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def is_older(path: Path) -> bool:
-    """Return whether the file is a catalogue of an earlier format, which :func:`migrate` converts."""
+    """Return whether the file is a catalog of an earlier format, which :func:`migrate` converts."""
     if not path.exists():
         return False
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return 0 < format_version(connection) < FORMAT_VERSION
     except sqlite3.Error:
-        return False  # not a catalogue: opening it reports the reason
+        return False  # not a catalog: opening it reports the reason
 
 
 def check_format(version: int) -> None:

@@ -1,4 +1,4 @@
-"""Log of changes in the catalogue."""
+"""Log of changes in the catalog."""
 
 from __future__ import annotations
 

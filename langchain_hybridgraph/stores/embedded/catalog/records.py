@@ -1,4 +1,4 @@
-"""Records shared by the statements of the catalogue."""
+"""Records shared by the statements of the catalog."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Arc = tuple[int, int, str, float, float, float, float]
 
 
 class ChunkRow(NamedTuple):
-    """One accepted chunk or parent as the catalogue writes it; ``row`` is None for a parent."""
+    """One accepted chunk or parent as the catalog writes it; ``row`` is None for a parent."""
 
     tenant: str
     id: str
@@ -53,7 +53,7 @@ class ChunkRow(NamedTuple):
 
 
 class StoredHashes(NamedTuple):
-    """Hashes and row that the catalogue holds for an id."""
+    """Hashes and row that the catalog holds for an id."""
 
     kind: str
     row: int | None
@@ -62,7 +62,7 @@ class StoredHashes(NamedTuple):
 
 
 class StoredChunk(NamedTuple):
-    """One chunk or parent as the catalogue reads it."""
+    """One chunk or parent as the catalog reads it."""
 
     row: int | None
     tenant: str
@@ -112,7 +112,7 @@ class RowState(NamedTuple):
     retracted_at: float | None
 
 
-class Place(NamedTuple):
+class TreePosition(NamedTuple):
     """Position of a chunk in the tree, from its metadata."""
 
     row: int
@@ -168,7 +168,7 @@ def mode_name(tenant: str) -> str:
 def json_list(texts: Iterable[str]) -> str:
     """Encode texts for SQLite's ``json_each``.
 
-    ``json_each`` cuts a text at a NUL character. Texts with a NUL are left out; the catalogue stores none.
+    ``json_each`` cuts a text at a NUL character. Texts with a NUL are left out; the catalog stores none.
     """
     return json.dumps([text for text in texts if "\0" not in text])
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 MOST_NESTED = 100
 
 
-def catalogue_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
-    """Return chunks and parents in the form that the catalogue writes, without row numbers.
+def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
+    """Return chunks and parents in the form that the catalog writes, without row numbers.
 
     If several have the same id, the last one is used.
 
@@ -81,7 +81,7 @@ def content_id(text: str, metadata: Mapping[str, Any]) -> str:
 
 
 def text_hash(text: str) -> bytes:
-    """Return the hash by which the catalogue recognises a text."""
+    """Return the hash by which the catalog recognises a text."""
     return _hash(replace_surrogates(text))
 
 

@@ -1,6 +1,6 @@
 """SQL statements for copying an index.
 
-Statements that write run inside ``Catalogue.writing()``, the others on a connection of ``Catalogue.reading()``.
+Statements that write run inside ``Catalog.writing()``, the others on a connection of ``Catalog.reading()``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from langchain_hybridgraph.stores.embedded.catalog import records as catalog_rec
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.feedback import MemoryValues
 from langchain_hybridgraph.stores.embedded.catalog.records import json_list
-from langchain_hybridgraph.stores.transfer import EdgeRecord, MemoryRecord, Setting
+from langchain_hybridgraph.stores.transfer import EdgeRecord, MemoryRecord, TenantSetting
 
 if TYPE_CHECKING:
     import sqlite3
@@ -77,11 +77,11 @@ def edges(connection: sqlite3.Connection, tenant: str, after: Sequence[str], siz
     return [EdgeRecord(Edge(*values), learned_at) for *values, learned_at in results]
 
 
-def settings(connection: sqlite3.Connection, tenant: str) -> list[Setting]:
+def settings(connection: sqlite3.Connection, tenant: str) -> list[TenantSetting]:
     """Return a tenant's search mode, if it has one, and the credibility of its sources."""
     modes = connection.execute("SELECT value FROM about WHERE name = ?", (catalog_records.mode_name(tenant),))
     credits = connection.execute("SELECT source, ok, bad FROM credibility WHERE tenant = ? ORDER BY source", (tenant,))
-    return [*(Setting("mode", row) for row in modes), *(Setting("credibility", row) for row in credits)]
+    return [*(TenantSetting("mode", row) for row in modes), *(TenantSetting("credibility", row) for row in credits)]
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
@@ -131,7 +131,7 @@ def put_edges(connection: sqlite3.Connection, tenant: str, records: Iterable[Edg
         catalog_writes.put_edges(connection, tenant, received, learned_at, by_weight=False)
 
 
-def put_settings(connection: sqlite3.Connection, tenant: str, records: Iterable[Setting]) -> None:
+def put_settings(connection: sqlite3.Connection, tenant: str, records: Iterable[TenantSetting]) -> None:
     """Insert or replace a tenant's search mode and the credibility of its sources."""
     for name, values in records:
         if name == "mode":

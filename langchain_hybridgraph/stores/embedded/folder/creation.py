@@ -8,10 +8,10 @@ from typing import Any
 
 from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, TenantError
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.catalog.migrations import is_older
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOGUE, LOCK
+from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG, LOCK
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
 
 # Seconds to wait for another process that is creating the index in the same folder, or converting it.
@@ -30,22 +30,22 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
         return {}
     if not path.is_dir():
         raise NotAnIndexError(f"{path} is a file; an index is a folder")
-    if (path / CATALOGUE).exists():
-        if not read_only and is_older(path / CATALOGUE):
+    if (path / CATALOG).exists():
+        if not read_only and is_older(path / CATALOG):
             _bring_up_to_date(path)
-        catalogue = Catalogue(path / CATALOGUE)
+        catalog = Catalog(path / CATALOG)
         try:
-            return catalogue.facts()
+            return catalog.facts()
         finally:
-            catalogue.close()
+            catalog.close()
     if (path / "chroma.sqlite3").exists():
         raise NotAnIndexError(
             f"{path} holds a Chroma collection, not an index: search it with "
             f"HybridRetriever(Chroma(…, persist_directory={str(path)!r})), or name another folder for a new index"
         )
-    if any(not entry.name.startswith((LOCK, CATALOGUE)) for entry in path.iterdir()):
+    if any(not entry.name.startswith((LOCK, CATALOG)) for entry in path.iterdir()):
         raise NotAnIndexError(
-            f"{path} is not empty and holds no index ({CATALOGUE} is missing): name another folder for a new one"
+            f"{path} is not empty and holds no index ({CATALOG} is missing): name another folder for a new one"
         )
     return {}
 
@@ -53,9 +53,9 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
 def _bring_up_to_date(path: Path) -> None:
     try:
         with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
-            Catalogue(path / CATALOGUE, create=True).close()
+            Catalog(path / CATALOG, create=True).close()
     except ReadOnlyError:
-        return  # reading the catalogue then reports what to do
+        return  # reading the catalog then reports what to do
 
 
 def create_index(settings: IndexSettings) -> None:
@@ -77,20 +77,20 @@ def create_index(settings: IndexSettings) -> None:
         raise ReadOnlyError(f"cannot create the folder {path}: {error.strerror}") from error
     with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
         if not read_facts(path):
-            for leftover in path.glob(f"{CATALOGUE}.new*"):
+            for leftover in path.glob(f"{CATALOG}.new*"):
                 leftover.unlink()
-            unfinished = path / f"{CATALOGUE}.new"
-            create_catalogue(unfinished, settings).close()
-            unfinished.rename(path / CATALOGUE)
+            unfinished = path / f"{CATALOG}.new"
+            create_catalog(unfinished, settings).close()
+            unfinished.rename(path / CATALOG)
 
 
-def create_catalogue(path: Path | None, settings: IndexSettings) -> Catalogue:
-    """Create the catalogue of a new index in this file, or in memory for None."""
-    catalogue = Catalogue(path, create=True)
-    with catalogue.writing() as connection:
+def create_catalog(path: Path | None, settings: IndexSettings) -> Catalog:
+    """Create the catalog of a new index in this file, or in memory for None."""
+    catalog = Catalog(path, create=True)
+    with catalog.writing() as connection:
         tenancy = "single" if settings.tenant is None else "multi"
         catalog_outbox.set_facts(connection, tenancy=tenancy, language=settings.language)
-    return catalogue
+    return catalog
 
 
 def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:

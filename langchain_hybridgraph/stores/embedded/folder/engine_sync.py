@@ -1,4 +1,4 @@
-"""Synchronisation of the engines with the catalogue."""
+"""Synchronisation of the engines with the catalog."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class EngineSync:
         self._index = index
 
     def rebuild(self, engine: str) -> None:
-        """Rebuild an engine from the catalogue and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
+        """Rebuild an engine from the catalog and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
 
         Raises ValueError for another name.
         """
@@ -50,7 +50,7 @@ class EngineSync:
             self._rebuild_collection()
 
     def step(self, *, is_complete: bool = False) -> None:
-        """Bring the engines up to the catalogue's version, then shorten the outbox.
+        """Bring the engines up to the catalog's version, then shorten the outbox.
 
         If Chroma lacks many changes, one call applies only some of them, or all with ``is_complete``. A Chroma server
         that does not answer is updated later.

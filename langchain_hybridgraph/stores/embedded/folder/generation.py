@@ -31,7 +31,7 @@ FEWEST_SAMPLED = 50
 class Generation:
     """Files ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted embedding, ``model-N.npz``.
 
-    When the model changes, the files of generation N + 1 are made, and one commit of the catalogue switches to them.
+    When the model changes, the files of generation N + 1 are made, and one commit of the catalog switches to them.
     ``folder`` None keeps the matrix in memory and has no collection: the matrix is always scanned.
 
     ``unusable_files`` names the files of this generation that were missing or, once they have been read, unusable.

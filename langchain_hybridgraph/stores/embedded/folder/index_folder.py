@@ -19,7 +19,7 @@ from langchain_hybridgraph.forking import keep_alive_forever
 from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
 from langchain_hybridgraph.stores.embedded.folder.creation import (
     check_tenancy,
-    create_catalogue,
+    create_catalog,
     create_index,
     read_facts,
 )
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask, Scope
-    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
     from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
     from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
@@ -51,7 +51,7 @@ class Snapshot(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Opened:
+class _OpenParts:
     """The parts of a folder that one process has open; a copy, a pickle and a forked child open their own."""
 
     folder: OpenFolder
@@ -80,15 +80,15 @@ class IndexFolder:
         self.settings = settings
         self.clock: Callable[[], float] = time.time
         self._on_open = on_open
-        self._opened: _Opened | None = None
+        self._opened: _OpenParts | None = None
         self._open()
 
     # -- the parts of the folder ----------------------------------------------------------------------------
 
     @property
-    def catalog(self) -> Catalogue:
+    def catalog(self) -> Catalog:
         """The database of everything that was accepted."""
-        return self._state.folder.catalogue
+        return self._state.folder.catalog
 
     @property
     def keywords(self) -> KeywordEngine:
@@ -154,11 +154,11 @@ class IndexFolder:
             state.release()
 
     @property
-    def _state(self) -> _Opened:
+    def _state(self) -> _OpenParts:
         opened = self._opened
         return self._open_again() if opened is None else opened
 
-    def _open_again(self) -> _Opened:
+    def _open_again(self) -> _OpenParts:
         """Open the folder on first use, for an index that comes from a pickle, a copy or a fork."""
         with _reopening:
             if self._opened is None:
@@ -169,10 +169,10 @@ class IndexFolder:
     def _open(self) -> None:
         folder = self._open_folder()
         settings, tenant = self.settings, self.settings.tenant or ""
-        self._opened = _Opened(
+        self._opened = _OpenParts(
             folder,
             Snapshot(Rows(tenant), Generation(settings.path, -1, None, settings.embedding)),
-            MetadataColumns(partial(_metadata, folder.catalogue, tenant)),
+            MetadataColumns(partial(_metadata, folder.catalog, tenant)),
             weakref.finalize(self, folder.release),
             is_known_embedding=not settings.check_embedding,
         )
@@ -209,7 +209,7 @@ class IndexFolder:
     def _open_folder(self) -> OpenFolder:
         settings = self.settings
         if settings.path is None:
-            return OpenFolder.in_memory(create_catalogue(None, settings))
+            return OpenFolder.in_memory(create_catalog(None, settings))
         facts = read_facts(settings.path, read_only=settings.read_only)
         if not facts:
             create_index(settings)
@@ -267,7 +267,7 @@ class IndexFolder:
     def snapshot(self) -> Snapshot:
         """Load what was committed since the last call, here or in another process; return the present state."""
         state = self._state
-        catalog = state.folder.catalogue
+        catalog = state.folder.catalog
         if catalog.version() != state.snapshot.rows.version:
             with state.refresh_lock:
                 latest, facts = self._latest()
@@ -360,8 +360,8 @@ class IndexFolder:
             )
 
 
-def _metadata(catalogue: Catalogue, tenant: str, start: int, stop: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
-    for entry in catalogue.iterate(start, stop):
+def _metadata(catalog: Catalog, tenant: str, start: int, stop: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
+    for entry in catalog.iterate(start, stop):
         if entry.tenant == tenant and entry.row is not None:
             yield entry.row, filterable(entry)
 

@@ -13,7 +13,7 @@ from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.steps import reporting
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
     from langchain_hybridgraph.stores.protocols import KeywordIndex
 
 logger = logging.getLogger(__name__)
@@ -22,15 +22,15 @@ Answer = TypeVar("Answer")
 
 
 class KeywordEngine:
-    """The keyword index of a folder (``path`` None: in memory), opened on first use, filled from the catalogue.
+    """The keyword index of a folder (``path`` None: in memory), opened on first use, filled from the catalog.
 
     :meth:`follow` and :meth:`rebuild` write to it and require the writer's turn.
     """
 
-    def __init__(self, path: Path | None, language: str, catalogue: Catalogue) -> None:
+    def __init__(self, path: Path | None, language: str, catalog: Catalog) -> None:
         self._path = path
         self._language = language
-        self._catalogue = catalogue
+        self._catalog = catalog
         self._index: KeywordIndex | None = None
         self._opening = threading.Lock()
         self.reason: str | None = None
@@ -64,12 +64,12 @@ class KeywordEngine:
         return self._path is not None and not (self._path / "meta.json").exists()
 
     def _is_complete(self) -> bool:
-        """Return whether the index has as many texts as the catalogue.
+        """Return whether the index has as many texts as the catalog.
 
         After a process was killed on a busy machine, about one deleted text in ten thousand reappeared, although the
         version was right.
         """
-        return len(self.index) == self._catalogue.count_rows()
+        return len(self.index) == self._catalog.count_rows()
 
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; rebuild it if that fails.
@@ -93,8 +93,8 @@ class KeywordEngine:
         index = self.index
         if index.applied_version == version:
             return True
-        touched = self._catalogue.changed_rows(index.applied_version)
-        alive = {entry.row: entry.text for entry in self._catalogue.read_rows(touched) if entry.row is not None}
+        touched = self._catalog.changed_rows(index.applied_version)
+        alive = {entry.row: entry.text for entry in self._catalog.read_rows(touched) if entry.row is not None}
         try:
             added = reporting(alive.items(), "index", len(alive), "chunks")
             index.apply(version, added, [row for row in touched if row not in alive])
@@ -102,13 +102,13 @@ class KeywordEngine:
             raise
         except StoreError:
             # A crash, a full disk or a restored backup may have left anything in the folder; the texts are in the
-            # catalogue.
+            # catalog.
             logger.warning("the keyword index %s cannot be continued and is rebuilt", self._path, exc_info=True)
             return False
         return True
 
     def rebuild(self, version: int) -> None:
-        """Rebuild the index from the catalogue's texts; searches wait meanwhile."""
+        """Rebuild the index from the catalog's texts; searches wait meanwhile."""
         with self._opening:
             self._close()
             if not self._is_usable():
@@ -119,7 +119,7 @@ class KeywordEngine:
             index = self._open(create=True)
             if self.reason is not None:
                 raise StoreError(f"no keyword index can be made in {self._path}: look at its permissions and the disk")
-            texts = reporting(self._catalogue.texts(), "index", self._catalogue.count_rows(), "chunks")
+            texts = reporting(self._catalog.texts(), "index", self._catalog.count_rows(), "chunks")
             index.apply(version, texts, [])
             self._index = index
 
@@ -167,7 +167,7 @@ class KeywordEngine:
         from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
         before, self.reason = self.reason, None
-        version = self._catalogue.version()
+        version = self._catalog.version()
         try:
             index = TantivyIndex(
                 self._path if create or version else None,
@@ -195,5 +195,5 @@ class KeywordEngine:
 
         self.reason = "keyword-fallback"
         index = RankBM25Index(self._language)
-        index.apply(self._catalogue.version(), self._catalogue.texts(), [])
+        index.apply(self._catalog.version(), self._catalog.texts(), [])
         return index

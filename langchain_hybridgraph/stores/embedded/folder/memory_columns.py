@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 
 # The columns from confidence to provenance depth, and the index of the type among the kinds.
 _COLUMNS = len(MemoryColumns._fields) - 1
@@ -24,12 +24,12 @@ _AT_ONCE = 50_000
 class MemoryMirror:
     """The present state of a tenant's chunks, by row: 72 bytes each, read on first use.
 
-    Later it reads only changes, from a log in the catalogue that includes those of other processes: after a feedback,
-    the next search reads one row. Reading 150 chunks takes 0.03 ms; reading them from the catalogue takes 1 ms.
+    Later it reads only changes, from a log in the catalog that includes those of other processes: after a feedback,
+    the next search reads one row. Reading 150 chunks takes 0.03 ms; reading them from the catalog takes 1 ms.
     """
 
-    def __init__(self, catalogue: Catalogue, tenant: str) -> None:
-        self._catalogue, self._tenant = catalogue, tenant
+    def __init__(self, catalog: Catalog, tenant: str) -> None:
+        self._catalog, self._tenant = catalog, tenant
         self._lock = Lock()
         self._position = -1
         self._end = 0
@@ -49,11 +49,11 @@ class MemoryMirror:
 
     def _follow(self, end: int) -> None:
         """Apply the changes since the last call, and read rows up to ``end``."""
-        with self._catalogue.reading() as connection:
+        with self._catalog.reading() as connection:
             position = catalog_feedback.position(connection)
         if position == self._position and end <= self._end:
             return
-        with self._catalogue.snapshot(), self._catalogue.reading() as connection:
+        with self._catalog.snapshot(), self._catalog.reading() as connection:
             self._position = self._read(connection)
 
     def _read(self, connection: sqlite3.Connection) -> int:

@@ -37,21 +37,21 @@ class ModelFitting:
         A fit is due for the first texts, when the number of texts has doubled, and when new texts differ from the old
         ones.
         """
-        catalogue, generation = self._index.catalog, self._index.generation
+        catalog, generation = self._index.catalog, self._index.generation
         if not isinstance(self._index.settings.embedding, FittedEmbedding):
             return False
-        facts = catalogue.facts()
+        facts = catalog.facts()
         fitted, end = int(facts.get("fitted_row", -1)), int(facts["next_row"])
         if fitted == end and not generation.unusable_files:
             return False  # without reading the model
-        chunks = catalogue.count_rows()
+        chunks = catalog.count_rows()
         if not chunks:
             return False
         if self._index.is_unfitted(generation):
             return True
         model = generation.embedding
         assert isinstance(model, FittedEmbedding), "what a model is read from is of the kind that was passed in"
-        newest = [text for _, text in catalogue.texts(max(fitted, end - NEWEST_TEXTS))]
+        newest = [text for _, text in catalog.texts(max(fitted, end - NEWEST_TEXTS))]
         return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
 
     def fit(self) -> int:
@@ -59,15 +59,15 @@ class ModelFitting:
 
         Return the number of texts that this call embedded. Requires the turn to write and a fitted embedding.
         """
-        index, catalogue = self._index, self._index.catalog
+        index, catalog = self._index, self._index.catalog
         model = index.embedding
         assert isinstance(model, FittedEmbedding), "only such an embedding can be fitted"
-        chunks = catalogue.count_rows()
+        chunks = catalog.count_rows()
         if not chunks:
             return 0
         every = -(-chunks // FIT_TEXTS)
         report("embedding", 0, chunks, "chunks")
-        fitted = copy.copy(model).fit([text for place, (_, text) in enumerate(catalogue.texts()) if place % every == 0])
+        fitted = copy.copy(model).fit([text for place, (_, text) in enumerate(catalog.texts()) if place % every == 0])
         old = index.generation
         fresh = Generation(index.settings.path, old.number + 1, None, fitted)
         fresh.remove()
@@ -75,11 +75,11 @@ class ModelFitting:
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
         fresh.fill(self._embedded_pages(fitted, chunks))
-        row, text = next(catalogue.texts())
-        facts = catalogue.facts()
+        row, text = next(catalog.texts())
+        facts = catalog.facts()
         # Searches of other threads see the commit and the new generation at the same moment.
         with index.refresh_lock:
-            with catalogue.writing() as connection:
+            with catalog.writing() as connection:
                 catalog_outbox.set_facts(
                     connection,
                     generation=fresh.number,

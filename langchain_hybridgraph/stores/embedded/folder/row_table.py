@@ -44,7 +44,7 @@ class ValidityHistory(NamedTuple):
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, float, float, float]]) -> Self:
-        """Build the columns from the catalogue's records."""
+        """Build the columns from the catalog's records."""
         columns = np.array(list(entries), np.float64).reshape(-1, 4).T
         return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
 
@@ -76,7 +76,7 @@ class ValidityHistory(NamedTuple):
 class Rows:
     """The row of each id, which rows are alive, and when they are valid and known.
 
-    It covers one tenant; rows of other tenants count as dead. ``version`` is the catalogue's version that it mirrors. A
+    It covers one tenant; rows of other tenants count as dead. ``version`` is the catalog's version that it mirrors. A
     search uses one table from beginning to end: a change creates a new table and leaves this one unchanged. Only
     :meth:`rows` always returns the latest row of an id.
     """

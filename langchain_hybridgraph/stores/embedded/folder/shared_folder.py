@@ -10,14 +10,14 @@ from pathlib import Path
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.forking import keep_alive_forever
 from langchain_hybridgraph.stores.embedded.catalog import connections as catalog_connections
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
 from langchain_hybridgraph.stores.engines.chroma import OwnedChroma
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
 
-CATALOGUE, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
+CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
 # Seconds that a fork waits for another thread's read or write to end.
 FORK_PATIENCE = 5.0
 
@@ -25,22 +25,22 @@ Key = tuple[Path, int, int]
 
 
 class OpenFolder:
-    """The catalogue, the engines and the turn to write of one folder, opened once per process.
+    """The catalog, the engines and the turn to write of one folder, opened once per process.
 
     The first store on a folder opens these; the last one to be closed or collected closes them. A forked child process
     shares none of them: its stores open the folder again.
     """
 
-    def __init__(self, path: Path | None, catalogue: Catalogue, vector_server: ChromaServer | None = None) -> None:
+    def __init__(self, path: Path | None, catalog: Catalog, vector_server: ChromaServer | None = None) -> None:
         self.path = path
-        self.catalogue = catalogue
-        self.language = str(catalogue.facts()["language"])
+        self.catalog = catalog
+        self.language = str(catalog.facts()["language"])
         self.lock = WriterLock(path and path / LOCK)
-        self.keywords = KeywordEngine(path and path / KEYWORDS, self.language, catalogue)
+        self.keywords = KeywordEngine(path and path / KEYWORDS, self.language, catalog)
         self.chroma = OwnedChroma(path)
-        self.server = None if path is None or vector_server is None else ServedChroma(vector_server, path, catalogue)
+        self.server = None if path is None or vector_server is None else ServedChroma(vector_server, path, catalog)
         self.flushed_version = -1
-        """Version of the catalogue up to which engines and model were last brought up to date."""
+        """Version of the catalog up to which engines and model were last brought up to date."""
         self.pending_rows = 0
         """Number of rows written since the engines were last brought up to date."""
         self.is_tidy = path is None
@@ -65,7 +65,7 @@ class OpenFolder:
                 )
             folder = _open.get(key)
             if folder is None:
-                folder = _open[key] = cls(path, Catalogue(path / CATALOGUE), vector_server)
+                folder = _open[key] = cls(path, Catalog(path / CATALOG), vector_server)
             present = None if folder.server is None else folder.server.server
             if vector_server is not None and vector_server != present:
                 raise ConfigurationError(
@@ -76,14 +76,14 @@ class OpenFolder:
             return folder
 
     @classmethod
-    def in_memory(cls, catalogue: Catalogue) -> OpenFolder:
+    def in_memory(cls, catalog: Catalog) -> OpenFolder:
         """Return the parts of an index in memory, which is not shared."""
-        folder = cls(None, catalogue)
+        folder = cls(None, catalog)
         folder._holders = 1
         return folder
 
     def release(self) -> None:
-        """Record that one store no longer uses the folder; after the last store, close engines and catalogue."""
+        """Record that one store no longer uses the folder; after the last store, close engines and catalog."""
         with _guard:
             self._holders -= 1
             if self._holders:
@@ -94,13 +94,13 @@ class OpenFolder:
         if self.server is not None:
             self.server.close()
         self.keywords.close()
-        self.catalogue.close()
+        self.catalog.close()
 
 
 def _key(path: Path) -> Key:
     """Return the key of the index at this path. A second mount, which may be read-only, has a key of its own."""
-    catalogue = (path / CATALOGUE).stat()
-    return path.resolve(), catalogue.st_dev, catalogue.st_ino
+    catalog = (path / CATALOG).stat()
+    return path.resolve(), catalog.st_dev, catalog.st_ino
 
 
 _guard = threading.RLock()  # the finaliser of a store may run inside it
@@ -129,7 +129,7 @@ def _after_fork_in_child() -> None:
     for key, folder in _open.items():
         folder.chroma.leave_to_parent()
         keep_alive_forever(folder)
-        if folder.catalogue.is_lending or not folder.has_turn:
+        if folder.catalog.is_lending or not folder.has_turn:
             _lost_in_fork.add(key)
     _open.clear()
 

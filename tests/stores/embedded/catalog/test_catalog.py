@@ -1,4 +1,4 @@
-"""The catalogue: the SQLite database that accepts chunks."""
+"""The catalog: the SQLite database that accepts chunks."""
 
 import sqlite3
 import subprocess
@@ -10,44 +10,44 @@ from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, St
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.catalog.feedback import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog.migrations import FORMAT_VERSION
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 
 
 @pytest.fixture(params=["disk", "memory"])
-def catalogue(request, tmp_path):
-    opened = Catalogue(tmp_path / "catalogue.sqlite" if request.param == "disk" else None, create=True)
+def catalog(request, tmp_path):
+    opened = Catalog(tmp_path / "catalogue.sqlite" if request.param == "disk" else None, create=True)
     yield opened
     opened.close()
 
 
 @pytest.fixture
 def path(tmp_path):
-    Catalogue(tmp_path / "catalogue.sqlite", create=True).close()
+    Catalog(tmp_path / "catalogue.sqlite", create=True).close()
     return tmp_path / "catalogue.sqlite"
 
 
-def insert(catalogue, *chunks, parents=(), edges=(), tenant="", first=0):
+def insert(catalog, *chunks, parents=(), edges=(), tenant="", first=0):
     rows = iter(range(first, first + len(chunks)))
     entries = [
         entry._replace(row=next(rows) if entry.kind == "chunk" else None)
-        for entry in catalogue_rows(chunks, parents, tenant)
+        for entry in catalog_rows(chunks, parents, tenant)
     ]
-    with catalogue.writing() as connection:
+    with catalog.writing() as connection:
         insert_or_replace(connection, entries, 0.0)
         catalog_writes.put_edges(connection, tenant, edges, 0.0)
         catalog_outbox.log_changes(connection, [entry.row for entry in entries if entry.row is not None])
 
 
-def delete(catalogue, *ids, tenant=""):
-    with catalogue.writing() as connection:
+def delete(catalog, *ids, tenant=""):
+    with catalog.writing() as connection:
         return catalog_writes.delete_ids(connection, tenant, ids)
 
 
-def ids(catalogue, tenant=""):
-    return {entry.id for entry in catalogue.read_ids(tenant, ["a", "b", "c", "p", "q"])}
+def ids(catalog, tenant=""):
+    return {entry.id for entry in catalog.read_ids(tenant, ["a", "b", "c", "p", "q"])}
 
 
 # -- opening --------------------------------------------------------------------------------------------------------
@@ -62,13 +62,13 @@ def test_a_newer_format_is_refused(path):
     """The error contains the format found and what to do."""
     sqlite3.connect(path).execute(f"PRAGMA user_version = {FORMAT_VERSION + 1}")
     with pytest.raises(FormatVersionError, match=rf"format {FORMAT_VERSION + 1}.*pip install --upgrade"):
-        Catalogue(path)
+        Catalog(path)
 
 
 def test_no_file(tmp_path):
-    """Without a file there is no catalogue, and opening does not create one."""
+    """Without a file there is no catalog, and opening does not create one."""
     with pytest.raises(NotAnIndexError, match="holds no index"):
-        Catalogue(tmp_path / "catalogue.sqlite")
+        Catalog(tmp_path / "catalogue.sqlite")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -76,56 +76,56 @@ def test_a_file_that_is_not_a_database(tmp_path):
     """Text where a database should be."""
     (tmp_path / "catalogue.sqlite").write_text("not a database, but long enough to be read as one" * 50)
     with pytest.raises(NotAnIndexError, match="is not a catalogue"):
-        Catalogue(tmp_path / "catalogue.sqlite")
+        Catalog(tmp_path / "catalogue.sqlite")
 
 
 def test_somebody_elses_database(tmp_path):
     """A SQLite file without our format's number."""
     sqlite3.connect(tmp_path / "catalogue.sqlite").execute("CREATE TABLE t (x)")
     with pytest.raises(NotAnIndexError, match="not a catalogue of this package"):
-        Catalogue(tmp_path / "catalogue.sqlite")
+        Catalog(tmp_path / "catalogue.sqlite")
 
 
 def test_a_damaged_database_is_a_store_error(path):
     """Errors that SQLite raises while reading become the package's own."""
-    catalogue = Catalogue(path)
-    insert(catalogue, *(Chunk(f"c{n}", "text " * 50) for n in range(500)))
-    catalogue.close()
+    catalog = Catalog(path)
+    insert(catalog, *(Chunk(f"c{n}", "text " * 50) for n in range(500)))
+    catalog.close()
     data = bytearray(path.read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
     path.write_bytes(bytes(data))
     with pytest.raises(StoreError):
-        Catalogue(path).read_rows([1, 2, 3])
+        Catalog(path).read_rows([1, 2, 3])
 
 
 # -- transactions ---------------------------------------------------------------------------------------------------
 
 
-def test_an_error_rolls_back(catalogue):
+def test_an_error_rolls_back(catalog):
     """Nothing of a transaction that raises is stored, and the next one works."""
-    entries = [e._replace(row=0) for e in catalogue_rows([Chunk("a", "t")], [], "")]
+    entries = [e._replace(row=0) for e in catalog_rows([Chunk("a", "t")], [], "")]
 
     def fail(connection):
         insert_or_replace(connection, entries, 0.0)
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), catalogue.writing() as connection:
+    with pytest.raises(ZeroDivisionError), catalog.writing() as connection:
         fail(connection)
-    assert ids(catalogue) == set()
-    insert(catalogue, Chunk("b", "t"))
-    assert ids(catalogue) == {"b"}
+    assert ids(catalog) == set()
+    insert(catalog, Chunk("b", "t"))
+    assert ids(catalog) == {"b"}
 
 
-def test_an_error_of_sqlite_says_that_nothing_was_written(catalogue):
+def test_an_error_of_sqlite_says_that_nothing_was_written(catalog):
     """The message of a failed write names the batch."""
-    with pytest.raises(StoreError, match="nothing of this batch was written"), catalogue.writing() as connection:
+    with pytest.raises(StoreError, match="nothing of this batch was written"), catalog.writing() as connection:
         connection.execute("INSERT INTO nodes (node) VALUES (1)")
-    assert ids(catalogue) == set()
+    assert ids(catalog) == set()
 
 
 def test_a_snapshot_is_one_commit(path):
     """Inside, all reads see one commit although another connection writes; afterwards they see the latest."""
-    reader, writer = Catalogue(path), Catalogue(path)
+    reader, writer = Catalog(path), Catalog(path)
     with reader.snapshot():
         before = reader.version()
         insert(writer, Chunk("a", "t"))
@@ -133,178 +133,178 @@ def test_a_snapshot_is_one_commit(path):
     assert (reader.version(), ids(reader), reader.rows()) == (before + 1, {"a"}, [0])
 
 
-def test_pages_hold_no_lock(catalogue):
+def test_pages_hold_no_lock(catalog):
     """Writing is possible while pages are being read, and every chunk that was there comes once."""
-    insert(catalogue, *(Chunk(f"c{n}", "t") for n in range(10)))
+    insert(catalog, *(Chunk(f"c{n}", "t") for n in range(10)))
     rows = []
-    for page in catalogue.pages(stop=10, step=3):
+    for page in catalog.pages(stop=10, step=3):
         rows += [entry.row for entry in page]
-        insert(catalogue, Chunk(f"new{len(rows)}", "t"), first=100 + len(rows))
+        insert(catalog, Chunk(f"new{len(rows)}", "t"), first=100 + len(rows))
     assert rows == list(range(10))
 
 
 # -- chunks and parents ---------------------------------------------------------------------------------------------
 
 
-def test_an_entry_is_replaced_by_its_id(catalogue):
+def test_an_entry_is_replaced_by_its_id(catalog):
     """An existing id gets the new row and the new content; another tenant's stays."""
-    insert(catalogue, Chunk("a", "old"), tenant="one")
-    insert(catalogue, Chunk("a", "others'"), tenant="two", first=1)
-    insert(catalogue, Chunk("a", "new"), tenant="one", first=2)
-    assert [(e.tenant, e.text) for e in sorted(catalogue.read_rows([0, 1, 2]))] == [("two", "others'"), ("one", "new")]
+    insert(catalog, Chunk("a", "old"), tenant="one")
+    insert(catalog, Chunk("a", "others'"), tenant="two", first=1)
+    insert(catalog, Chunk("a", "new"), tenant="one", first=2)
+    assert [(e.tenant, e.text) for e in sorted(catalog.read_rows([0, 1, 2]))] == [("two", "others'"), ("one", "new")]
 
 
-def test_texts_and_metadata_with_nul(catalogue):
+def test_texts_and_metadata_with_nul(catalog):
     """NUL characters are kept."""
-    insert(catalogue, Chunk("a", "x\0y", {"k\0": "v\0w"}))
-    chunk = catalogue.read_rows([0])[0].chunk()
+    insert(catalog, Chunk("a", "x\0y", {"k\0": "v\0w"}))
+    chunk = catalog.read_rows([0])[0].chunk()
     assert (chunk.text, dict(chunk.metadata)) == ("x\0y", {"k\0": "v\0w"})
 
 
-def test_asking_for_an_id_with_nul_finds_nothing(catalogue):
+def test_asking_for_an_id_with_nul_finds_nothing(catalog):
     """SQLite's json_each would end the id at the NUL and find another chunk."""
-    insert(catalogue, Chunk("a", "t"))
-    assert catalogue.read_ids("", ["a\0b", "\ud800"]) == []
-    assert delete(catalogue, "a\0b") == (0, [])
+    insert(catalog, Chunk("a", "t"))
+    assert catalog.read_ids("", ["a\0b", "\ud800"]) == []
+    assert delete(catalog, "a\0b") == (0, [])
 
 
-def test_metadata_is_parsed_when_it_is_looked_at(catalogue):
+def test_metadata_is_parsed_when_it_is_looked_at(catalog):
     """A chunk's metadata reads like a dictionary and cannot be changed."""
-    insert(catalogue, Chunk("a", "t", {"x": 1, "y": [2]}))
-    metadata = catalogue.read_rows([0])[0].chunk().metadata
+    insert(catalog, Chunk("a", "t", {"x": 1, "y": [2]}))
+    metadata = catalog.read_rows([0])[0].chunk().metadata
     assert (len(metadata), list(metadata), metadata["y"], metadata.get("z")) == (2, ["x", "y"], [2], None)
     assert repr(metadata) == "{'x': 1, 'y': [2]}"
     with pytest.raises(TypeError):
         metadata["x"] = 5
 
 
-def test_thousands_of_rows_in_one_read(catalogue):
+def test_thousands_of_rows_in_one_read(catalog):
     """Lists longer than SQLite's limit of variables work."""
-    insert(catalogue, *(Chunk(f"c{n}", "t") for n in range(33_000)))
-    assert len(catalogue.read_rows(range(33_000))) == 33_000
-    assert len(catalogue.read_ids("", [f"c{n}" for n in range(33_000)])) == 33_000
+    insert(catalog, *(Chunk(f"c{n}", "t") for n in range(33_000)))
+    assert len(catalog.read_rows(range(33_000))) == 33_000
+    assert len(catalog.read_ids("", [f"c{n}" for n in range(33_000)])) == 33_000
 
 
-def test_deleting_returns_what_there_was(catalogue):
+def test_deleting_returns_what_there_was(catalog):
     """The count is that of existing chunks and parents, the rows are the freed ones."""
-    insert(catalogue, Chunk("a", "t"), Chunk("b", "t"), parents=[Chunk("p", "t")])
-    assert delete(catalogue, "a", "p", "unknown", "a") == (2, [0])
-    assert ids(catalogue) == {"b"}
+    insert(catalog, Chunk("a", "t"), Chunk("b", "t"), parents=[Chunk("p", "t")])
+    assert delete(catalog, "a", "p", "unknown", "a") == (2, [0])
+    assert ids(catalog) == {"b"}
 
 
-def test_a_parent_goes_with_its_last_child(catalogue):
+def test_a_parent_goes_with_its_last_child(catalog):
     """Children are counted wherever their document is."""
     children = Chunk("a", "t", {}, "one", "p"), Chunk("b", "t", {}, "two", "p")
-    insert(catalogue, *children, parents=[Chunk("p", "t"), Chunk("q", "t", {}, "one")])
-    delete(catalogue, "a")
-    assert ids(catalogue) == {"b", "p", "q"}
-    delete(catalogue, "b")
-    assert ids(catalogue) == {"q"}
+    insert(catalog, *children, parents=[Chunk("p", "t"), Chunk("q", "t", {}, "one")])
+    delete(catalog, "a")
+    assert ids(catalog) == {"b", "p", "q"}
+    delete(catalog, "b")
+    assert ids(catalog) == {"q"}
 
 
-def test_a_parent_that_waits_for_its_children_stays(catalogue):
+def test_a_parent_that_waits_for_its_children_stays(catalog):
     """Deleting a chunk keeps parents that it did not name."""
-    insert(catalogue, Chunk("a", "t", {}, "doc"), parents=[Chunk("p", "t", {}, "doc")])
-    delete(catalogue, "a")
-    assert ids(catalogue) == {"p"}
+    insert(catalog, Chunk("a", "t", {}, "doc"), parents=[Chunk("p", "t", {}, "doc")])
+    delete(catalog, "a")
+    assert ids(catalog) == {"p"}
 
 
-def test_tenants_delete_their_own(catalogue):
+def test_tenants_delete_their_own(catalog):
     """Equal ids and parents of another tenant stay, with their edges."""
     for number, tenant in enumerate(("one", "two")):
         chunks = Chunk("a", "t", {}, "d", "p"), Chunk("b", "t", {}, "d", "p")
         insert(
-            catalogue,
+            catalog,
             *chunks,
             parents=[Chunk("p", "t")],
             edges=[Edge("a", "b", "r")],
             tenant=tenant,
             first=number * 2,
         )
-    delete(catalogue, "a", "b", tenant="one")
-    assert (ids(catalogue, "one"), ids(catalogue, "two")) == (set(), {"a", "b", "p"})
-    assert (catalogue.edges("one", ["a"]), len(catalogue.edges("two", ["a"]))) == ([], 1)
+    delete(catalog, "a", "b", tenant="one")
+    assert (ids(catalog, "one"), ids(catalog, "two")) == (set(), {"a", "b", "p"})
+    assert (catalog.edges("one", ["a"]), len(catalog.edges("two", ["a"]))) == ([], 1)
 
 
 # -- edges ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_the_heaviest_of_equal_edges_stays(catalogue, at_once):
+def test_the_heaviest_of_equal_edges_stays(catalog, at_once):
     """Unique on source, target and relation: the highest weight wins and keeps its description and times."""
     edges = [Edge("a", "b", "r", 0.5, "weak"), Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0), Edge("a", "b", "r", 0.7)]
     for batch in [edges] if at_once else [[edge] for edge in edges]:
-        insert(catalogue, edges=batch)
-    assert catalogue.edges("", ["a"]) == [Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0)]
+        insert(catalog, edges=batch)
+    assert catalog.edges("", ["a"]) == [Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0)]
 
 
-def test_direction_and_relation_make_other_edges(catalogue):
+def test_direction_and_relation_make_other_edges(catalog):
     """The reverse and another relation are edges of their own; they come by source, relation and target."""
     edges = [Edge("a", "b", "s"), Edge("a", "c", "r"), Edge("a", "b", "r"), Edge("b", "a", "r")]
-    insert(catalogue, edges=edges)
-    assert [(e.target, e.relation) for e in catalogue.edges("", ["a"])] == [("b", "r"), ("c", "r"), ("b", "s")]
-    assert [e.source for e in catalogue.edges("", ["a"], backwards=True)] == ["b"]
+    insert(catalog, edges=edges)
+    assert [(e.target, e.relation) for e in catalog.edges("", ["a"])] == [("b", "r"), ("c", "r"), ("b", "s")]
+    assert [e.source for e in catalog.edges("", ["a"], backwards=True)] == ["b"]
 
 
-def test_ends_need_not_exist(catalogue):
+def test_ends_need_not_exist(catalog):
     """An edge may come before its chunks; its ends become chunks when these are added."""
-    insert(catalogue, edges=[Edge("a", "b", "r")])
-    assert (ids(catalogue), catalogue.stored_hashes("", ["a"])["a"].kind) == (set(), "graph")
-    insert(catalogue, Chunk("a", "t"), Chunk("b", "t"))
-    assert ids(catalogue) == {"a", "b"}
-    assert catalogue.edges("", ["a"]) == [Edge("a", "b", "r")]
+    insert(catalog, edges=[Edge("a", "b", "r")])
+    assert (ids(catalog), catalog.stored_hashes("", ["a"])["a"].kind) == (set(), "graph")
+    insert(catalog, Chunk("a", "t"), Chunk("b", "t"))
+    assert ids(catalog) == {"a", "b"}
+    assert catalog.edges("", ["a"]) == [Edge("a", "b", "r")]
 
 
-def test_edges_go_with_their_ends(catalogue):
+def test_edges_go_with_their_ends(catalog):
     """Deleting a chunk deletes its edges in both directions; replacing it does not."""
-    insert(catalogue, Chunk("a", "t"), edges=[Edge("a", "b", "r"), Edge("c", "a", "r"), Edge("b", "c", "r")])
-    insert(catalogue, Chunk("a", "changed"), first=1)
-    assert len(catalogue.edges("", ["a", "b", "c"])) == 3
-    delete(catalogue, "a")
-    assert catalogue.edges("", ["a", "b", "c"]) == [Edge("b", "c", "r")]
+    insert(catalog, Chunk("a", "t"), edges=[Edge("a", "b", "r"), Edge("c", "a", "r"), Edge("b", "c", "r")])
+    insert(catalog, Chunk("a", "changed"), first=1)
+    assert len(catalog.edges("", ["a", "b", "c"])) == 3
+    delete(catalog, "a")
+    assert catalog.edges("", ["a", "b", "c"]) == [Edge("b", "c", "r")]
 
 
-def test_edges_are_deleted_by_their_ends_and_relation(catalogue):
+def test_edges_are_deleted_by_their_ends_and_relation(catalog):
     """Whatever their weight; edges in the other direction and of other relations are kept."""
-    insert(catalogue, edges=[Edge("a", "b", "r"), Edge("a", "b", "s"), Edge("b", "a", "r")])
-    with catalogue.writing() as connection:
+    insert(catalog, edges=[Edge("a", "b", "r"), Edge("a", "b", "s"), Edge("b", "a", "r")])
+    with catalog.writing() as connection:
         catalog_writes.delete_edges(connection, "", [Edge("a", "b", "r", 0.5)])
-    assert catalogue.edges("", ["a", "b"]) == [Edge("a", "b", "s"), Edge("b", "a", "r")]
+    assert catalog.edges("", ["a", "b"]) == [Edge("a", "b", "s"), Edge("b", "a", "r")]
 
 
-def test_edges_to_missing_nodes_are_a_fault(catalogue):
+def test_edges_to_missing_nodes_are_a_fault(catalog):
     """An edge with a missing end is reported, and can be deleted."""
-    insert(catalogue, edges=[Edge("a", "b", "r"), Edge("b", "c", "r")])
-    assert catalogue.faults() == []
-    with catalogue.writing() as connection:
+    insert(catalog, edges=[Edge("a", "b", "r"), Edge("b", "c", "r")])
+    assert catalog.faults() == []
+    with catalog.writing() as connection:
         connection.execute("DELETE FROM nodes WHERE id = 'c'")
-    assert catalogue.faults() == ["1 edges point to missing nodes"]
-    with catalogue.writing() as connection:
+    assert catalog.faults() == ["1 edges point to missing nodes"]
+    with catalog.writing() as connection:
         catalog_writes.delete_lost_edges(connection)
-    assert (catalogue.faults(), len(catalogue.edges("", ["a"]))) == ([], 1)
+    assert (catalog.faults(), len(catalog.edges("", ["a"]))) == ([], 1)
 
 
-def test_counts_are_per_tenant(catalogue):
+def test_counts_are_per_tenant(catalog):
     """Chunks, parents, edges and entities of one tenant."""
-    insert(catalogue, Chunk("a", "t"), parents=[Chunk("p", "t")], edges=[Edge("a", "b", "r")], tenant="one")
-    assert catalogue.count("one") == {"chunks": 1, "parents": 1, "edges": 1, "entities": 0}
-    assert catalogue.count("two") == {"chunks": 0, "parents": 0, "edges": 0, "entities": 0}
-    assert (catalogue.has_parents("one"), catalogue.has_parents("two")) == (True, False)
+    insert(catalog, Chunk("a", "t"), parents=[Chunk("p", "t")], edges=[Edge("a", "b", "r")], tenant="one")
+    assert catalog.count("one") == {"chunks": 1, "parents": 1, "edges": 1, "entities": 0}
+    assert catalog.count("two") == {"chunks": 0, "parents": 0, "edges": 0, "entities": 0}
+    assert (catalog.has_parents("one"), catalog.has_parents("two")) == (True, False)
 
 
 # -- the outbox -----------------------------------------------------------------------------------------------------
 
 
-def test_changes_since_a_version(catalogue):
+def test_changes_since_a_version(catalog):
     """The rows that later versions touched, each once, until they are trimmed."""
     for number in range(3):
-        insert(catalogue, Chunk("a", str(number)), Chunk("b", str(number)), first=2 * number)
-    with catalogue.writing() as connection:
+        insert(catalog, Chunk("a", str(number)), Chunk("b", str(number)), first=2 * number)
+    with catalog.writing() as connection:
         assert catalog_outbox.log_changes(connection, [0, 0, 7]) == 4
-    assert (sorted(catalogue.changed_rows(1)), sorted(catalogue.changed_rows(4))) == ([0, 2, 3, 4, 5, 7], [])
-    with catalogue.writing() as connection:
+    assert (sorted(catalog.changed_rows(1)), sorted(catalog.changed_rows(4))) == ([0, 2, 3, 4, 5, 7], [])
+    with catalog.writing() as connection:
         catalog_outbox.trim_changes(connection, 3)
-    assert (sorted(catalogue.changed_rows(0)), catalogue.facts()["floor"]) == ([0, 7], 3)
+    assert (sorted(catalog.changed_rows(0)), catalog.facts()["floor"]) == ([0, 7], 3)
 
 
 def test_a_killed_writer_leaves_complete_commits(path):
@@ -322,5 +322,5 @@ with catalogue.writing() as connection:
     os.kill(os.getpid(), 9)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
-    about = Catalogue(path).facts()
+    about = Catalog(path).facts()
     assert ("committed" in about, "uncommitted" in about) == (True, False)

@@ -1,4 +1,4 @@
-"""Conversion of chunks and edges to rows of the catalogue."""
+"""Conversion of chunks and edges to rows of the catalog."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from langchain_hybridgraph import chunk_metadata as given_values
 from langchain_hybridgraph.chunk_metadata import reference
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.stores.embedded.catalog.rows import MOST_NESTED, catalogue_rows, checked_edges, content_id
+from langchain_hybridgraph.stores.embedded.catalog.rows import MOST_NESTED, catalog_rows, checked_edges, content_id
 
 # What JSON can say; texts with NUL, lone surrogates and anything else that a str may hold.
 TEXT = st.text(st.characters(), max_size=20)
@@ -26,7 +26,7 @@ JSON = st.recursive(
 
 
 def entry(chunk):
-    return catalogue_rows([chunk], [], "")[0]
+    return catalog_rows([chunk], [], "")[0]
 
 
 def stored(metadata):
@@ -134,7 +134,7 @@ def test_references_can_be_stored():
 
 def test_the_last_of_equal_ids_counts():
     """The last of several chunks with one id counts, and a chunk counts before a parent."""
-    rows = catalogue_rows([Chunk("a", "1"), Chunk("b", "2"), Chunk("a", "3")], [Chunk("b", "4"), Chunk("c", "5")], "t")
+    rows = catalog_rows([Chunk("a", "1"), Chunk("b", "2"), Chunk("a", "3")], [Chunk("b", "4"), Chunk("c", "5")], "t")
     assert {(e.id, e.kind, e.text, e.tenant) for e in rows} == {
         ("a", "chunk", "3", "t"),
         ("b", "chunk", "2", "t"),

@@ -9,32 +9,32 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.catalog.feedback import insert_or_replace
-from langchain_hybridgraph.stores.embedded.catalog.rows import catalogue_rows
+from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 from langchain_hybridgraph.stores.embedded.folder.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
 
 @pytest.fixture
-def catalogue(tmp_path):
-    opened = Catalogue(tmp_path / "catalogue.sqlite", create=True)
+def catalog(tmp_path):
+    opened = Catalog(tmp_path / "catalogue.sqlite", create=True)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def writer(tmp_path, catalogue):
-    opened = KeywordEngine(tmp_path / "keywords", "english", catalogue)
+def writer(tmp_path, catalog):
+    opened = KeywordEngine(tmp_path / "keywords", "english", catalog)
     yield opened
     opened.close()
 
 
-def insert(catalogue, first, *texts):
-    """Add chunks with these texts at these rows; return the catalogue's version."""
-    entries = catalogue_rows([Chunk(f"c{first + n}", text) for n, text in enumerate(texts)], [], "")
+def insert(catalog, first, *texts):
+    """Add chunks with these texts at these rows; return the catalog's version."""
+    entries = catalog_rows([Chunk(f"c{first + n}", text) for n, text in enumerate(texts)], [], "")
     rows = range(first, first + len(texts))
-    with catalogue.writing() as connection:
+    with catalog.writing() as connection:
         insert_or_replace(connection, [e._replace(row=row) for e, row in zip(entries, rows, strict=True)], 0.0)
         return catalog_outbox.log_changes(connection, rows)
 
@@ -43,11 +43,11 @@ def search(keywords, text):
     return [row for row, _ in keywords.index.search(text, 10)]
 
 
-def test_follow_brings_the_index_up_to_date(catalogue, writer):
+def test_follow_brings_the_index_up_to_date(catalog, writer):
     """Rows in the outbox are added or removed, and the version is recorded."""
-    writer.follow(insert(catalogue, 0, "a cat", "a dog"), 0)
+    writer.follow(insert(catalog, 0, "a cat", "a dog"), 0)
     assert (search(writer, "cat"), search(writer, "dog")) == ([0], [1])
-    with catalogue.writing() as connection:
+    with catalog.writing() as connection:
         _, dead = catalog_writes.delete_ids(connection, "", ["c0"])
         version = catalog_outbox.log_changes(connection, dead)
     assert writer.lags(version)
@@ -55,52 +55,52 @@ def test_follow_brings_the_index_up_to_date(catalogue, writer):
     assert (search(writer, "cat"), search(writer, "dog"), writer.lags(version)) == ([], [1], False)
 
 
-def test_an_outbox_that_is_too_short_leads_to_a_rebuild(catalogue, writer):
+def test_an_outbox_that_is_too_short_leads_to_a_rebuild(catalog, writer):
     """An index further behind than the outbox reaches is built from all texts."""
-    insert(catalogue, 0, "a cat")
-    version = insert(catalogue, 1, "a dog")
-    with catalogue.writing() as connection:
+    insert(catalog, 0, "a cat")
+    version = insert(catalog, 1, "a dog")
+    with catalog.writing() as connection:
         catalog_outbox.trim_changes(connection, 1)
     writer.follow(version, 1)
     assert (search(writer, "cat"), search(writer, "dog")) == ([0], [1])
 
 
-def test_an_index_from_the_future_is_rebuilt(catalogue, writer):
-    """An index ahead of the catalogue, as after restoring a backup, is rebuilt."""
-    version = insert(catalogue, 0, "a cat")
+def test_an_index_from_the_future_is_rebuilt(catalog, writer):
+    """An index ahead of the catalog, as after restoring a backup, is rebuilt."""
+    version = insert(catalog, 0, "a cat")
     writer.index.apply(version + 5, [(7, "a ghost")], [])
     writer.follow(version, 0)
     assert (search(writer, "ghost"), search(writer, "cat")) == ([], [0])
 
 
-def test_a_reader_sees_what_the_writer_did(tmp_path, catalogue, writer):
+def test_a_reader_sees_what_the_writer_did(tmp_path, catalog, writer):
     """A reader opened before the first commit finds chunks after it reloads."""
-    reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalog)
     assert search(reader, "cat") == []
     for number, word in enumerate(("cat", "dog")):
-        writer.follow(insert(catalogue, number, word), 0)
+        writer.follow(insert(catalog, number, word), 0)
         reader.reload()
         assert search(reader, word) == [number]
     assert reader.reason is None
 
 
-def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalogue, writer, caplog):
-    """rank_bm25 over the catalogue's texts is the fallback, and the reason says so."""
-    version = insert(catalogue, 0, "a cat", "a dog")
+def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalog, writer, caplog):
+    """rank_bm25 over the catalog's texts is the fallback, and the reason says so."""
+    version = insert(catalog, 0, "a cat", "a dog")
     writer.follow(version, 0)
     writer.close()
     (tmp_path / "keywords" / "meta.json").write_text("{")
-    reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalog)
     assert search(reader, "cat") == [0]
     assert reader.reason == "keyword-fallback"
     assert "repair()" in caplog.text
     assert reader.lags(version)
 
 
-def test_a_reader_before_the_first_index_warns_once(tmp_path, catalogue, caplog):
+def test_a_reader_before_the_first_index_warns_once(tmp_path, catalog, caplog):
     """A reader opened before the writer has made the index logs one line without a traceback in all."""
-    insert(catalogue, 0, "a cat")
-    reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
+    insert(catalog, 0, "a cat")
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalog)
     for _ in range(3):
         assert search(reader, "cat") == [0]
         reader.reload()
@@ -109,9 +109,9 @@ def test_a_reader_before_the_first_index_warns_once(tmp_path, catalogue, caplog)
     assert "keyword-fallback" in warning.getMessage()
 
 
-def test_rebuild_repairs_a_broken_index(tmp_path, catalogue, writer):
+def test_rebuild_repairs_a_broken_index(tmp_path, catalog, writer):
     """After rebuild Tantivy is searched again."""
-    version = insert(catalogue, 0, "a cat", "a dog")
+    version = insert(catalog, 0, "a cat", "a dog")
     writer.follow(version, 0)
     writer.close()
     shutil.rmtree(tmp_path / "keywords")
@@ -121,16 +121,16 @@ def test_rebuild_repairs_a_broken_index(tmp_path, catalogue, writer):
     assert (search(writer, "cat"), writer.reason, writer.index.rows()) == ([0], None, {0, 1})
 
 
-def test_without_a_folder_it_lags(tmp_path, catalogue):
+def test_without_a_folder_it_lags(tmp_path, catalog):
     """Without an index on disk, it lags as soon as there is any chunk."""
-    keywords = KeywordEngine(tmp_path / "keywords", "english", catalogue)
+    keywords = KeywordEngine(tmp_path / "keywords", "english", catalog)
     assert not keywords.lags(0)
-    assert keywords.lags(insert(catalogue, 0, "a cat"))
+    assert keywords.lags(insert(catalog, 0, "a cat"))
 
 
-def test_a_question_under_which_the_index_changes_is_asked_again(catalogue, writer):
+def test_a_question_under_which_the_index_changes_is_asked_again(catalog, writer):
     """Searches during a rebuild get an answer."""
-    version = insert(catalogue, 0, *(f"cat number{n}" for n in range(200)))
+    version = insert(catalog, 0, *(f"cat number{n}" for n in range(200)))
     writer.follow(version, 0)
     answers, errors, stop = [], [], threading.Event()
 
@@ -153,24 +153,24 @@ def test_a_question_under_which_the_index_changes_is_asked_again(catalogue, writ
     assert set(answers) == {200}
 
 
-def test_two_write_in_turn(tmp_path, catalogue, writer):
+def test_two_write_in_turn(tmp_path, catalog, writer):
     """Tantivy's own lock is free between writes, and each sees what the other has written."""
-    other = KeywordEngine(tmp_path / "keywords", "english", catalogue)
+    other = KeywordEngine(tmp_path / "keywords", "english", catalog)
     for number, (word, keywords) in enumerate([("cat", writer), ("dog", other), ("cow", writer)]):
-        keywords.follow(insert(catalogue, number, word), 0)
+        keywords.follow(insert(catalog, number, word), 0)
     other.reload()
     assert [search(keywords, "dog") for keywords in (writer, other)] == [[1], [1]]
     assert other.index.rows() == {0, 1, 2}
     other.close()
 
 
-def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalogue, writer, caplog):
+def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalog, writer, caplog):
     """A file in the way of the next commit, unknown to Tantivy's lists: all texts are found afterwards."""
-    writer.follow(insert(catalogue, 0, "a cat", "a dog"), 0)
-    with catalogue.writing() as connection:
+    writer.follow(insert(catalog, 0, "a cat", "a dog"), 0)
+    with catalog.writing() as connection:
         _, dead = catalog_writes.delete_ids(connection, "", ["c0"])
         catalog_outbox.log_changes(connection, dead)
-    version = insert(catalogue, 2, "a bird")
+    version = insert(catalog, 2, "a bird")
     writer.close()
     folder = tmp_path / "keywords"
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name.endswith(".json")}
@@ -184,17 +184,17 @@ def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalogue, write
     assert "cannot be continued and is rebuilt" in caplog.text
 
 
-def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, catalogue):
+def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, catalog):
     """After a kill in the first commit or in the middle of a rebuild, and the reason says so."""
     TantivyIndex(tmp_path / "keywords", writable=True).close()
-    insert(catalogue, 0, "a cat")
-    reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
+    insert(catalog, 0, "a cat")
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalog)
     assert (search(reader, "cat"), reader.reason) == ([0], "keyword-fallback")
 
 
-def test_an_empty_index_is_not_created(tmp_path, catalogue, writer, caplog):
+def test_an_empty_index_is_not_created(tmp_path, catalog, writer, caplog):
     """Before the first text there is nothing to index, and the first one does not need the fallback."""
     writer.follow(0, 0)
     assert not (tmp_path / "keywords").exists()
-    writer.follow(insert(catalogue, 0, "a cat"), 0)
+    writer.follow(insert(catalog, 0, "a cat"), 0)
     assert (search(writer, "cat"), caplog.records) == ([0], [])

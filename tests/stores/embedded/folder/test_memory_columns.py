@@ -1,4 +1,4 @@
-"""The state of memories as columns in memory: equal to the catalogue's after every change."""
+"""The state of memories as columns in memory: equal to the catalog's after every change."""
 
 import sqlite3
 from contextlib import closing
@@ -106,7 +106,7 @@ def test_an_end_that_was_learned_later():
 
 
 def test_as_it_was_known_then():
-    """With known_at the catalogue returns what was known then."""
+    """With known_at the catalog returns what was known then."""
     with closing(opened()) as store:
         upsert(store, a=METADATA)
         store.clock = lambda: 2_000.0
@@ -197,7 +197,7 @@ STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
-def test_the_columns_equal_the_catalogue_after_any_changes(steps):
+def test_the_columns_equal_the_catalog_after_any_changes(steps):
     """For all chunks that are not retracted, since no search finds the others."""
     with closing(opened()) as store:
         upsert(store, a=METADATA, b={}, c={})

@@ -66,7 +66,7 @@ def test_a_folder_that_was_made_again_at_the_same_path(tmp_path):
     new.close()
 
 
-def test_a_catalogue_that_was_deleted(tmp_path):
+def test_a_catalog_that_was_deleted(tmp_path):
     """Nothing is accepted into a file that nobody can open any more."""
     with closing(stored(tmp_path / "index", ["a"])) as store:
         (tmp_path / "index/catalogue.sqlite").unlink()
