@@ -312,9 +312,9 @@ def test_a_killed_writer_leaves_complete_commits(path):
     code = f"""
 import os, sqlite3
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.catalog.outbox import set_facts
-catalogue = Catalogue(Path({str(path)!r}))
+catalogue = Catalog(Path({str(path)!r}))
 with catalogue.writing() as connection:
     set_facts(connection, committed=1)
 with catalogue.writing() as connection:
