@@ -314,10 +314,10 @@ import os, sqlite3
 from pathlib import Path
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
 from langchain_hybridgraph.stores.embedded.catalog.outbox import set_facts
-catalogue = Catalog(Path({str(path)!r}))
-with catalogue.writing() as connection:
+catalog = Catalog(Path({str(path)!r}))
+with catalog.writing() as connection:
     set_facts(connection, committed=1)
-with catalogue.writing() as connection:
+with catalog.writing() as connection:
     set_facts(connection, uncommitted=1)
     os.kill(os.getpid(), 9)
 """
