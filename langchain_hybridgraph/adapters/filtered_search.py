@@ -19,8 +19,8 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.adapters.scopes import ScopedRows
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.filters import And, Comparison, Filter, compare
-from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.records import Scope
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from langchain_hybridgraph.adapters.identity import Identity
 from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.vector_stores import StoreAdapter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
 from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
 

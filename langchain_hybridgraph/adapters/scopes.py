@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.filters import compare
-from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.engines.metadata_columns import MetadataColumns
 from langchain_hybridgraph.times import parse_end, parse_time

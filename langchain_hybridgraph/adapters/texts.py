@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.adapters.identity import Identity
 from langchain_hybridgraph.adapters.scopes import ScopedRows
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
-from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.records import Chunk, Scope, replace_surrogates
 
 if TYPE_CHECKING:

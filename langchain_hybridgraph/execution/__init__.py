@@ -1,1 +1,1 @@
-"""Effects, worker threads, model calls and the trace."""
+"""Effects, threads, processes, model calls, progress and the trace."""

@@ -11,6 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.processes import worker_processes
+from langchain_hybridgraph.execution.progress_reports import TaskShare, report
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
 from langchain_hybridgraph.ingestion.cutting_ahead import cut_ahead, size_of
 from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet
@@ -20,10 +22,8 @@ from langchain_hybridgraph.ingestion.known_files import KnownFiles
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments, listed_suffixes
 from langchain_hybridgraph.ingestion.splitters import as_splitter
-from langchain_hybridgraph.processes import worker_processes
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.serialization import Serializable
-from langchain_hybridgraph.steps import TaskShare, report
 from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
 
@@ -108,8 +108,9 @@ def ingest(
     chunk), or any splitter (of this package, of LangChain, or a function). ``edges`` is ``"auto"`` (sequence, links,
     hierarchy, entities), a list of builders or their names, or None; edges of other builders are not changed.
     ``progress`` is True for a bar on the terminal (elsewhere, a line every few seconds), or a function that takes a
-    :class:`~langchain_hybridgraph.steps.Step`. Each batch of ``batch_size`` chunks is one transaction: run an
-    interrupted ingest again, and the chunks already stored are neither written nor embedded a second time.
+    :class:`~langchain_hybridgraph.execution.progress_reports.Step`. Each batch of ``batch_size`` chunks is one
+    transaction: run an interrupted ingest again, and the chunks already stored are neither written nor embedded a
+    second time.
     ``prune_documents`` removes the documents that were not passed in: all of them, or those for whose id the function
     returns true.
 

@@ -15,14 +15,20 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.execution.progress_reports import report
+from langchain_hybridgraph.execution.structured_output import (
+    SILENT,
+    answer_schema,
+    parse_answer,
+    prompt_messages,
+    with_schema,
+)
 from langchain_hybridgraph.ingestion.markdown import outline
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.serialization import Serializable
-from langchain_hybridgraph.steps import report
 from langchain_hybridgraph.stores.embedded.summaries import STATE
 from langchain_hybridgraph.stores.protocols import HasTree, Tree
-from langchain_hybridgraph.structured_output import SILENT, answer_schema, parse_answer, prompt_messages, with_schema
 from langchain_hybridgraph.text.abstracts import ABSTRACT_LENGTH, OVERVIEW_LENGTH, abstract_of, clip
 
 _TERMS_LENGTH = 800  # characters of an overview reserved for distinctive terms

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.errors import shorten
-from langchain_hybridgraph.structured_output import (
+from langchain_hybridgraph.execution.structured_output import (
     SILENT,
     answer_schema,
     list_schema,
@@ -19,7 +19,7 @@ from langchain_hybridgraph.structured_output import (
 )
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.structured_output import StructuredModel
+    from langchain_hybridgraph.execution.structured_output import StructuredModel
 
 logger = logging.getLogger(__name__)
 

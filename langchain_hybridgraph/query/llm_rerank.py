@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
-from langchain_hybridgraph.structured_output import (
+from langchain_hybridgraph.execution.structured_output import (
     answer_schema,
     list_schema,
     parse_answer,

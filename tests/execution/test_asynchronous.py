@@ -20,7 +20,7 @@ from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
-from langchain_hybridgraph.structured_output import with_schema
+from langchain_hybridgraph.execution.structured_output import with_schema
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

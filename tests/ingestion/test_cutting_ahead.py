@@ -7,8 +7,8 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.execution.processes import worker_processes
 from langchain_hybridgraph.ingestion import RecursiveSplitter, cutting_ahead, ingest, pipeline, read_files
-from langchain_hybridgraph.processes import worker_processes
 
 TEXTS = {
     "ada.md": "# Ada Lovelace\n\nShe wrote to Charles Babbage. See [the engine](engine.md#parts).",

@@ -8,10 +8,10 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.execution.progress_reports import Step
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.steps import Step
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 

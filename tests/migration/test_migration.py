@@ -145,7 +145,7 @@ def test_a_killed_copy_continues(tmp_path):
     fill(tmp_path / "index", chunks=400)
     code = (
         "import sys; from langchain_hybridgraph.migration import migrate as m; import langchain_hybridgraph.migration."
-        "migration as module; module.PAGE = 20; from langchain_hybridgraph.steps import Step\n"
+        "migration as module; module.PAGE = 20; from langchain_hybridgraph.execution.progress_reports import Step\n"
         "print(m(*sys.argv[1:], progress=lambda step: print(step.phase, step.done, flush=True)).ok)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "index"), str(tmp_path / "copy")]

@@ -12,10 +12,10 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.progress_reports import report
 from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope
-from langchain_hybridgraph.steps import report
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
 from langchain_hybridgraph.text.function_words import FunctionWords, function_words
 from langchain_hybridgraph.text.named_entities import (

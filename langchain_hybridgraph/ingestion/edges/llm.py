@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from langchain_hybridgraph import records
 from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.execution.structured_output import SILENT, parse_answer, with_schema
 from langchain_hybridgraph.ingestion.chunking import CutDocument, chunk_index, in_order
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.ingestion.edges.llm_cache import LLMCache, edge_hash, hashed
@@ -22,7 +23,6 @@ from langchain_hybridgraph.ingestion.edges.nearest import ChunkVectors, HasNeigh
 from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
-from langchain_hybridgraph.structured_output import SILENT, parse_answer, with_schema
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -8,9 +8,9 @@ from typing import Any
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
+from langchain_hybridgraph.execution.structured_output import prompt_messages
 from langchain_hybridgraph.query.conversation.expander import ConversationTurn, ExpandedQuery, at_least_one
 from langchain_hybridgraph.query.conversation.rewrite_parser import question_in
-from langchain_hybridgraph.structured_output import prompt_messages
 
 _INSTRUCTIONS = (
     "You are given a conversation and the question that follows it, as JSON. Rewrite the question so that it can be "

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_hybridgraph.errors import quote_value, shorten
+from langchain_hybridgraph.execution.structured_output import find_json, strip_reasoning
 from langchain_hybridgraph.records import replace_surrogates
-from langchain_hybridgraph.structured_output import find_json, strip_reasoning
 
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 # "Question:", "Sure! Here is the rewritten question:", "**Standalone query:**"

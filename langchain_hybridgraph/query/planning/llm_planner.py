@@ -8,6 +8,15 @@ from typing import Any
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
+from langchain_hybridgraph.execution.structured_output import (
+    answer_schema,
+    find_json,
+    list_schema,
+    parse_answer,
+    parse_number,
+    prompt_messages,
+    with_schema,
+)
 from langchain_hybridgraph.query.planning.planner import (
     MEMORY,
     RESOURCE,
@@ -17,15 +26,6 @@ from langchain_hybridgraph.query.planning.planner import (
     best,
 )
 from langchain_hybridgraph.query.planning.session_context import LONGEST_SUMMARY, context_of, last_turns
-from langchain_hybridgraph.structured_output import (
-    answer_schema,
-    find_json,
-    list_schema,
-    parse_answer,
-    parse_number,
-    prompt_messages,
-    with_schema,
-)
 
 STYLES: Mapping[str, str] = {
     MEMORY: "what is remembered of the user and of earlier sessions: facts, preferences, decisions. Write such a query "

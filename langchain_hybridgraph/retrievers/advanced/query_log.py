@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 
-from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 
 REMEMBERED_QUERIES = 10
 REMEMBERED_SESSIONS = 1_000

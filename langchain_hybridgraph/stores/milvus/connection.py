@@ -19,7 +19,7 @@ from langchain_hybridgraph.errors import (
     StoreUnavailableError,
     quote_value,
 )
-from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 
 if TYPE_CHECKING:
     from pymilvus import AsyncMilvusClient, MilvusClient

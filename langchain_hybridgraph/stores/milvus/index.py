@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, TenantError
-from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.connection import MilvusConnection, ServerCall
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts

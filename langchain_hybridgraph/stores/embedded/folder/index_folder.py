@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, ReadOnlyError, TenantError
-from langchain_hybridgraph.forking import keep_alive_forever
+from langchain_hybridgraph.execution.forking import keep_alive_forever
 from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
 from langchain_hybridgraph.stores.embedded.folder.creation import (
     check_tenancy,

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.structured_output import (
+from langchain_hybridgraph.execution.structured_output import (
     answer_schema,
     find_json,
     list_schema,
