@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,38 +15,22 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Conditions for the hits of the result, in addition to their rank.
+def select_hits(
+    hits: Sequence[Hit],
+    k: int,
+    *,
+    min_score: float = 0.0,
+    mmr_lambda: float | None = None,
+    max_per_document: int | None = None,
+    graph_slots: int = 0,
+    vectors: NDArray[np.float32] | None = None,
+) -> list[Hit]:
+    """Return the k hits of the result, in order.
 
     ``min_score``: hits with a lower score are left out; an equal one is enough. ``mmr_lambda``: order by maximal
     marginal relevance; 1 considers the score only, 0 only the difference from the hits chosen before; None keeps the
     order. ``max_per_document``: maximum number of hits of one document. ``graph_slots``: number of the k places
     reserved for hits that were reached over edges, as far as there are any; they replace the last of the other hits.
-    Raises ConfigurationError for values outside their ranges.
-    """
-
-    min_score: float = 0.0
-    mmr_lambda: float | None = None
-    max_per_document: int | None = None
-    graph_slots: int = 0
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.min_score):
-            raise ConfigurationError(f"min_score must be a number (scores are in [0, 1]), got {self.min_score}")
-        if self.mmr_lambda is not None and not 0 <= self.mmr_lambda <= 1:
-            raise ConfigurationError(f"mmr_lambda must be a number from 0 to 1, such as 0.7, got {self.mmr_lambda}")
-        if self.max_per_document is not None and self.max_per_document < 1:
-            raise ConfigurationError(f"max_per_document must be an integer ≥ 1, or None, got {self.max_per_document}")
-        if self.graph_slots < 0:
-            raise ConfigurationError(f"graph_slots must be an integer ≥ 0, got {self.graph_slots}")
-
-
-def select_hits(
-    hits: Sequence[Hit], selection: Selection, k: int, vectors: NDArray[np.float32] | None = None
-) -> list[Hit]:
-    """Return the k hits of the result, in order.
-
     Without graph slots the result for k is the head of the result for a larger k.
 
     ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension, with zeros for a hit without a
@@ -59,19 +39,19 @@ def select_hits(
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> scores = {"a1": 0.9, "a2": 0.8, "b": 0.4}
     >>> hits = [Hit(Chunk(id, "", document_id=id[0]), score, "vector", {}) for id, score in scores.items()]
-    >>> [hit.id for hit in select_hits(hits, Selection(min_score=0.3, max_per_document=1), k=10)]
+    >>> [hit.id for hit in select_hits(hits, k=10, min_score=0.3, max_per_document=1)]
     ['a1', 'b']
     """
-    places = [place for place, hit in enumerate(hits) if hit.score >= selection.min_score]
+    places = [place for place, hit in enumerate(hits) if hit.score >= min_score]
     ordered: Iterable[Hit] = (hits[place] for place in places)
-    if selection.mmr_lambda is not None and vectors is not None:
+    if mmr_lambda is not None and vectors is not None:
         scores = np.array([hits[place].score for place in places])
-        order = marginal_relevance(scores, vectors[places], selection.mmr_lambda)
+        order = marginal_relevance(scores, vectors[places], mmr_lambda)
         ordered = (hits[places[place]] for place in order)
-    if selection.max_per_document is not None:
-        ordered = _capped(ordered, selection.max_per_document)
-    if selection.graph_slots:
-        return _with_slots(list(ordered), selection.graph_slots, k)
+    if max_per_document is not None:
+        ordered = _capped(ordered, max_per_document)
+    if graph_slots:
+        return _with_slots(list(ordered), graph_slots, k)
     return list(islice(ordered, k))
 
 

@@ -31,7 +31,6 @@ from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.query.pipeline import CertainHits, Pipeline, search
 from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, with_changelog_weight
-from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
@@ -185,12 +184,10 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             parents=self.return_parents,
             reranker=self.reranker,
             rerank_depth=selection.rerank_depth,
-            selection=Selection(
-                min_score=_first(options.get("min_score"), self.min_score),
-                mmr_lambda=selection.mmr_lambda,
-                max_per_document=selection.max_per_document,
-                graph_slots=self._graph_slots(options),
-            ),
+            min_score=_first(options.get("min_score"), self.min_score),
+            mmr_lambda=selection.mmr_lambda,
+            max_per_document=selection.max_per_document,
+            graph_slots=self._graph_slots(options),
             budget=self._budget(options),
             on_error=self.on_error,
             listing=self._listing,

@@ -10,10 +10,10 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
-from langchain_hybridgraph.errors import FilterError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, quote_value
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.options.validation import check_documents, check_vector
-from langchain_hybridgraph.query.selection import Selection, select_hits
+from langchain_hybridgraph.query.selection import select_hits
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
@@ -233,11 +233,13 @@ class DocumentStore(VectorStore):
     def _diverse(self, query: Query, k: int, fetch_k: int, lambda_mult: float) -> list[Document]:
         if _is_filter_only(query):
             return [document for document, _ in self._nearest_documents(query, k)]
+        if not 0 <= lambda_mult <= 1:
+            raise ConfigurationError(f"lambda_mult must be a number from 0 to 1, such as 0.5, got {lambda_mult!r}")
         entries = self._chunks.vector_search(query, max(k, fetch_k)).entries
         chunks = self._chunks.read([entry.id for entry in entries], query.scope, {})
         hits = [Hit(chunks[e.id], e.score, "vector", {"vector": e.score}) for e in entries if e.id in chunks]
         vectors = self._chunks.vectors([hit.id for hit in hits])
-        return [to_document(hit.chunk) for hit in select_hits(hits, Selection(mmr_lambda=lambda_mult), k, vectors)]
+        return [to_document(hit.chunk) for hit in select_hits(hits, k, mmr_lambda=lambda_mult, vectors=vectors)]
 
 
 def _is_filter_only(query: Query) -> bool:

@@ -1,5 +1,6 @@
 """The store as a user's memory: what LangChain hands in, and what comes back."""
 
+import math
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
@@ -131,9 +132,11 @@ def test_a_superseded_fact_cannot_be_superseded_again(store):
         (lambda store: store.sessions.add("s", "hi"), r"\[\('user', 'hi'\)\]"),
         (lambda store: store.memory.supersede("paris", 3), r"got 3 \(int\)"),
         (lambda store: store.memory.supersede("paris", " "), r"is blank; .* retract\('paris'\)"),
+        (lambda store: store.max_marginal_relevance_search("Ada", lambda_mult=1.5), "lambda_mult must .* got 1.5"),
+        (lambda store: store.max_marginal_relevance_search("Ada", lambda_mult=math.nan), "lambda_mult must .* got nan"),
     ],
 )
-def test_values_that_are_not_lists_of_texts(store, call, message):
+def test_invalid_values(store, call, message):
     """Each error names the expected value, and nothing is stored."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     with pytest.raises(ValueError, match=message):

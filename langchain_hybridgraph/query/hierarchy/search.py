@@ -278,8 +278,8 @@ def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
 
 def _limit(request: HierarchicalCall) -> int | None:
     """Return the number of reached nodes to read; None means all."""
-    selection = request.pipeline.selection
-    return None if selection.mmr_lambda is not None or selection.max_per_document is not None else request.query.k
+    pipeline = request.pipeline
+    return None if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else request.query.k
 
 
 def _merge(

@@ -29,10 +29,10 @@ def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
 def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
     """Announce the hits if all of them will be in the result and the reranker only orders them."""
     query, pipeline, _ = context
-    reranker, selection = pipeline.reranker, pipeline.selection
+    reranker = pipeline.reranker
     if pipeline.announce is None or reranker is None or reranker.filters or query.text is None:
         return
-    drops_hits = selection.min_score > 0 or selection.max_per_document is not None or pipeline.budget is not None
+    drops_hits = pipeline.min_score > 0 or pipeline.max_per_document is not None or pipeline.budget is not None
     if hits and not drops_hits and len(hits) <= query.k:
         pipeline.announce(CertainHits(hits))
 
@@ -40,16 +40,16 @@ def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
 def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> CertainHits:
     """Return the seeds that stay in the result whatever the traversal reaches; none if a later stage may drop them."""
     query, pipeline, _ = context
-    expansion, selection = pipeline.expansion, pipeline.selection
-    reorders = pipeline.reranker is not None or pipeline.scoring is not None or selection.mmr_lambda is not None
-    drops_hits = selection.min_score > 0 or selection.max_per_document is not None
+    expansion = pipeline.expansion
+    reorders = pipeline.reranker is not None or pipeline.scoring is not None or pipeline.mmr_lambda is not None
+    drops_hits = pipeline.min_score > 0 or pipeline.max_per_document is not None
     if expansion is None or reorders or drops_hits:
         return CertainHits(())
     own = {one.id: one for one in candidates.fused}
     seeds = expansion.seed_hits(hits)
     rivals = expansion.rivals(own, expansion.strengths(own, candidates.ids, candidates.cosines), seeds)
     # A budget may drop every hit but the first, and places for graph hits are the last ones.
-    places = min(query.k - selection.graph_slots, query.k if pipeline.budget is None else 1)
+    places = min(query.k - pipeline.graph_slots, query.k if pipeline.budget is None else 1)
     # If there are no edges, the order of the search remains.
     first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
     certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]

@@ -12,8 +12,7 @@ ALL = 1 << 30
 
 def hits_needed(pipeline: Pipeline, k: int) -> int:
     """Return the number of hits that the stages after ``admit`` can use: k, unless one of them changes the order."""
-    selection = pipeline.selection
-    changes_order = selection.mmr_lambda is not None or selection.max_per_document is not None or selection.graph_slots
+    changes_order = pipeline.mmr_lambda is not None or pipeline.max_per_document is not None or pipeline.graph_slots
     if changes_order or pipeline.resolves_parents or (pipeline.scoring is not None and not scores_unread(pipeline)):
         return ALL
     return k if pipeline.reranker is None else max(k, pipeline.rerank_depth)

@@ -17,7 +17,6 @@ from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.graph.paths import ReachedChunk
 from langchain_hybridgraph.query.rerank import Reranker
-from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Query, Ranking, Scope, SourceResult
 from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasParents, ReadsChunks, implements
@@ -39,7 +38,9 @@ class Pipeline:
     reads the best ``rerank_depth`` hits, whatever k is, so that the result for k is the head of the result for a larger
     k. ``scoring`` replaces the scores of all hits by those of memories. ``newest`` returns the ids of the newest chunks
     of a scope. They are the result if no source finds anything; if ``newest`` is None, the result is then empty.
-    ``listing`` returns the first n chunks of a scope in the store's order. ``on_error`` decides what a failing source
+    ``listing`` returns the first n chunks of a scope in the store's order. ``min_score``, ``mmr_lambda``,
+    ``max_per_document`` and ``graph_slots`` are arguments of
+    :func:`~langchain_hybridgraph.query.selection.select_hits`. ``on_error`` decides what a failing source
     means: ``"degrade"`` continues with the others and raises RetrievalError if none is left, ``"empty"`` returns
     nothing then, ``"raise"`` raises at the first failure of any stage. ``announce`` receives hits that are certain to
     be in the result before the result is complete.
@@ -57,7 +58,10 @@ class Pipeline:
     rerank_depth: int = 50
     scoring: Scoring | None = None
     newest: Callable[[Scope], Sequence[str]] | None = None
-    selection: Selection = field(default_factory=Selection)
+    min_score: float = 0.0
+    mmr_lambda: float | None = None
+    max_per_document: int | None = None
+    graph_slots: int = 0
     budget: TokenBudget | None = None
     on_error: Literal["degrade", "empty", "raise"] = "degrade"
     announce: Callable[[CertainHits], None] | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from langchain_hybridgraph.errors import RetrievalError
-from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.records import Query
 from tests.support.samples.small_pipeline import Listed, Shelf, hybrid, ids, run
 
@@ -50,7 +49,7 @@ class Failing:
         ({"reranker": Failing()}, "rerank"),
         ({"fusion": Failing()}, "fusion"),
         ({"store": Failing(), "parents": True}, "parents"),
-        ({"store": Failing(), "selection": Selection(mmr_lambda=0.5)}, "vector"),
+        ({"store": Failing(), "mmr_lambda": 0.5}, "vector"),
     ],
 )
 def test_the_first_failure_of_any_stage_raises(settings, what):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from langchain_hybridgraph.errors import ConfigurationError
@@ -20,18 +19,24 @@ def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search
     Raises ConfigurationError for ``mmr_lambda`` with a store that does not return vectors.
     """
     query, pipeline, trace = context
-    store, selection = pipeline.store, replace(pipeline.selection, min_score=pipeline.selection.min_score / unit)
-    if selection.mmr_lambda is None or not hits:
+    store, mmr_lambda = pipeline.store, pipeline.mmr_lambda
+    selected = partial(
+        select_hits,
+        hits,
+        query.k,
+        min_score=pipeline.min_score / unit,
+        max_per_document=pipeline.max_per_document,
+        graph_slots=pipeline.graph_slots,
+    )
+    if mmr_lambda is None or not hits:
         with trace.stage("select"):
-            return select_hits(hits, selection, query.k)
+            return selected()
     if not implements(store, HasVectors):
         raise ConfigurationError(
-            f"mmr_lambda={selection.mmr_lambda} needs the vectors of the hits, which this store does not return: "
+            f"mmr_lambda={mmr_lambda} needs the vectors of the hits, which this store does not return: "
             "use a HybridGraphStore or Chroma, or leave mmr_lambda out"
         )
     ids = [(hit.child or hit.chunk).id for hit in hits]
     with trace.stage("select"):
         vectors = yield from context.ask(Effect("vector", partial(store.vectors, ids), lane=lane_of("vector", store)))
-        if vectors is None:
-            selection = replace(selection, mmr_lambda=None)
-        return select_hits(hits, selection, query.k, vectors)
+        return selected(mmr_lambda=mmr_lambda, vectors=vectors)
