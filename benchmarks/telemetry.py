@@ -181,7 +181,7 @@ def alone(store: HybridGraphStore) -> dict[str, float]:
             pass
 
     def timed() -> None:
-        for name in ("gather", "score", "fuse", "admit", "select"):
+        for name in ("gather", "rank", "fuse", "admit", "select"):
             with trace.stage(name):
                 pass
         trace.runs.clear()

@@ -23,7 +23,7 @@ from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
 from tests.support.stores.pet_store import QUESTION, TEXTS, broken, pets, stages
 
-PLAIN = ["gather", "rank", "fuse", "admit", "select", "search"]
+PLAIN = ["gather", "rank", "fuse", "admit", "select", "calibrate", "search"]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,16 @@ def test_one_event_per_stage_and_one_per_search(store, events):
 def test_every_stage_that_runs_is_reported(store, events):
     """A walk, a reranker and a budget are stages, too."""
     GraphRetriever(store, reranker=broken, selection={"budget": TokenBudget()}).retrieve(QUESTION)
-    assert stages(all_of(events)) == [*PLAIN[:4], "expand", "admit", "rerank", "select", "budget", "search"]
+    assert stages(all_of(events)) == [
+        *PLAIN[:4],
+        "expand",
+        "admit",
+        "rerank",
+        "select",
+        "budget",
+        "calibrate",
+        "search",
+    ]
 
 
 def test_an_event_tells_the_search(store, events):

@@ -15,7 +15,7 @@ from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH, STAGE
 from tests.support.stores.pet_store import QUESTION, broken, pets
 
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
-STAGES = ["gather", "rank", "fuse", "admit", "select"]
+STAGES = ["gather", "rank", "fuse", "admit", "select", "calibrate"]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ async def test_a_run_has_an_event_per_stage(store, is_async):
     retriever, config = HybridRetriever(store, k=1), {"callbacks": [handler]}
     _ = await retriever.ainvoke(QUESTION, config) if is_async else retriever.invoke(QUESTION, config)
     names = [name for name, _, _ in handler.events]
-    assert names == ["start", *[STAGE] * 5, SEARCH, "end"]
+    assert names == ["start", *[STAGE] * 6, SEARCH, "end"]
     assert [data["stage"] for name, _, data in handler.events if name == STAGE] == STAGES
     assert len({run for _, run, _ in handler.events}) == 1
 
@@ -91,7 +91,7 @@ async def test_awaiting_handlers_hear_in_their_loop(store):
     """Also of an embedded store, whose search runs on a thread."""
     handler = AwaitingHandler()
     await HybridRetriever(store).ainvoke(QUESTION, {"callbacks": [handler]})
-    assert [name for name, _, _ in handler.events] == [*[STAGE] * 5, SEARCH]
+    assert [name for name, _, _ in handler.events] == [*[STAGE] * 6, SEARCH]
 
 
 async def test_stream_events_have_the_stages(store):

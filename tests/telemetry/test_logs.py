@@ -109,7 +109,7 @@ def test_stages_are_lines_at_debug(store, logger):
     logger.setLevel(logging.DEBUG)
     HybridRetriever(store, telemetry={"logger": logger}).invoke(QUESTION)
     *stages, search = records(logger)
-    assert [record.stage for record in stages] == ["gather", "rank", "fuse", "admit", "select"]
+    assert [record.stage for record in stages] == ["gather", "rank", "fuse", "admit", "select", "calibrate"]
     assert {record.levelname for record in stages} == {"DEBUG"}
     assert search.getMessage().startswith("retrieval {")
 

@@ -27,7 +27,14 @@ from tests.support.servers.otlp_receiver import attributes, over_grpc, over_http
 from tests.support.stores.pet_store import QUESTION, broken, pets
 
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
-STAGES = ["retriever.gather", "retriever.rank", "retriever.fuse", "retriever.admit", "retriever.select"]
+STAGES = [
+    "retriever.gather",
+    "retriever.rank",
+    "retriever.fuse",
+    "retriever.admit",
+    "retriever.select",
+    "retriever.calibrate",
+]
 CLIENT, INTERNAL, ERROR = 3, 1, 2  # as OTLP numbers kinds and states
 
 

@@ -33,7 +33,15 @@ def test_the_code_runs(capsys, monkeypatch):
             remove_sink(delivery.sink)
         logging.root.setLevel(level)
     printed = capsys.readouterr()
-    assert printed.out.splitlines() == ["gather", "rank", "fuse", "admit", "select", "HybridRetriever hybrid 1 ()"]
+    assert printed.out.splitlines() == [
+        "gather",
+        "rank",
+        "fuse",
+        "admit",
+        "select",
+        "calibrate",
+        "HybridRetriever hybrid 1 ()",
+    ]
     assert 'INFO retrieval {"retriever": "HybridRetriever"' in printed.err
 
 

@@ -67,7 +67,7 @@ def test_a_sink_that_raises_touches_no_search(store, caplog):
         assert delivery.flush(10)
     finally:
         remove_sink(broken)
-    assert (delivery.failed, delivery.delivered) == (6, 0)
+    assert (delivery.failed, delivery.delivered) == (7, 0)
     (warning,) = [record for record in caplog.records if record.name == "langchain_hybridgraph.telemetry"]
     assert "ValueError: the disk is full" in warning.getMessage()
 
@@ -85,7 +85,7 @@ def test_a_sink_that_exits_touches_no_search(store):
         assert delivery.flush(10)
     finally:
         remove_sink(leaving)
-    assert delivery.failed == 12
+    assert delivery.failed == 14
 
 
 def test_the_queue_is_bounded():

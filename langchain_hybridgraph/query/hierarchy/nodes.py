@@ -14,7 +14,7 @@ from langchain_hybridgraph.execution.effects import Effect, Search, ask
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.hierarchy.best_first import ReachedNode, ScoredLevel
 from langchain_hybridgraph.query.hierarchy.scores import Scores, own_hit, with_directory
-from langchain_hybridgraph.query.pipeline import Pipeline, SearchContext, gather, look_up_originals, rank, rerank
+from langchain_hybridgraph.query.pipeline import Pipeline, SearchContext, fuse, gather, look_up_originals, rank, rerank
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.records import Chunk, Hit, Scope
 from langchain_hybridgraph.stores.protocols import HasSummaries, implements
@@ -71,7 +71,7 @@ class QueryTree:
     def search(self, weights: tuple[float, float]) -> Search[None]:
         """Search the texts, then the summaries of the directories."""
         results = yield from gather(self._run)
-        candidates = yield from rank(self._run, results, CANDIDATES)
+        candidates = fuse(self._run, (yield from rank(self._run, results, CANDIDATES)))
         self._vector = next((result.vector for result in results.values() if result.vector is not None), None)
         self._texts = Scores(candidates, self._fusion)
         if results:
@@ -103,7 +103,7 @@ class QueryTree:
         trace.raises = self._trace.raises
         run = SearchContext(query, pipeline, trace)
         results = yield from gather(run)
-        candidates = yield from rank(run, results, CANDIDATES)
+        candidates = fuse(run, (yield from rank(run, results, CANDIDATES)))
         self._summaries = Scores(candidates, self._fusion)
         for source, error in trace.errors.items():
             self._trace.degrade("layers-failed")

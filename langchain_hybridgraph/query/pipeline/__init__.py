@@ -6,6 +6,7 @@ from langchain_hybridgraph.query.pipeline.hits import look_up_originals, read_hi
 from langchain_hybridgraph.query.pipeline.pipeline import plan, search
 from langchain_hybridgraph.query.pipeline.settings import Candidates, CertainHits, Pipeline, SearchContext
 from langchain_hybridgraph.query.pipeline.stages.budget import budget
+from langchain_hybridgraph.query.pipeline.stages.fuse import fuse
 from langchain_hybridgraph.query.pipeline.stages.gather import gather
 from langchain_hybridgraph.query.pipeline.stages.list_matches import listed_candidates
 from langchain_hybridgraph.query.pipeline.stages.parents import parents
@@ -19,6 +20,7 @@ __all__ = [
     "Pipeline",
     "SearchContext",
     "budget",
+    "fuse",
     "gather",
     "listed_candidates",
     "look_up_originals",

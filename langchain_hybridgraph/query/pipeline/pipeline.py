@@ -16,13 +16,15 @@ from langchain_hybridgraph.query.pipeline.stages.budget import budget
 from langchain_hybridgraph.query.pipeline.stages.calibrate import calibrate
 from langchain_hybridgraph.query.pipeline.stages.describe import describe
 from langchain_hybridgraph.query.pipeline.stages.expand import expand
+from langchain_hybridgraph.query.pipeline.stages.fuse import fuse
 from langchain_hybridgraph.query.pipeline.stages.gather import gather
 from langchain_hybridgraph.query.pipeline.stages.list_matches import list_matches
 from langchain_hybridgraph.query.pipeline.stages.parents import parents
 from langchain_hybridgraph.query.pipeline.stages.rank import rank
 from langchain_hybridgraph.query.pipeline.stages.recall import recall
 from langchain_hybridgraph.query.pipeline.stages.rerank import rerank
-from langchain_hybridgraph.query.pipeline.stages.score import score, score_candidates
+from langchain_hybridgraph.query.pipeline.stages.score import score
+from langchain_hybridgraph.query.pipeline.stages.score_candidates import score_candidates
 from langchain_hybridgraph.query.pipeline.stages.select import select
 from langchain_hybridgraph.records import Hit, Query, replace_surrogates
 
@@ -38,6 +40,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     else:
         results = yield from gather(context)
         candidates = yield from rank(context, results, contenders_needed(pipeline, query.k))
+        candidates = fuse(context, candidates)
         candidates = yield from expand(context, candidates)
     candidates = yield from score_candidates(context, candidates)
     hits = yield from admit(context, candidates)
@@ -48,7 +51,8 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     hits = yield from recall(context, hits, candidates)
     trace.answerability = answerability = assess(context, hits, candidates)
     hits = yield from select(context, hits, 1.0 if answerability is None else answerability.unit)
-    hits = calibrate(budget(context, hits), answerability)
+    hits = budget(context, hits)
+    hits = calibrate(context, hits, answerability)
     return (yield from describe(context, hits, candidates))
 
 

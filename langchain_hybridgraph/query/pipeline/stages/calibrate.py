@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from langchain_hybridgraph.query.pipeline.settings import SearchContext
 from langchain_hybridgraph.records import Answerability, Hit
 
 
-def calibrate(hits: Sequence[Hit], answerability: Answerability | None) -> list[Hit]:
+def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerability | None) -> list[Hit]:
     """Return the hits with their scores and score parts multiplied by the unit of ``answerability``."""
-    return list(hits) if answerability is None else [answerability.scale(hit) for hit in hits]
+    if answerability is None:
+        return hits
+    with context.trace.stage("calibrate"):
+        return [answerability.scale(hit) for hit in hits]

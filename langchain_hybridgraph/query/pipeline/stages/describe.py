@@ -16,9 +16,10 @@ def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) ->
     if graph is None or not graph_hits:
         return hits
     pairs = [step for hit in graph_hits for step in steps(hit)]
-    edges = yield from context.ask(Effect("graph", lambda: graph.edges(pairs), quick=True))
-    if edges is None:
-        return hits
-    remaining = iter(edges)
-    described = {hit.id: with_context(hit, list(islice(remaining, len(steps(hit))))) for hit in graph_hits}
+    with context.trace.stage("describe"):
+        edges = yield from context.ask(Effect("graph", lambda: graph.edges(pairs), quick=True))
+        if edges is None:
+            return hits
+        remaining = iter(edges)
+        described = {hit.id: with_context(hit, list(islice(remaining, len(steps(hit))))) for hit in graph_hits}
     return [described.get(hit.id, hit) for hit in hits]

@@ -1,26 +1,25 @@
-"""Scoring of candidates by all sources, and fusion."""
+"""Scoring of candidates by all sources."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 
 from langchain_hybridgraph.execution.effects import Search
-from langchain_hybridgraph.query.fusion import DependsOnK, Interleave, KnowsContenders
+from langchain_hybridgraph.query.fusion import KnowsContenders
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.query.pipeline.source_scores import add_scores
 from langchain_hybridgraph.query.sources import Source
-from langchain_hybridgraph.records import FusedCandidate, Ranking, SourceResult
+from langchain_hybridgraph.records import Ranking, SourceResult
 from langchain_hybridgraph.stores.protocols import implements
 
 
 def rank(
     context: SearchContext, results: Mapping[Source, SourceResult], contenders: int | None = None
 ) -> Search[Candidates]:
-    """Return the candidates of all sources as one list, best first.
+    """Return the candidates of all sources, ranked by each of them.
 
     Every source scores every candidate, including those that only other sources found. With ``contenders`` only the
     candidates that can be among that many best ones are scored and returned (see
@@ -32,7 +31,7 @@ def rank(
             candidates = yield from _score_contenders(context, candidates, context.pipeline.fusion, contenders)
         else:
             candidates = yield from add_scores(context, candidates, _listed(candidates.rankings))
-    return candidates._replace(fused=fuse(context, candidates.rankings))
+    return candidates
 
 
 def _unscored(results: Mapping[Source, SourceResult]) -> Candidates:
@@ -80,22 +79,3 @@ def _listed(rankings: Iterable[Ranking]) -> dict[str, None]:
 def _only(ranking: Ranking, contenders: Set[str]) -> Ranking:
     entries = [entry for entry in ranking.entries[1:] if entry.id in contenders]
     return replace(ranking, entries=[*ranking.entries[:1], *entries])
-
-
-def fuse(context: SearchContext, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-    """Return one list of candidates; if the fusion fails, interleave the rankings, which needs no scores."""
-    trace, fusion = context.trace, context.pipeline.fusion
-    sources = [ranking.source for ranking in rankings if ranking.entries]
-    method = getattr(fusion, "method", "hybrid")
-    trace.method = method if len(sources) > 1 else "".join(sources) or method
-    with trace.stage("fuse"):
-        try:
-            fused = (fusion.for_k(context.query.k) if implements(fusion, DependsOnK) else fusion)(rankings)
-            if all(map(math.isfinite, [one.score for one in fused])):
-                return fused
-            raise ValueError("a score is not a finite number")
-        except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own, and interleaving always works
-            trace.record("fusion", error, "fusion-failed")
-        trace.degrade("interleaved")
-        trace.method = "interleave"
-        return Interleave()(rankings)

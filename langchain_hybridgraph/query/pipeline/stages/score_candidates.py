@@ -1,0 +1,30 @@
+"""Scores of memories before their texts are read."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from langchain_hybridgraph.execution.effects import Effect, Search
+from langchain_hybridgraph.memory.scoring import CompositeScores
+from langchain_hybridgraph.query.pipeline.pruning import ALL, hits_needed, scores_unread
+from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
+
+
+def score_candidates(context: SearchContext, candidates: Candidates, limit: int | None = None) -> Search[Candidates]:
+    """Return the candidates with the scores as memories, if these can be computed before the texts are read.
+
+    Only as many are returned as later stages can use; with a ``limit``, that many.
+    """
+    (query, pipeline, trace), fused = context, candidates.fused
+    scoring = pipeline.scoring
+    if scoring is None or not fused or not scores_unread(pipeline):
+        return candidates
+    n = hits_needed(pipeline, query.k) if limit is None else limit
+    with trace.stage("score_candidates"):
+        call = Effect("memory", partial(scoring.before_reading, [one.id for one in fused], query), quick=True)
+        scores: CompositeScores | None = yield from context.ask(call)
+        if scores is None:
+            return candidates
+        best = scores.best(fused, n)
+    complete = partial(score_candidates, context, candidates, ALL) if len(best) < len(fused) else None
+    return candidates._replace(fused=best, complete=complete)

@@ -1,0 +1,64 @@
+"""Names of the pipeline's stages: a function, its module, its entry in the trace and its name in the docs."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import langchain_hybridgraph
+from langchain_hybridgraph.query.pipeline.pipeline import search
+
+ROOT = Path(langchain_hybridgraph.__file__).parent
+PIPELINE = ROOT / "query" / "pipeline"
+MODULES = {path.stem for path in (PIPELINE / "stages").glob("*.py")} - {"__init__"}
+
+
+def stages():
+    """Return the names of the stages in the order in which ``search`` runs them."""
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(search))) if is_call_by_name(node)]
+    lines = {node.func.id: node.lineno for node in calls}
+    return sorted(MODULES.intersection(lines), key=lines.get)
+
+
+def is_call_by_name(node):
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def traced_names(path):
+    """Return the names of the trace entries that a module writes."""
+    return set(re.findall(r'trace\.stage\("([^"]+)"\)', path.read_text(encoding="utf-8")))
+
+
+def test_each_module_is_a_stage_of_the_pipeline():
+    """``search`` calls a function with the name of each module."""
+    assert len(stages()) > 10
+    assert set(stages()) == MODULES
+
+
+def test_the_trace_has_the_names_of_the_stages():
+    """A stage has one entry, under its own name; ``hits.py`` reads hits for ``admit`` and ``parents``."""
+    traced = {path.stem: traced_names(path) for path in PIPELINE.rglob("*.py")}
+    assert traced.pop("hits") == {"admit", "parents"}
+    assert {name: names for name, names in traced.items() if names} == {
+        name: {name} for name in MODULES - {"admit", "parents"}
+    }
+
+
+def test_the_architecture_lists_the_stages():
+    """In their order, with a sentence about each of them."""
+    text = (ROOT.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    main_path = [name for name in stages() if name != "list_matches"]
+    assert re.search(r"```\n(gather .*)\n```", text)[1].split(" → ") == main_path
+    assert re.search(r"question → plan → (gather [^`]*?) → Documents", text)[1].split() == " → ".join(main_path).split()
+    described = re.findall(r"\*\*([a-z_]+)\*\*", text)
+    assert set(described) >= MODULES
+
+
+def test_the_telemetry_page_lists_the_stages():
+    """Its table explains every name that an event may have."""
+    page = (ROOT.parent / "docs" / "telemetry.md").read_text(encoding="utf-8")
+    table = page.partition("## Stages")[2]
+    names = set(re.findall(r"`([^`]+)`", " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))))
+    traced = {name for path in ROOT.rglob("*.py") for name in traced_names(path)}
+    assert names == traced
+    assert names >= MODULES
