@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from langchain_hybridgraph.query.selection import Selection
 from tests.support.samples.small_pipeline import hybrid, ids
 
 
@@ -10,6 +9,6 @@ def test_min_score_is_a_lower_bound():
     """A hit with exactly this score stays."""
     hits, _ = hybrid("ab", "")
     exact = hits[1].score
-    equal, _ = hybrid("ab", "", selection=Selection(min_score=exact))
-    fewer, _ = hybrid("ab", "", selection=Selection(min_score=exact + 1e-9))
+    equal, _ = hybrid("ab", "", min_score=exact)
+    fewer, _ = hybrid("ab", "", min_score=exact + 1e-9)
     assert (ids(equal), ids(fewer)) == ("ab", "a")
