@@ -42,13 +42,14 @@ _TABLE = (
     # -- search
     _info(
         "no-query-text",
-        "the query has no text, so keyword search was skipped; only the vector was searched, if there was one",
+        "the query has no text, so keyword search was skipped; if there was a vector, only the vector search was used",
     ),
     _info(
         "filter-only",
-        "the query has a filter and no text; the answer is what the filter matches, in the order of the store",
+        "the query has a filter and no text; the result consists of the texts that match the filter, in the order of "
+        "the store",
     ),
-    _info("query-cut", "the query is longer than 10,000 characters; only its beginning was searched for"),
+    _info("query-cut", "the query is longer than 10,000 characters; only its beginning was used"),
     _warning("no-keyword-index", "there is no keyword index; only the vector search was used", may_miss_hits=False),
     _warning(
         "keyword-fallback",
@@ -62,18 +63,18 @@ _TABLE = (
     ),
     _warning(
         "keyword-behind",
-        "the keyword index does not have the newest texts yet, so they are found by their vectors only; the next "
-        "write, or opening the store for writing, brings it up to date",
+        "the keyword index does not contain the newest texts yet, so only the vector search finds them; the next "
+        "write, or opening the store for writing, brings the index up to date",
     ),
     _warning("keyword-failed", "the keyword search failed; only the vector search was used"),
     _warning(
         "no-vector-index",
-        "the vectors, or the model that made them, are missing or damaged; only the keyword search was used; "
+        "the vectors, or the model that made them, are missing or damaged, so only the keyword search was used; "
         "`hybridgraph repair` restores them",
     ),
     _warning(
         "vectors-damaged",
-        "some vectors are missing or damaged; those texts are found by keyword only; "
+        "some vectors are missing or damaged, so only the keyword search finds their texts; "
         "`hybridgraph repair` restores them",
     ),
     _warning(
@@ -90,12 +91,13 @@ _TABLE = (
     ),
     _warning(
         "query-out-of-vocabulary",
-        "the LSA model knows none of the words of the query, so only the keyword search was used. LSA learns new "
+        "the LSA model does not know any word of the query, so only the keyword search was used. LSA learns new "
         "words as the index grows, or with `hybridgraph repair --refit`",
     ),
     _info(
         "no-cosine",
-        "the vector store does not define its scores, so only their order was used and `vector_score` is None",
+        "the vector store does not document the meaning of its scores, so only their order was used and "
+        "`vector_score` is None",
     ),
     _warning("fusion-failed", "the result lists could not be fused"),
     _warning("interleaved", "the result lists were interleaved instead of fused"),
@@ -110,15 +112,15 @@ _TABLE = (
     # -- graph
     _warning(
         "no-graph-store",
-        "the store has no edges; the result is that of the hybrid search, or only the seeds with `seed_ids` or "
-        '`graph={"candidates": "reached"}`',
+        "the store has no edges, so only the hybrid search was used; with `seed_ids` or "
+        '`graph={"candidates": "reached"}` the result contains only the seeds',
         may_miss_hits=False,
     ),
-    _info("no-edges", "the store has no edges, and no setting requested a traversal; the result is that of the search"),
+    _info("no-edges", "the store has no edges, and no setting requested a traversal; only the hybrid search was used"),
     _warning(
         "graph-failed",
-        "the traversal failed; the result is that of the hybrid search, or only the seeds with `seed_ids` or "
-        '`graph={"candidates": "reached"}`',
+        "the traversal failed, so only the hybrid search was used; with `seed_ids` or "
+        '`graph={"candidates": "reached"}` the result contains only the seeds',
     ),
     _warning(
         "no-seeds",
@@ -127,7 +129,7 @@ _TABLE = (
     ),
     _warning(
         "seeds-missing",
-        "some of `seed_ids` are neither chunks nor documents that this call may see; the traversal started at the "
+        "some of `seed_ids` are not ids of chunks or documents in the scope of this call; the traversal started at the "
         "others, and if there are none the result is empty",
     ),
     _warning(
@@ -140,7 +142,7 @@ _TABLE = (
     _info("converged-early", "the best results stopped changing, so the traversal ended early; nothing is missing"),
     _warning(
         "no-tree",
-        "the texts have no directories; the result is that of the hybrid search, with one hit per document",
+        "the texts have no directories, so only the hybrid search was used, with one hit per document",
         may_miss_hits=False,
     ),
     _info(
@@ -169,7 +171,7 @@ _TABLE = (
     ),
     # -- results
     _warning("parents-failed", "some parents could not be read; their children are returned instead"),
-    _warning("rerank-failed", "the reranker failed; the order from before it was kept"),
+    _warning("rerank-failed", "the reranker failed; the hits keep their previous order"),
     _warning(
         "single-chunk-exceeds-budget",
         "the best chunk alone exceeds the token budget; it is returned in full",
