@@ -39,8 +39,8 @@ class Feature(NamedTuple):
 
 
 FEATURES = (
-    Feature("vectors", "vector search, inside a filter, a tenant and a time", SearchesVectors),
-    Feature("keywords", "BM25 search, inside a filter, a tenant and a time", SearchesKeywords),
+    Feature("vectors", "vector search, restricted by filter, tenant and time", SearchesVectors),
+    Feature("keywords", "BM25 search, restricted by filter, tenant and time", SearchesKeywords),
     Feature("identifiers", "names and codes in a question outrank similarity"),
     Feature("diversity", "`mmr_lambda` and `max_marginal_relevance_search`", HasVectors),
     Feature("parents", "larger texts that chunks point to", HasParents),
@@ -48,20 +48,20 @@ FEATURES = (
     Feature("tree", "directories and documents for `HierarchicalRetriever`", HasTree),
     Feature("summaries", "summaries of directories", HasSummaries),
     Feature("listing", "filter-only queries, in the order of writing", ListsChunks),
-    Feature("sessions", "the turns of conversations", HasSessions),
-    Feature("memory", "`MemoryRetriever`: confidence, utility and validity in the metadata", HasMemory),
+    Feature("sessions", "turns of conversations", HasSessions),
+    Feature("memory", "`MemoryRetriever`, with confidence, utility and validity from the metadata", HasMemory),
     Feature("memory verbs", "`remember`, `feedback`, `supersede`, `retract`, `expire`"),
-    Feature("history", "`known_at=`: what was known at an earlier time"),
-    Feature("writing", "upserts that embed only what changed, deletes with edges and parents", AcceptsChunks),
-    Feature("edge builders", "`ingest` connects new documents to those that are stored", ReadsIndex),
-    Feature("files", "`ingest` reads only files that changed", RecordsFiles),
+    Feature("history", "`known_at=`: search as of an earlier state of knowledge"),
+    Feature("writing", "upserts that embed only changed texts; deletes that include edges and parents", AcceptsChunks),
+    Feature("edge builders", "`ingest` connects new documents to stored ones", ReadsIndex),
+    Feature("files", "`ingest` reads only changed files", RecordsFiles),
     Feature("transactions", "a batch is written completely or not at all"),
     Feature("fitted embeddings", "LSA, fitted to the stored texts"),
-    Feature("tenants", "data of several tenants, separate on every path"),
-    Feature("several processes", "any number of processes write"),
-    Feature("several machines", "processes on other machines read and write"),
+    Feature("tenants", "separate data of several tenants"),
+    Feature("several processes", "any number of processes can write"),
+    Feature("several machines", "processes on other machines can read and write"),
     Feature("one call", "vector and keyword search in one round trip", SearchesHybrid),
-    Feature("awaited calls", "searches without a thread in an event loop", AwaitsVectors),
+    Feature("awaited calls", "searches in an event loop without a thread", AwaitsVectors),
 )
 NAMES = frozenset(feature.name for feature in FEATURES)
 
@@ -81,17 +81,22 @@ def wrong_declarations(store: Any) -> list[str]:
 
 
 def feature_table(lacking: Mapping[str, Mapping[str, str]]) -> str:
-    """Return a Markdown table of the features of each store, followed by the reasons for those that it lacks.
+    """Return a Markdown table of the features of each store, followed by the reasons for missing features.
 
     ``lacking`` maps the name of each store to its ``lacks``.
 
-    >>> table = feature_table({"Tiny": {"edges": "It has no graph."}})
+    >>> table = feature_table({"Tiny": {"edges": "It has no graph."}, "Full": {}})
     >>> [line for line in table.splitlines() if line.startswith(("| edges", "- "))]
-    ['| edges | graph retrieval | – |', '- **Tiny**, edges: It has no graph.']
+    ['| edges | graph retrieval | – | yes |', '- **edges**: It has no graph. (Tiny)']
     """
     lines = [f"| Feature | Meaning | {' | '.join(lacking)} |", "|---|---|" + "---|" * len(lacking)]
     for name, meaning, _ in FEATURES:
         cells = ("–" if name in lacks else "yes" for lacks in lacking.values())
         lines.append(f"| {name} | {meaning} | {' | '.join(cells)} |")
-    notes = [f"- **{title}**, {name}: {why}" for title, lacks in lacking.items() for name, why in lacks.items()]
-    return "\n".join([*lines, "", *notes])
+    stores: dict[tuple[str, str], list[str]] = {}
+    for name, _, _ in FEATURES:
+        for title, lacks in lacking.items():
+            if name in lacks:
+                stores.setdefault((name, lacks[name]), []).append(title)
+    notes = [f"- **{name}**: {why} ({', '.join(titles)})" for (name, why), titles in stores.items()]
+    return "\n".join([*lines, "", "Reasons for missing features, and the stores to which they apply:", "", *notes])

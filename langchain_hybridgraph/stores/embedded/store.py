@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
-        "several machines": "SQLite's locks need a local disk.",
-        "one call": "a search does not leave the process, so there is no round trip to save.",
-        "awaited calls": "a search in an event loop runs on a thread.",
+        "several machines": "The locks of SQLite work only on a local disk.",
+        "one call": "A search does not leave the process, so there is no round trip to save.",
+        "awaited calls": "In an event loop, a search runs on a thread.",
     }
 )
 LACKS_WITH_SERVER: Mapping[str, str] = MappingProxyType(
-    {**LACKS, "one call": "the server searches the vectors, and the folder the keywords meanwhile."}
+    {**LACKS, "one call": "The server searches the vectors while the process searches the keywords."}
 )
 LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
-    {**LACKS, "tenants": "one store has one tenant.", "several processes": "nothing is on disk."}
+    {**LACKS, "tenants": "A store in memory has only one tenant.", "several processes": "Nothing is on disk."}
 )
 
 

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
-        "identifiers": "Milvus does not tell which texts hold a name; BM25 finds it like any rare word.",
-        "summaries": "`HierarchicalRetriever` ranks directories by their documents.",
-        "memory verbs": "`MemoryRetriever` ranks by what the metadata say.",
-        "history": "`known_at=` leaves out what was written later, but a changed chunk is not kept as it was.",
-        "files": "`ingest` reads all files; what has not changed is neither embedded nor written.",
-        "transactions": "a write that failed is repeated, and then completed.",
-        "fitted embeddings": "the vectors of a fitted model change with the texts; use a pretrained model.",
+        "identifiers": "Milvus cannot list the texts that contain a name, so BM25 treats a name like any rare word.",
+        "summaries": "`HierarchicalRetriever` ranks directories by their documents instead.",
+        "memory verbs": "`MemoryRetriever` uses only the values in the metadata.",
+        "history": "`known_at=` leaves out chunks that were written later, but old versions of a chunk are not kept.",
+        "files": "`ingest` reads all files; unchanged texts are neither embedded nor written again.",
+        "transactions": "A write that failed must be repeated to be completed.",
+        "fitted embeddings": "The vectors of a fitted model change with the texts; use a pretrained model.",
     }
 )
 
