@@ -52,8 +52,8 @@ def test_the_modes_are_all_there():
 
 
 def test_the_decays_are_those_of_the_code():
-    """Return one example of every type of memory."""
-    assert {kind: float(decay) for kind, decay in rows("Type | Decay")} == DECAY
+    """The table has every type of memory with its decay."""
+    assert {kind: float(decay) for kind, decay in rows("Type | Decay per hour")} == DECAY
 
 
 def test_every_key_that_is_read_has_a_meaning():
