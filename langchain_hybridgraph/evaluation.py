@@ -15,9 +15,9 @@ from langchain_core.retrievers import BaseRetriever
 from numpy.typing import NDArray
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
+from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
-from langchain_hybridgraph.serialization import Serializable
 
 Grades = Mapping[str, int]
 Asks = Callable[[str, int], Sequence[Document]]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.evaluation import Asks, Difference, EvaluationReport, difference
+from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
-from langchain_hybridgraph.serialization import Serializable
 
 WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 

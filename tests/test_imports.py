@@ -16,9 +16,9 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # Folders and top-level modules from bottom to top; each imports only itself and names that come before it.
 ORDER = [
-    *("errors", "degradation", "serialization", "uris", "times", "number_checks"),
+    *("errors", "degradation", "times", "number_checks"),
     *("registry", "text"),
-    *("filters", "records", "chunk_metadata", "execution", "memory", "stores", "testing", "query"),
+    *("filters", "records", "execution", "memory", "stores", "testing", "query"),
     *("embeddings", "ingestion", "telemetry", "adapters", "options", "config", "display", "result", "vectorstores"),
     *("retrievers", "llama_index", "evaluation", "tuning", "migration", "cli"),
 ]

@@ -114,7 +114,7 @@ def findings(passage: Passage) -> Iterator[str]:
 def test_everything_is_in_plain_english():
     """Docstrings, comments, messages, pages, notebooks and names of tests use none of the phrases above."""
     read = list(passages())
-    assert {"README.md", "langchain_hybridgraph/records.py", "notebooks/03_graph.ipynb"} <= {each.path for each in read}
+    assert {"README.md", "langchain_hybridgraph/result.py", "notebooks/03_graph.ipynb"} <= {each.path for each in read}
     problems = [finding for each in read for finding in findings(each)]
     assert problems == [], "\n" + "\n".join(problems)
 

@@ -23,7 +23,7 @@ from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments, listed_suffixes
 from langchain_hybridgraph.ingestion.splitters import as_splitter
 from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.serialization import Serializable
+from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
 

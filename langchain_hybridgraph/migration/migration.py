@@ -17,7 +17,7 @@ from langchain_hybridgraph.ingestion.progress import Progress, showing
 from langchain_hybridgraph.migration.checksums import Checksums
 from langchain_hybridgraph.migration.locations import open_destination, open_source
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.serialization import Serializable
+from langchain_hybridgraph.records.serialization import Serializable
 from langchain_hybridgraph.stores.transfer import KINDS, ChunkRecord, CopyDestination, CopySource, Kind
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.retriever import Form, HybridArguments
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
-from langchain_hybridgraph.uris import plain_uri
+from langchain_hybridgraph.records.uris import plain_uri
 
 ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}

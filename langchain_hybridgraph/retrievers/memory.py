@@ -17,7 +17,6 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from langchain_hybridgraph.adapters.conversation_input import session_in
 from langchain_hybridgraph.adapters.tool import SearchArguments
-from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory.scoring import (
@@ -45,6 +44,7 @@ from langchain_hybridgraph.query.graph.scores import NoisyOr
 from langchain_hybridgraph.query.pipeline import Pipeline
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.records import MemoryState, Query, Scope
+from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.session_sources import HistoryTurns, SessionTurns, StoredTurns, StoreWithMessages

@@ -34,8 +34,8 @@ from langchain_hybridgraph.ingestion.edges.link_parser import (
 )
 from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
 from langchain_hybridgraph.records import CONTAINS, REFERENCES, SEQUENCE, Chunk, Edge, replace_surrogates
+from langchain_hybridgraph.records.uris import directory_of
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, implements
-from langchain_hybridgraph.uris import directory_of
 
 
 class EdgeSet(NamedTuple):

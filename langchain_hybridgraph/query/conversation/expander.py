@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.serialization import Serializable
+from langchain_hybridgraph.records.serialization import Serializable
 
 
 class ConversationTurn(Protocol):

@@ -19,8 +19,8 @@ from langchain_hybridgraph.query.graph.paths import (
     best_first,
 )
 from langchain_hybridgraph.query.graph.scores import PathFeatures, is_mixed, needs_own, path_values
+from langchain_hybridgraph.records.uris import ENTITY, TITLE
 from langchain_hybridgraph.stores.protocols import NeighborEdges
-from langchain_hybridgraph.uris import ENTITY, TITLE
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph.paths import Seeds

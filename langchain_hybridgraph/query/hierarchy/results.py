@@ -9,7 +9,7 @@ from typing import Any
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL, QueryPlan, TypedQuery
 from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.serialization import Serializable
+from langchain_hybridgraph.records.serialization import Serializable
 
 _STANDARD_TYPES = (MEMORY, RESOURCE, SKILL)
 

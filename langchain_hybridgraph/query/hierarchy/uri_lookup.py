@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.uris import directory_of, plain_uri
+from langchain_hybridgraph.records.uris import directory_of, plain_uri
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Tree

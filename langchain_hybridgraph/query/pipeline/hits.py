@@ -10,8 +10,8 @@ from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.parents import parent_ids, replace_children
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit
+from langchain_hybridgraph.records.uris import ENTITY, TITLE
 from langchain_hybridgraph.stores.protocols import HasOriginals, HasParents, implements
-from langchain_hybridgraph.uris import ENTITY, TITLE
 
 
 def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.serialization import Serializable
+from langchain_hybridgraph.records.serialization import Serializable
 
 MEMORY, RESOURCE, SKILL = "memory", "resource", "skill"
 LARGEST_PLAN = 5

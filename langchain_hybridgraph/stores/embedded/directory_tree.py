@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from langchain_hybridgraph.chunk_metadata import reference
+from langchain_hybridgraph.records.chunk_metadata import reference
+from langchain_hybridgraph.records.uris import directory_of, plain_uri
 from langchain_hybridgraph.stores.protocols import Level
-from langchain_hybridgraph.uris import directory_of, plain_uri
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

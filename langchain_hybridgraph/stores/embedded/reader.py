@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.chunk_metadata import reference
 from langchain_hybridgraph.errors import (
     StoreError,
 )
 from langchain_hybridgraph.records import ScoredId, SourceResult
+from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.stores.embedded.catalog.records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import complete_in_background, used_server

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.records.uris import ENTITY, TITLE
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.filters import text, texts
 from langchain_hybridgraph.stores.milvus.index import MOST_KEYS, MOST_RESULTS, in_parts
 from langchain_hybridgraph.stores.milvus.rows import stored_edge
-from langchain_hybridgraph.uris import ENTITY, TITLE
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Scope, Vector

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
+from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
 
 if TYPE_CHECKING:

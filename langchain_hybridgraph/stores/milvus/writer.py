@@ -14,8 +14,8 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.chunk_metadata import reference
 from langchain_hybridgraph.execution.forking import ForkSafeLock
+from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
 from langchain_hybridgraph.stores.engines.vector_matrix import unit

@@ -11,8 +11,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.records.uris import directory_of, plain_uri
 from langchain_hybridgraph.stores.embedded.directory_tree import DEEPEST
-from langchain_hybridgraph.uris import directory_of, plain_uri
 
 
 def stored(*uris, path=None, **metadata):

@@ -18,9 +18,9 @@ from langchain_hybridgraph.query.pipeline.pruning import ALL, hits_needed
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.query.pipeline.source_scores import add_scores
 from langchain_hybridgraph.records import FusedCandidate, Hit
+from langchain_hybridgraph.records.uris import ENTITY
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, implements
-from langchain_hybridgraph.uris import ENTITY
 
 # Number of existing relations that are named next to an unknown one.
 MAX_RELATIONS = 20

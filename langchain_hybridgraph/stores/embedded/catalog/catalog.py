@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.records.uris import TITLE
 from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
 from langchain_hybridgraph.stores.embedded.catalog.connections import CatalogConnections
 from langchain_hybridgraph.stores.embedded.catalog.records import (
@@ -32,7 +33,6 @@ from langchain_hybridgraph.stores.embedded.catalog.records import (
 )
 from langchain_hybridgraph.stores.embedded.catalog.writes import count_edges
 from langchain_hybridgraph.stores.protocols import FileRecord
-from langchain_hybridgraph.uris import TITLE
 
 # Columns of an edge for the graph in memory.
 _ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"

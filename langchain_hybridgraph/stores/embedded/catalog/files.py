@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Collection, Iterable
 
 from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.records.uris import ENTITY, TITLE
 from langchain_hybridgraph.stores.protocols import FileRecord
-from langchain_hybridgraph.uris import ENTITY, TITLE
 
 _FILES_OF = (
     "DELETE FROM files WHERE (tenant, source) IN "

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.records import MENTIONS, Chunk
+from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference, session_of
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import Edge, replace_surrogates
+from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference, session_of
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, PARENT, ChunkRow
 
 if TYPE_CHECKING:

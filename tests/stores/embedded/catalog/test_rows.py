@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph import chunk_metadata as given_values
-from langchain_hybridgraph.chunk_metadata import reference
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.records import chunk_metadata as given_values
+from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.stores.embedded.catalog.rows import MOST_NESTED, catalog_rows, checked_edges, content_id
 
 # What JSON can say; texts with NUL, lone surrogates and anything else that a str may hold.

@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
-from langchain_hybridgraph import chunk_metadata
-from langchain_hybridgraph.chunk_metadata import ParsedMetadata, session_of
+from langchain_hybridgraph.records import chunk_metadata
+from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, session_of
 
 
 def test_every_known_key():

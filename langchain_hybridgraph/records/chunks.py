@@ -1,0 +1,65 @@
+"""Chunks, and ids for texts without one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_hybridgraph.records.serialization import Serializable
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk(Serializable):
+    """An indexed piece of text, or a parent that child chunks point to.
+
+    ``metadata`` is the user's JSON, unchanged. ``document_id`` and ``parent_id`` default to the values in it:
+    the document is ``metadata["document_id"]``, else ``metadata["source"]``, else the chunk's id.
+
+    >>> Chunk("a#1", "text", {"source": "a.md"}).document
+    'a.md'
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    document_id: str | None = None
+    parent_id: str | None = None
+
+    @property
+    def document(self) -> str:
+        """Id of the document that the chunk belongs to."""
+        if self.document_id is not None:
+            return self.document_id
+        document_id = self.metadata.get("document_id")
+        if document_id is None:
+            document_id = self.metadata.get("source")
+        return self.id if document_id is None else str(document_id)
+
+    @property
+    def parent(self) -> str | None:
+        """Id of the parent, or None if the chunk has no parent."""
+        if self.parent_id is not None:
+            return self.parent_id
+        parent_id = self.metadata.get("parent_id")
+        return None if parent_id is None else str(parent_id)
+
+
+def content_id(text: str, source: str) -> str:
+    """Return an id for a text without one: a hash of text and source, so it is the same in every run."""
+    content = f"{source}\x00{text}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which files and engines cannot store, by U+FFFD.
+
+    >>> replace_surrogates("a\\ud800b")
+    'a\ufffdb'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,115 @@
+"""Hits, and the probability of an answer among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_hybridgraph.records.chunks import Chunk
+from langchain_hybridgraph.records.explanation import explain_answerability, explain_hit, explain_route
+from langchain_hybridgraph.records.serialization import Serializable
+
+
+@dataclass(frozen=True, slots=True)
+class Answerability(Serializable):
+    """How likely a question has an answer among the texts, and the reasons.
+
+    ``value`` is in [0, 1]; a question with at least .5 counts as answerable. ``similarity`` is the distance of the best
+    cosine from the mean cosine with arbitrary texts, as a share of what is possible. ``matched`` is the best BM25
+    divided by the BM25 of a text with all words of the question, including words that no text contains. Both are None
+    if unknown. ``exact`` is the probability that the question refers to a text by an identifier in it. ``words`` is the
+    number of different words in the question. ``unit`` is the factor by which ranking scores are multiplied.
+
+    >>> Answerability(0.92, 0.6, 0.5).explain()
+    'answerable (0.92): similarity 0.60 · words matched 0.50'
+    """
+
+    value: float
+    similarity: float | None = None
+    matched: float | None = None
+    exact: float = 0.0
+    words: int = 0
+    unit: float = 1.0
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether ``value`` is at least 0.5."""
+        return self.value >= 0.5
+
+    def explain(self) -> str:
+        """Return one line that says how likely the question has an answer, and why."""
+        return explain_answerability(
+            self.value,
+            is_answerable=self.is_answerable,
+            similarity=self.similarity,
+            matched=self.matched,
+            exact=self.exact,
+        )
+
+    def scale(self, hit: Hit) -> Hit:
+        """Return the hit with its score (at most 1) and the parts of it multiplied by ``unit``."""
+        if self.unit == 1:
+            return hit
+        parts = {name: self.unit * part for name, part in hit.parts.items()}
+        return replace(hit, score=min(1.0, self.unit * hit.score), parts=parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit(Serializable):
+    """A chunk with its score and the parts of that score; the record that passes through all stages.
+
+    ``parts`` sum to ``score``; ``found_by`` names the sources that found the chunk. ``path`` lists chunk ids from
+    the seed to this chunk and has length 1 for a seed. ``graph_context`` describes the last edges of the path as they
+    are stored, last edge first; ``direction`` is ``"backward"`` for an edge followed from its target to its source.
+    ``child`` is the matching chunk when its parent was returned in its place.
+    """
+
+    chunk: Chunk
+    score: float
+    source: str
+    parts: Mapping[str, float]
+    vector_score: float | None = None
+    bm25_score: float | None = None
+    rerank_score: float | None = None
+    hops: int = 0
+    path: tuple[str, ...] = ()
+    graph_context: tuple[Mapping[str, Any], ...] = ()
+    child: Chunk | None = None
+    found_by: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Id of the chunk."""
+        return self.chunk.id
+
+    def explain(self) -> str:
+        """Explain in one line the rank of this hit and the edges through which it was found.
+
+        Only the last edges of a long path are known (``graph_context``); earlier ones are left out.
+
+        >>> parts, both = {"vector": 0.6, "keyword": 0.3}, ("vector", "keyword")
+        >>> Hit(Chunk("a", "t"), 0.9, "fused", parts, vector_score=0.8, found_by=both).explain()
+        'score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800'
+        >>> cites = {"from_chunk_id": "a", "relation": "cites", "weight": 0.8, "description": "B builds on A."}
+        >>> parts, path = {"vector": 0.2, "graph": 0.3}, ("a", "b")
+        >>> reached = Hit(Chunk("b", "t"), 0.5, "graph", parts, hops=1, path=path, graph_context=(cites,))
+        >>> for reason in reached.explain().split(" · "):
+        ...     print(reason)
+        score 0.500 = vector 0.200 + graph 0.300
+        found by graph
+        1 hop from a to b: cites (weight 0.80, “B builds on A.”)
+        >>> from dataclasses import replace
+        >>> replace(reached, graph_context=({**cites, "direction": "backward"},)).explain().split(" · ")[-1]
+        '1 hop from a to b: b cites a (walked backward, weight 0.80, “B builds on A.”)'
+        """
+        return explain_hit(
+            self.score,
+            self.parts,
+            sources=self.found_by or (self.source,),
+            cosine=self.vector_score,
+            bm25=self.bm25_score,
+            reranked=self.rerank_score,
+            route=explain_route(self.id, self.path, self.hops, self.graph_context) if self.hops else None,
+            parent_of=None if self.child is None else self.child.id,
+        )

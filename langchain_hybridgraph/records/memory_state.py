@@ -1,0 +1,30 @@
+"""Facts about a chunk in addition to its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """Facts about a chunk in addition to its text, from its metadata or learned since.
+
+    Times are in Unix seconds, UTC. None means unset, which differs from 0. ``confidence`` and ``utility`` are in
+    [0, 1]. ``used_at`` is when the chunk was last useful, ``updated_at`` when it last changed according to its
+    metadata, and ``learned_at`` when the store received it. ``provenance_depth`` is the number of derivations between
+    the chunk and an original observation or statement. ``end_learned`` is true when ``valid_until`` did not come with
+    the chunk but was set later, when another chunk superseded it.
+    """
+
+    confidence: float | None = None
+    utility: float | None = None
+    active_count: int = 0
+    used_at: float | None = None
+    updated_at: float | None = None
+    valid_from: float | None = None
+    valid_until: float | None = None
+    created_at: float | None = None
+    learned_at: float | None = None
+    memory_type: str | None = None
+    provenance_depth: int = 0
+    end_learned: bool = False

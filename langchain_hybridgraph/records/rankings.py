@@ -1,0 +1,95 @@
+"""Results of sources, and candidates after fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records.arrays import Vector
+    from langchain_hybridgraph.records.chunks import Chunk
+
+
+class ScoredId(NamedTuple):
+    """A chunk's id with a source's own score (cosine, BM25). Higher is better.
+
+    Sources that cannot return a chunk by id set ``chunk``: in all of their entries, or in none.
+    """
+
+    id: str
+    score: float
+    chunk: Chunk | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWords:
+    """The words of a question, including words that no text contains.
+
+    ``count`` is the number of different words, ``bound`` the largest BM25 that a text with all of them could have.
+    """
+
+    count: int
+    bound: float
+
+
+class SourceResult(NamedTuple):
+    """The result of one search of a store.
+
+    ``entries`` are best first, ties by id. ``vector`` is the query vector of the vector search. ``bound`` and
+    ``background`` are those of :class:`Ranking`. ``reason`` is the degradation reason (an entry of ``degraded``) if
+    the search was limited, else None; ``remark`` adds detail. ``rest`` is the largest score that an unlisted chunk
+    can have, or None if unknown. ``are_cosines`` tells whether the scores of a vector search are cosines; if not,
+    only their order is meaningful. ``exact`` is that of :class:`Ranking`. ``words`` describes the query of a
+    keyword search.
+    """
+
+    entries: Sequence[ScoredId]
+    vector: Vector | None = None
+    bound: float | None = None
+    background: tuple[float, float] | None = None
+    reason: str | None = None
+    rest: float | None = None
+    remark: str | None = None
+    are_cosines: bool = True
+    exact: Mapping[str, float] = MappingProxyType({})
+    words: QuestionWords | None = None
+
+    @property
+    def chunks(self) -> dict[str, Chunk]:
+        """The chunks that came with the entries, by id; empty for a source that returns ids only."""
+        if not self.entries or self.entries[0].chunk is None:
+            return {}
+        return {entry.id: entry.chunk for entry in self.entries if entry.chunk is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The ranked list of one source.
+
+    ``entries`` are best first, ties by id. ``scores`` maps candidates of ALL sources to this source's own score,
+    where it is known. It contains every id in ``entries`` and may contain more. ``bound`` is the largest score that
+    the source could give for this query (1 for a cosine), or None if unknown. ``background`` is the mean and the
+    standard deviation of the source's score for this query over arbitrary chunks in scope, or None if unknown.
+    ``rest`` is the largest score that a candidate without a score can have, or None if unknown.
+    ``exact`` maps chunk ids, listed or not, to the probability in (0, 1) that the query means this chunk, because the
+    chunk contains an identifier or a rare word of the query.
+    """
+
+    source: str
+    weight: float
+    entries: Sequence[ScoredId]
+    scores: Mapping[str, float]
+    bound: float | None = None
+    background: tuple[float, float] | None = None
+    rest: float | None = None
+    exact: Mapping[str, float] = field(default_factory=dict)
+
+
+class FusedCandidate(NamedTuple):
+    """One candidate after fusion: its score in [0, 1] and each source's part (the parts sum to the score)."""
+
+    id: str
+    score: float
+    parts: Mapping[str, float]

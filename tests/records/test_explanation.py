@@ -1,0 +1,71 @@
+"""Explanations of hits."""
+
+from langchain_hybridgraph.records import Chunk, Hit
+
+
+def step(one, relation, weight, description, **entity):
+    return {"from_chunk_id": one, "relation": relation, "weight": weight, "description": description, **entity}
+
+
+def graph_hit(*path, parts, context):
+    return Hit(
+        Chunk(path[-1], "t"), sum(parts.values()), "graph", parts, hops=len(path) - 1, path=path, graph_context=context
+    )
+
+
+def test_explaining_a_search_hit():
+    """Parts of the score, sources and their own scores."""
+    hit = Hit(Chunk("a", "t"), 0.9, "fused", {"vector": 0.6, "keyword": 0.3}, 0.8, 2.5, found_by=("vector", "keyword"))
+    assert hit.explain() == (
+        "score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800 · BM25 2.50"
+    )
+
+
+def test_explaining_a_graph_hit():
+    """The explanation splits the score into search and graph and describes each step from the seed."""
+    # graph_context lists the last step first.
+    context = (
+        step("b", "depends_on", 0.8, "C needs B."),
+        step("a", "mentions", 0.35, "Both mention ada.", entity="entity:ada"),
+    )
+    hit = graph_hit("a", "b", "c", parts={"vector": 0.2, "keyword": 0.1, "graph": 0.3}, context=context)
+    assert hit.explain() == (
+        "score 0.600 = vector 0.200 + keyword 0.100 + graph 0.300 · 0.300 from search, 0.300 from the graph · "
+        "found by graph · 2 hops from a via b to c: both mention ada (weight 0.35), "
+        "then depends on (weight 0.80, “C needs B.”)"
+    )
+
+
+def test_a_score_from_the_graph_alone_is_not_split():
+    """When the graph score replaces the search score there is only one part."""
+    explanation = graph_hit("a", "b", parts={"graph": 0.4}, context=()).explain()
+    assert explanation == "score 0.400 = graph 0.400 · found by graph · 1 hop from a to b"
+
+
+def test_the_part_of_a_reranker_belongs_to_neither_search_nor_graph():
+    """The split into search and graph leaves out the reranker's part."""
+    parts = {"vector": 0.2, "keyword": 0.1, "graph": 0.3, "rerank": 0.4}
+    assert "0.300 from search, 0.300 from the graph" in graph_hit("a", "b", parts=parts, context=()).explain()
+
+
+def test_two_parts_are_not_split_again():
+    """One part from search and one from the graph already show the split."""
+    explanation = graph_hit("a", "b", parts={"vector": 0.2, "graph": 0.3}, context=()).explain()
+    assert explanation == "score 0.500 = vector 0.200 + graph 0.300 · found by graph · 1 hop from a to b"
+
+
+def test_several_sources_are_listed():
+    """Three sources are separated by a comma and "and"."""
+    hit = Hit(Chunk("a", "t"), 0.5, "fused", {"vector": 0.5}, found_by=("vector", "keyword", "graph"))
+    assert "found by vector, keyword and graph" in hit.explain()
+
+
+def test_a_graph_part_without_a_path_means_a_named_title():
+    """A seed gets a graph part when the question names its title."""
+    hit = Hit(Chunk("a", "t"), 0.5, "vector", {"vector": 0.2, "graph": 0.3}, found_by=("vector",), path=("a",))
+    assert hit.explain().endswith(" · the question names its title")
+
+
+def test_a_long_path_is_shortened():
+    """Only the first and the last chunk between seed and hit are named."""
+    assert graph_hit(*"abcdefg", parts={"graph": 0.4}, context=()).explain().endswith("6 hops from a via b, …, f to g")

@@ -1,0 +1,21 @@
+"""Results as they are printed."""
+
+from langchain_hybridgraph.records import Chunk, Hit, content_id
+from langchain_hybridgraph.result import RetrievalResult
+
+
+def test_a_result_prints_as_a_list():
+    """One line per hit with rank, score, id and text, then the degradation reasons; the repr is one short line."""
+    hashed = Chunk(content_id("Dogs bark.", "dogs.md"), "Dogs bark.", {"source": "dogs.md"})
+    hits = [Hit(Chunk("cat", "The cat\n" + "sleeps " * 20), 0.9, "vector", {}), Hit(hashed, 0.25, "keyword", {})]
+    result = RetrievalResult(["…", "…"], hits=hits, degraded=["vector-failed"], took_ms=1.25)
+    first, second, last = str(result).splitlines()
+    assert first == " 1. 0.900  cat  The cat " + "sleeps " * 10 + "s…"
+    assert second == " 2. 0.250  dogs.md  Dogs bark."
+    assert last == "degraded: vector-failed"
+    assert repr(result) == "RetrievalResult(2 documents in 1.2 ms, degraded=['vector-failed'])"
+
+
+def test_a_result_without_hits_prints_its_repr():
+    """An empty result has no lines to list."""
+    assert str(RetrievalResult([], degraded=["no-query-text"])) == repr(RetrievalResult([], degraded=["no-query-text"]))
