@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from contextlib import closing
 from difflib import get_close_matches
-from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,21 +15,19 @@ import typer
 from langchain_hybridgraph.cli.config_commands import config_app
 from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, say
 from langchain_hybridgraph.cli.history_file import conversation
+from langchain_hybridgraph.cli.ingest_command import ingest
 from langchain_hybridgraph.cli.migrate_command import migrate
-from langchain_hybridgraph.cli.open_index import existing, existing_or_new, existing_store
-from langchain_hybridgraph.cli.open_milvus import milvus_uri
+from langchain_hybridgraph.cli.open_index import existing, existing_store
+from langchain_hybridgraph.cli.parameters import Count, History, Index, Json, Model, NewModel, Tenant, Where
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.cli.tenants_commands import tenants_app
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph.options.command_line import K_DEFAULT
 from langchain_hybridgraph.records import replace_surrogates
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.ingestion.pipeline import IngestReport
-    from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
-    from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 # LangChain, the engines and rich are imported by the commands that need them, so that help is shown at once.
 
@@ -63,143 +59,9 @@ def main(
 app.add_typer(tenants_app, name="tenants")
 app.add_typer(config_app, name="config")
 
-Index = Annotated[
-    Path,
-    typer.Option(
-        "--index",
-        "-i",
-        metavar="DIR",
-        help="Folder of the index, or milvus://HOST:PORT; or set HYBRIDGRAPH_STORE_PATH, "
-        "or store_path in hybridgraph.yaml.",
-        envvar="HYBRIDGRAPH_STORE_PATH",
-        show_envvar=False,
-    ),
-]
-Paths = Annotated[
-    list[Path],
-    typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, JSONL …"),
-]
-NewModel = Annotated[
-    str,
-    typer.Option(metavar="MODEL", help="auto, lsa, minilm or package.module:factory; an existing index keeps its own."),
-]
-Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="Tenant whose chunks the store reads and writes.")]
-Model = Annotated[
-    str | None,
-    typer.Option("--embedding", metavar="MODEL", help="Embedding of the index, if it is a package.module:factory."),
-]
-Where = Annotated[
-    str | None, typer.Option("--filter", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 2020}}\'.')
-]
-History = Annotated[
-    Path | None,
-    typer.Option(
-        "--history",
-        metavar="FILE",
-        allow_dash=True,
-        help='File with the conversation so far: lines such as "User: …", or JSON; - reads standard input.',
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
 DEMO = Path(f"python-{sys.version_info.major}.{sys.version_info.minor}.hybridgraph")
 
-
-class Split(StrEnum):
-    """How documents are split."""
-
-    FLAT = "flat"
-    PARENT_CHILD = "parent-child"
-    NONE = "none"
-
-
-@app.command()
-def ingest(
-    paths: Paths,
-    *,
-    index: Index,
-    config: Config = None,
-    embedding: NewModel = "auto",
-    split: Annotated[
-        Split, typer.Option(help="Whether to store chunks, small chunks with their parents, or complete documents.")
-    ] = Split.FLAT,
-    language: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Language of stemming and stop words in a new index.")
-    ] = None,
-    edges: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMES", help="auto, none, names such as sequence,links, or a JSON list of names and objects."
-        ),
-    ] = "auto",
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Delete documents whose files below PATHS no longer exist.")
-    ] = False,
-    follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="Follow symbolic links that lead out of PATHS.")
-    ] = False,
-    tenant: Tenant = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Index files. Run again to index only what changed.
-
-    Summaries of directories, used by find and tree, are updated for directories that have changed.
-    """
-    from langchain_hybridgraph.cli.deleted_files import DeletedFiles
-    from langchain_hybridgraph.ingestion import SUPPORTED_SUFFIXES, FileError, read_files
-    from langchain_hybridgraph.ingestion.edges.registry import as_builders
-    from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-    from langchain_hybridgraph.stores.protocols import RecordsFiles
-
-    skipped: list[str] = []
-    missing = [path for path in paths if not path.exists()]
-    may_prune = prune and (index.exists() or milvus_uri(index) is not None)
-    if missing and not may_prune:
-        raise _absent(missing[0])
-    existing_paths = [path for path in paths if path not in missing]
-    documents = read_files(existing_paths, skipped=lambda message: _skip(message, skipped), follow_links=follow_links)
-    nothing_to_read = FileError(
-        f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}"
-    )
-    if not documents.files and not may_prune:
-        raise nothing_to_read
-    chunks = None if split is Split.NONE else split.value.replace("-", "_")
-    builders = as_builders(_edges(edges))
-    with closing(
-        existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
-    ) as store:
-        deleted = DeletedFiles(paths, store, prune=prune)
-        if never_read := [path for path in missing if not deleted.has_read(path)]:
-            raise _absent(never_read[0])
-        if not documents.files and not any(map(deleted.has_read, paths)):
-            raise nothing_to_read
-        before = len(store)
-        # Finding what is no longer there reads the list of all documents, which takes long only from a server.
-        prunable = deleted if prune or isinstance(store, RecordsFiles) else False
-        try:
-            report = ingest_documents(
-                documents, store, split=chunks, edges=builders, progress=not quiet, prune_documents=prunable
-            )
-            if not report.documents and not (prune and deleted.documents):
-                raise nothing_to_read
-            layers = _summarise(store, paths, progress=not quiet)
-        except KeyboardInterrupt:
-            say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the command again to continue")
-            raise
-    for warning in report.warnings:
-        if warning not in skipped:
-            say(warning)
-    pruned, vanished = (deleted.documents, []) if prune else ([], deleted.documents)
-    if vanished:
-        count = "the file of 1 document is" if len(vanished) == 1 else f"the files of {len(vanished):,} documents are"
-        say(f"{count} no longer there{_first_ids(vanished)}; run with --prune to delete what was read from there")
-    if as_json:
-        from langchain_hybridgraph.cli.json_output import ingest_answer, print_json
-
-        print_json(ingest_answer(report, store.name, pruned, vanished, layers))
-    elif not quiet:
-        _print_report(report, pruned if prune else None, layers)
+app.command()(ingest)
 
 
 @app.command()
@@ -208,7 +70,7 @@ def search(
     *,
     index: Index,
     config: Config = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Number of results.")] = 10,
+    k: Count = K_DEFAULT,
     where: Where = None,
     history: History = None,
     graph: Annotated[bool, typer.Option("--graph", help="Follow edges from the hits.")] = False,
@@ -255,7 +117,7 @@ def find(
         list[str] | None,
         typer.Option(metavar="URI", help="Search only below this URI, or path as given to ingest; may be repeated."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Number of results.")] = 10,
+    k: Count = K_DEFAULT,
     where: Where = None,
     history: History = None,
     explain: Annotated[bool, typer.Option("--explain", help="Explain the rank of each hit.")] = False,
@@ -462,37 +324,6 @@ def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
     return hints
 
 
-def _absent(path: Path) -> typer.BadParameter:
-    return typer.BadParameter(f"path '{path}' does not exist.", param_hint="'PATHS'")
-
-
-def _skip(message: str, skipped: list[str]) -> None:
-    say(message)
-    skipped.append(message)
-
-
-def _print_report(report: IngestReport, deleted: list[str] | None, layers: LayersReport | None) -> None:
-    """Print what an ingest did; ``deleted`` are the ids of deleted documents, None without ``--prune``."""
-    typer.echo(str(report))
-    if deleted is not None:
-        count = len(deleted)
-        subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
-        typer.echo(f"deleted {subject}{_first_ids(deleted)}")
-    if layers is not None:
-        typer.echo(f"summaries: {layers}")
-
-
-def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
-    """Summarise the directories that have changed, if there are summaries already or a folder was ingested."""
-    from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
-
-    if not isinstance(store, HasLayers):
-        return None
-    if store.summaries.index() is None and not any(path.is_dir() for path in paths):
-        return None
-    return build_layers(store, progress=progress)
-
-
 def _judge(report: CheckReport, as_json: bool) -> None:
     for part in report.unchecked:
         say(f"not checked: {part}")
@@ -506,17 +337,6 @@ def _judge(report: CheckReport, as_json: bool) -> None:
         raise typer.Exit(PROBLEM)
 
 
-def _edges(value: str) -> Any:
-    """Parse ``--edges``: comma-separated names, or JSON; an empty list for none."""
-    if not value.lstrip().startswith(("[", "{")):
-        return [] if value == "none" else [name.strip() for name in value.split(",")]
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError as error:
-        example = '\'["auto", {"type": "metadata", "keys": ["author"]}]\''
-        raise ConfigurationError(f"--edges is not JSON ({error}); pass names, or something like {example}") from error
-
-
 def _parsed(where: str | None) -> Filter | None:
     """Parse a JSON filter, before the index is opened; None for one without conditions."""
     if where is None:
@@ -527,11 +347,6 @@ def _parsed(where: str | None) -> Filter | None:
         return parse_filter(json.loads(where))
     except json.JSONDecodeError as error:
         raise FilterError(f"--filter is not JSON ({error}); pass something like '{{\"year\": 2020}}'") from error
-
-
-def _first_ids(documents: list[str]) -> str:
-    """Return a colon and the first few ids; an empty string if there are no ids."""
-    return f": {_listed(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 
 def _listed(names: Any) -> str:

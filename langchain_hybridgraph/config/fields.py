@@ -21,6 +21,7 @@ from pydantic_settings import BaseSettings
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.number_checks import number_in_range
+from langchain_hybridgraph.options.command_line import LANGUAGE, TENANT
 from langchain_hybridgraph.options.conversation import ConversationFields
 from langchain_hybridgraph.options.expected_values import one_of
 from langchain_hybridgraph.options.graph import GraphFields, GraphOptions
@@ -355,8 +356,8 @@ class StoreFields(BaseModel):
         None, description="Folder of the index. In a settings file, a relative path starts at the file's folder."
     )
     embedding: Any = Field(None, description="Embedding model; unset: the model with which the index was built.")
-    language: str | None = Field(None, description="Language of stemming and stop words in a new index.")
-    tenant: str | None = Field(None, description="Tenant whose chunks the store reads and writes.")
+    language: str | None = Field(None, description=LANGUAGE)
+    tenant: str | None = Field(None, description=TENANT)
     read_only: bool = Field(False, description="Whether to open the store read-only.")
     write_timeout: float = Field(
         WRITE_TIMEOUT,

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, field_validator
 from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, K
 from langchain_hybridgraph.options.index import IndexOptions
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
@@ -34,7 +35,7 @@ LSA_WEIGHTS = (0.4, 0.6)
 class PipelineFields(BaseModel):
     """Options of the pipeline."""
 
-    k: int = Field(default=10, ge=0, description="Number of results.")
+    k: int = Field(default=K_DEFAULT, ge=K_LEAST, description=K)
     filter: Any = Field(default=None, description="Filter of every call; the filter of a call is applied in addition.")
     tenant: str | None = Field(default=None, description="Tenant whose chunks the retriever sees.")
     as_of: Any = Field(default=None, description="Point in time to search as of; unset: now.")

@@ -312,6 +312,9 @@ def test_k_is_how_many(read_index):
     six = ids_of_hits("part of the machine", "--index", read_index, "-k", 6)
     assert len(six) == 6
     assert ids_of_hits("part of the machine", "--index", read_index, "-k", 2) == six[:2]
+    assert ids_of_hits("part of the machine", "--index", read_index, "-k", 0) == []
+    assert answer("find", "part of the machine", "--index", read_index, "-k", 0)["hits"] == []
+    assert hybridgraph("search", "part", "--index", read_index, "-k", 0).exit_code == 0
 
 
 def test_a_filter_holds(read_index):
@@ -589,7 +592,7 @@ def test_a_warning_is_one_line(index):
         (["search", "x", "--index", "INDEX", "--filter", "{year: 2020}"], 2, "--filter is not JSON"),
         (["search", "x", "--index", "INDEX", "--filter", '{"year": {"$near": 1}}'], 2, "$near"),
         (["search", "x", "--index", "INDEX", "--filter", "[1]"], 2, "filter"),
-        (["search", "x", "--index", "INDEX", "-k", "0"], 2, "-k"),
+        (["search", "x", "--index", "INDEX", "-k", "-1"], 2, "-k"),
         (["search", "x", "--index", "INDEX", "--semantic"], 2, "--semantic"),
         (["search", "x", "--index", "INDEX", "--tenant", "a"], 2, "has no tenants"),
         (["search", "x"], 2, "--index"),

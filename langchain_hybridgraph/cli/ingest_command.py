@@ -1,0 +1,224 @@
+"""The command ``hybridgraph ingest``."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from langchain_hybridgraph.cli.errors import say
+from langchain_hybridgraph.cli.open_index import existing_or_new
+from langchain_hybridgraph.cli.open_milvus import milvus_uri
+from langchain_hybridgraph.cli.parameters import Index, Json, NewModel, Tenant
+from langchain_hybridgraph.cli.settings import Config
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.options.command_line import LANGUAGE
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.ingestion.pipeline import IngestReport
+    from langchain_hybridgraph.ingestion.readers.files import FileDocuments
+    from langchain_hybridgraph.ingestion.summaries import LayersReport
+    from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, JSONL …"),
+]
+
+
+class Split(StrEnum):
+    """How documents are split."""
+
+    FLAT = "flat"
+    PARENT_CHILD = "parent-child"
+    NONE = "none"
+
+
+def ingest(
+    paths: Paths,
+    *,
+    index: Index,
+    config: Config = None,
+    embedding: NewModel = "auto",
+    split: Annotated[
+        Split, typer.Option(help="Whether to store chunks, small chunks with their parents, or complete documents.")
+    ] = Split.FLAT,
+    language: Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE)] = None,
+    edges: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES", help="auto, none, names such as sequence,links, or a JSON list of names and objects."
+        ),
+    ] = "auto",
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete documents whose files below PATHS no longer exist.")
+    ] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Follow symbolic links that lead out of PATHS.")
+    ] = False,
+    tenant: Tenant = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Index files. Run again to index only what changed.
+
+    Summaries of directories, used by find and tree, are updated for directories that have changed.
+    """
+    from langchain_hybridgraph.ingestion.edges.registry import as_builders
+
+    skipped: list[str] = []
+    may_prune = prune and (index.exists() or milvus_uri(index) is not None)
+    documents = _documents(paths, skipped, follow_links=follow_links, may_be_deleted=may_prune)
+    builders = as_builders(_edges(edges))
+    with closing(
+        existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
+    ) as store:
+        outcome = _ingest(documents, store, paths, split=split, edges=builders, prune=prune, progress=not quiet)
+    for warning in outcome.report.warnings:
+        if warning not in skipped:
+            say(warning)
+    if outcome.vanished:
+        _report_vanished(outcome.vanished)
+    if as_json:
+        from langchain_hybridgraph.cli.json_output import ingest_answer, print_json
+
+        print_json(ingest_answer(outcome.report, store.name, outcome.pruned or [], outcome.vanished, outcome.layers))
+    elif not quiet:
+        _print_report(outcome)
+
+
+class Outcome(NamedTuple):
+    """The result of an ingest.
+
+    ``pruned`` are the ids of the documents that were deleted because their files are gone, None without ``--prune``;
+    ``vanished`` are the ids of those that were kept. ``layers`` is None if no directory was summarised.
+    """
+
+    report: IngestReport
+    layers: LayersReport | None
+    pruned: list[str] | None
+    vanished: list[str]
+
+
+def _documents(paths: list[Path], skipped: list[str], *, follow_links: bool, may_be_deleted: bool) -> FileDocuments:
+    """Return the documents of the files, and add the messages about files that cannot be read to ``skipped``.
+
+    Raises an error for a path that does not exist, and if there is no file, unless the files may have been deleted.
+    """
+    from langchain_hybridgraph.ingestion import read_files
+
+    def skip(message: str) -> None:
+        say(message)
+        skipped.append(message)
+
+    missing = _missing(paths)
+    if missing and not may_be_deleted:
+        raise _absent(missing[0])
+    documents = read_files([path for path in paths if path not in missing], skipped=skip, follow_links=follow_links)
+    if not documents.files and not may_be_deleted:
+        raise _nothing_to_read(paths)
+    return documents
+
+
+def _ingest(
+    documents: FileDocuments,
+    store: EmbeddedStore | MilvusStore,
+    paths: list[Path],
+    *,
+    split: Split,
+    edges: Any,
+    prune: bool,
+    progress: bool,
+) -> Outcome:
+    """Write the documents to the store, delete documents whose files are gone, and summarise the directories."""
+    from langchain_hybridgraph.cli.deleted_files import DeletedFiles
+    from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
+    from langchain_hybridgraph.stores.protocols import RecordsFiles
+
+    deleted = DeletedFiles(paths, store, prune=prune)
+    if never_read := [path for path in _missing(paths) if not deleted.has_read(path)]:
+        raise _absent(never_read[0])
+    if not documents.files and not any(map(deleted.has_read, paths)):
+        raise _nothing_to_read(paths)
+    before = len(store)
+    chunks = None if split is Split.NONE else split.value.replace("-", "_")
+    # Finding what is no longer there reads the list of all documents, which takes long only from a server.
+    prunable = deleted if prune or isinstance(store, RecordsFiles) else False
+    try:
+        report = ingest_documents(
+            documents, store, split=chunks, edges=edges, progress=progress, prune_documents=prunable
+        )
+        if not report.documents and not (prune and deleted.documents):
+            raise _nothing_to_read(paths)
+        layers = _summarise(store, paths, progress=progress)
+    except KeyboardInterrupt:
+        say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the command again to continue")
+        raise
+    pruned, vanished = (deleted.documents, []) if prune else (None, deleted.documents)
+    return Outcome(report, layers, pruned, vanished)
+
+
+def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
+    """Summarise the directories that have changed, if there are summaries already or a folder was ingested."""
+    from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
+
+    if not isinstance(store, HasLayers):
+        return None
+    if store.summaries.index() is None and not any(path.is_dir() for path in paths):
+        return None
+    return build_layers(store, progress=progress)
+
+
+def _edges(value: str) -> Any:
+    """Parse ``--edges``: comma-separated names, or JSON; an empty list for none."""
+    if not value.lstrip().startswith(("[", "{")):
+        return [] if value == "none" else [name.strip() for name in value.split(",")]
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        example = '\'["auto", {"type": "metadata", "keys": ["author"]}]\''
+        raise ConfigurationError(f"--edges is not JSON ({error}); pass names, or something like {example}") from error
+
+
+def _missing(paths: list[Path]) -> list[Path]:
+    return [path for path in paths if not path.exists()]
+
+
+def _absent(path: Path) -> typer.BadParameter:
+    return typer.BadParameter(f"path '{path}' does not exist.", param_hint="'PATHS'")
+
+
+def _nothing_to_read(paths: list[Path]) -> Exception:
+    from langchain_hybridgraph.ingestion import SUPPORTED_SUFFIXES, FileError
+
+    return FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
+
+
+def _report_vanished(documents: list[str]) -> None:
+    count = "the file of 1 document is" if len(documents) == 1 else f"the files of {len(documents):,} documents are"
+    say(f"{count} no longer there{_first_ids(documents)}; run with --prune to delete what was read from there")
+
+
+def _print_report(outcome: Outcome) -> None:
+    typer.echo(str(outcome.report))
+    if outcome.pruned is not None:
+        count = len(outcome.pruned)
+        subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
+        typer.echo(f"deleted {subject}{_first_ids(outcome.pruned)}")
+    if outcome.layers is not None:
+        typer.echo(f"summaries: {outcome.layers}")
+
+
+def _first_ids(documents: list[str]) -> str:
+    """Return a colon and the first few ids; an empty string if there are no ids."""
+    return f": {_listed(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(str, names))
