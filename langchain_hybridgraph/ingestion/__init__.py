@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.chunking import CutDocument as CutDocument
     from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder as EdgeBuilder
     from langchain_hybridgraph.ingestion.edges.base import EdgeSet as EdgeSet
-    from langchain_hybridgraph.ingestion.edges.base import HierarchyEdges as HierarchyEdges
-    from langchain_hybridgraph.ingestion.edges.base import LinkEdges as LinkEdges
-    from langchain_hybridgraph.ingestion.edges.base import SequenceEdges as SequenceEdges
     from langchain_hybridgraph.ingestion.edges.citations import CitationEdges as CitationEdges
     from langchain_hybridgraph.ingestion.edges.entities import EntityEdges as EntityEdges
+    from langchain_hybridgraph.ingestion.edges.hierarchy import HierarchyEdges as HierarchyEdges
+    from langchain_hybridgraph.ingestion.edges.links import LinkEdges as LinkEdges
     from langchain_hybridgraph.ingestion.edges.llm import LLMEdges as LLMEdges
     from langchain_hybridgraph.ingestion.edges.metadata import MetadataEdges as MetadataEdges
+    from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges as SequenceEdges
     from langchain_hybridgraph.ingestion.edges.similarity import SimilarityEdges as SimilarityEdges
     from langchain_hybridgraph.ingestion.pipeline import IngestReport as IngestReport
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest
@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 _MODULES = {
     "edges.citations": ("CitationEdges",),
     "chunking": ("CutDocument",),
-    "edges.base": ("EdgeBuilder", "EdgeSet", "HierarchyEdges", "LinkEdges", "SequenceEdges"),
+    "edges.base": ("EdgeBuilder", "EdgeSet"),
+    "edges.hierarchy": ("HierarchyEdges",),
+    "edges.links": ("LinkEdges",),
+    "edges.sequence": ("SequenceEdges",),
     "edges.entities": ("EntityEdges",),
     "readers.files": ("SUPPORTED_SUFFIXES", "FileError", "read_files"),
     "summaries": ("LayersReport", "Summary", "build_layers"),

@@ -11,13 +11,16 @@ from itertools import combinations
 from typing import Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, HierarchyEdges, LinkEdges, SequenceEdges
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder
+from langchain_hybridgraph.ingestion.edges.hierarchy import HierarchyEdges
+from langchain_hybridgraph.ingestion.edges.links import LinkEdges
+from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges
 from langchain_hybridgraph.registry import from_config, nearest
 
 BUILDERS: Mapping[str, str] = {
-    "sequence": "ingestion.edges.base:SequenceEdges",
-    "links": "ingestion.edges.base:LinkEdges",
-    "hierarchy": "ingestion.edges.base:HierarchyEdges",
+    "sequence": "ingestion.edges.sequence:SequenceEdges",
+    "links": "ingestion.edges.links:LinkEdges",
+    "hierarchy": "ingestion.edges.hierarchy:HierarchyEdges",
     "entities": "ingestion.edges.entities:EntityEdges",
     "metadata": "ingestion.edges.metadata:MetadataEdges",
     "citations": "ingestion.edges.citations:CitationEdges",

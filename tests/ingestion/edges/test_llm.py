@@ -547,7 +547,7 @@ def test_pairs_need_vectors():
 
 def test_relations_of_other_builders_are_left_to_them(store):
     """With LinkEdges the model may not use ``references``, alone it may; relations requested by name clash."""
-    from langchain_hybridgraph.ingestion.edges.base import LinkEdges
+    from langchain_hybridgraph.ingestion.edges.links import LinkEdges
     from langchain_hybridgraph.ingestion.edges.registry import as_builders
 
     alone, llm = LLMEdges(reader()), LLMEdges(reader())

@@ -5,14 +5,12 @@ from importlib import import_module
 import pytest
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.edges.base import (
-    EdgeBuilder,
-    HierarchyEdges,
-    LinkEdges,
-    SequenceEdges,
-)
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
+from langchain_hybridgraph.ingestion.edges.hierarchy import HierarchyEdges
+from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.edges.registry import BUILDERS, as_builders
+from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges
 
 
 def test_auto_is_what_needs_no_setting():

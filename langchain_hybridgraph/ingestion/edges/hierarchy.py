@@ -1,0 +1,86 @@
+"""Edges from directories to their contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from langchain_hybridgraph.ingestion.chunking import (
+    CutDocument,
+    first_chunk_id,
+)
+from langchain_hybridgraph.ingestion.edges.base import EdgeSet
+from langchain_hybridgraph.records import CONTAINS, Edge
+from langchain_hybridgraph.records.uris import directory_of
+from langchain_hybridgraph.stores.protocols import AcceptsChunks
+
+
+class HierarchyEdges:
+    """Edges from each directory to its contents, by ``uri``: ``docs`` contains ``docs/use.md``; weight 1.
+
+    A directory's node is the first chunk of the document with that ``uri``. The document may be from this ingest or, if
+    its id is its uri, from an earlier one. A directory without a document is a node that exists only in the graph, with
+    its uri as id. A document is represented by its first chunk. The uri may have any scheme; the part before the first
+    ``/`` after ``scheme://`` is the top and has no directory.
+
+    >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
+    >>> store = HybridGraphStore(None)
+    >>> chunks = [Chunk("use", "How to use it.", {"uri": "docs/use.md"}, "use")]
+    >>> _ = ingest(chunks, store, split=None, edges=[HierarchyEdges()])
+    >>> [(edge.source, edge.relation, edge.target) for edge in store.edges(["docs"])]
+    [('docs', 'contains', 'use')]
+    """
+
+    relations = (CONTAINS,)
+
+    def __init__(self) -> None:
+        self._store: AcceptsChunks | None = None
+        self._chunks: dict[str, str] = {}
+        self._titles: dict[str, str] = {}
+
+    def start(self, store: AcceptsChunks) -> None:
+        """Discard the directories of the last ingest."""
+        self._store, self._chunks = store, {}
+
+    def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
+        """Record the location of the document; its directory may be a document that is added later."""
+        value = document.metadata.get("uri")
+        uri = "" if value is None else str(value).rstrip("/")
+        if uri and document.chunks:
+            self._chunks.setdefault(uri, document.chunks[0].id)
+        return ()
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """Yield the edges to all documents and to the directories above them."""
+        if self._store is None:
+            return
+        nodes = self._nodes(self._store)
+        edges: list[Edge] = []
+        for below in [*self._chunks, *(uri for uri in nodes if uri not in self._chunks)]:
+            above = directory_of(below)
+            if above and nodes[above] != nodes[below]:
+                text = f"{above} contains {below.rsplit('/', 1)[-1]}."
+                edges.append(Edge(nodes[above], nodes[below], CONTAINS, 1.0, text))
+            if len(edges) >= 2_000:
+                yield EdgeSet(edges)
+                edges = []
+        if edges:
+            yield EdgeSet(edges)
+
+    def _nodes(self, store: AcceptsChunks) -> dict[str, str]:
+        """Return the node id of every uri, and of all directories above these."""
+        above: dict[str, None] = {}
+        for uri in self._chunks:
+            directory = directory_of(uri)
+            while directory and directory not in above:
+                above[directory] = None
+                directory = directory_of(directory)
+        missing = [directory for directory in above if directory not in self._chunks]
+        nodes = dict(self._chunks)
+        for start in range(0, len(missing), 2_000):
+            batch = missing[start : start + 2_000]
+            chunks_by_directory = store.document_chunks(batch)
+            for directory in batch:
+                first = first_chunk_id(directory)
+                chunk_ids = chunks_by_directory.get(directory) or set()
+                nodes[directory] = first if first in chunk_ids else directory
+        return nodes

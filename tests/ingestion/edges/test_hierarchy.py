@@ -1,0 +1,61 @@
+"""Edges from directories to their contents."""
+
+from functools import partial
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.ingestion.edges.hierarchy import HierarchyEdges
+from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
+from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from tests.support.stores.memory_store import MemoryStore
+
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
+
+
+def page(text, source, id=None, **metadata):
+    return Document(page_content=text, metadata={"source": source, "uri": source, **metadata}, id=id)
+
+
+def stored(documents, edges, store=None, **options):
+    store = store or MemoryStore()
+    ingest(documents, store, edges=edges, **options)
+    return store
+
+
+def contains(*documents, store=None, **options):
+    return stored(documents, [HierarchyEdges()], store, **options).links("contains")
+
+
+def test_directories_contain_files_and_directories():
+    """Each document is contained in its directory, each directory in its parent; the top directory has no parent."""
+    assert contains(page("x", "docs/guide/a.md"), page("x", "docs/b.md"), page("x", "c.md")) == {
+        ("docs", "docs/guide"),
+        ("docs/guide", "docs/guide/a.md#0"),
+        ("docs", "docs/b.md#0"),
+    }
+
+
+def test_a_document_can_be_a_directory():
+    """The document whose uri is the directory stands for it, also when it comes last."""
+    package = page("package", "f1", uri="python://asyncio")
+    method = page("method", "f2", uri="python://asyncio/Queue/put")
+    assert contains(method, package) == {
+        ("f1#0", "python://asyncio/Queue"),
+        ("python://asyncio/Queue", "f2#0"),
+    }
+
+
+def test_directories_of_earlier_ingests():
+    """A directory that was ingested before is found when its id is its uri."""
+    store = stored([page("package", "p", uri="p")], [HierarchyEdges()])
+    assert contains(page("x", "p/a", uri="p/a"), store=store) == {("p#0", "p/a#0")}
+
+
+def test_the_first_page_stands_for_the_file():
+    """The first chunk of the first of several Documents with one uri is in the directory."""
+    assert contains(page("one", "d/a.pdf"), page("two", "d/a.pdf")) == {("d", "d/a.pdf#0")}
+
+
+def test_documents_without_uri_are_in_no_hierarchy():
+    """Without uri there are no directories."""
+    assert contains(Document(page_content="x", metadata={"source": "a/b"})) == set()

@@ -1,0 +1,287 @@
+"""Edges from links to their targets."""
+
+from functools import partial
+
+import pytest
+from langchain_core.documents import Document
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.ingestion.edges.links import LinkEdges
+from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
+from langchain_hybridgraph.ingestion.readers.files import read_files
+from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from langchain_hybridgraph.records import Chunk
+from tests.support.stores.memory_store import MemoryStore
+
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
+
+
+def page(text, source, id=None, **metadata):
+    return Document(page_content=text, metadata={"source": source, "uri": source, **metadata}, id=id)
+
+
+def stored(documents, edges, store=None, **options):
+    store = store or MemoryStore()
+    ingest(documents, store, edges=edges, **options)
+    return store
+
+
+def references(*documents, store=None, **options):
+    return stored(documents, [LinkEdges()], store, **options).links("references")
+
+
+def targets(store, *sources):
+    return sorted(edge.target for edge in store.edges(sources) if edge.relation == "references")
+
+
+def test_links_forward_and_backward():
+    """A link becomes an edge whether its target is ingested before or after it."""
+    assert references(page("[b](b.md)", "a.md"), page("[a](a.md)", "b.md"), batch_size=1) == {
+        ("a.md#0", "b.md#0"),
+        ("b.md#0", "a.md#0"),
+    }
+
+
+def test_a_link_leads_from_its_chunk_to_the_heading():
+    """The source is the chunk that holds the link; an anchor leads to the chunk below its heading."""
+    one = page("hello\n\n## See\n\n[x](../c/b.md#how-to)", "docs/a/one.md")
+    two = page("hello\n\n## How to\n\ndo", "docs/c/b.md")
+    assert references(one, two) == {("docs/a/one.md#see", "docs/c/b.md#how-to")}
+
+
+def test_links_of_a_mkdocs_site_lead_to_their_headings():
+    """Ids in attributes, in HTML and those that MkDocs makes of a heading are found, whichever splitter cuts."""
+    links = (
+        "[a](tutorial/body.md#import-field) [b](tutorial/body.md#html) [c](tutorial/body.md#use-it-now) "
+        "[`d`][ref]\n\n/// tip\n\n[e](tutorial/body.md#last)\n\n///\n\n[ref]: tutorial/body.md#second"
+    )
+    body = (
+        "# Body { #body }\n\nintro\n\n## Import `Field` { #import-field }\n\na\n\n## Two { #second }\n\nb\n\n"
+        '## Use it & now\n\nc\n\n## Four\n\n<a id="html"></a>d\n\n## Five { #last }\n\ne'
+    )
+    edges = references(page(links, "index.md"), page(body, "tutorial/body.md"))
+    ids = ("import-field", "four", "use-it--now", "second", "last")
+    assert edges == {("index.md#0", f"tutorial/body.md#{id}") for id in ids}
+    store = HybridGraphStore(None)
+    splitter = RecursiveSplitter(512, 0)  # all sections of the page are one chunk
+    long = page(f"# First\n\n{'word ' * 390}\n\n{body}", "tutorial/body.md")
+    ingest([page(links, "index.md"), long], store, split=splitter, edges=[LinkEdges()])
+    (target,) = targets(store, "index.md#0")
+    assert store.get([target])[0].metadata["anchors"] == [
+        "body",
+        "import-field",
+        "second",
+        "use-it--now",
+        "four",
+        "html",
+        "last",
+    ]
+
+
+def test_anchors_inside_a_chunk_of_an_earlier_ingest():
+    """A page that is ingested again alone finds the chunk that has the anchor somewhere in it."""
+    store = HybridGraphStore(None)
+    body = f"intro\n\n## Long\n\n{'word ' * 300}\n\nSee <a id='deep'></a> this."
+    split = RecursiveSplitter(200, 0)
+    ingest([page("x", "a.md"), page(body, "b.md")], store, split=split, edges=[LinkEdges()])
+    ingest([page("[b](b.md#deep)", "a.md")], store, split=split, edges=[LinkEdges()])
+    (target,) = targets(store, "a.md#0")
+    assert "this." in store.get([target])[0].text
+
+
+def test_roles_of_sphinx_lead_to_labels_and_objects(tmp_path):
+    """A role leads to what its kind describes, in any document and ingest, not to a heading of the same name."""
+    pages = {
+        "index.rst": (
+            "Index\n=====\n\n:ref:`a part <my-part>`, :confval:`theme`, :py:func:`~app.run`, :doc:`use`, "
+            ":term:`Theme`, :option:`make -t`, :meth:`.App.stop`, :kbd:`theme`\n"
+        ),
+        "use.rst": "Use\n===\n\nx\n\n.. _my-part:\n\nTheme\n-----\n\ny\n",
+        "api.rst": (
+            "API\n===\n\nx\n\n.. confval:: theme\n\n   The theme.\n\n"
+            ".. currentmodule:: app\n\n.. py:function:: run(x)\n\n   Runs.\n\n"
+            ".. class:: App\n\n   .. method:: stop()\n\n      Stops.\n"
+        ),
+        "make.rst": "Make\n====\n\n.. program:: make\n\n.. option:: -t\n\n   The theme.\n",
+        "words.rst": "Words\n=====\n\n.. glossary::\n\n   theme\n      Colours.\n",
+    }
+    for name, text in pages.items():
+        (tmp_path / name).write_text(text)
+    store = HybridGraphStore(None)
+    name = tmp_path.name
+    expected = sorted(
+        f"{name}/{place}"
+        for place in (
+            *("use.rst#my-part", "api.rst#confval-theme", "api.rst#app.run", "use.rst#0"),
+            *("words.rst#0", "make.rst#0", "api.rst#app.App"),
+        )
+    )
+    split = RecursiveSplitter(256, 0, join_sections=False)
+    ingest(read_files(tmp_path), store, split=split, edges=[LinkEdges()])
+    assert targets(store, f"{name}/index.rst#0") == expected
+    (tmp_path / "index.rst").write_text(pages["index.rst"] + "\nMore.\n")
+    (document,) = read_files(tmp_path / "index.rst")
+    document.metadata["source"] = f"{name}/index.rst"
+    ingest([document], store, split=split, edges=[LinkEdges()])
+    assert targets(store, f"{name}/index.rst#0") == expected
+
+
+def test_an_include_leads_to_the_file():
+    """Tools differ in the folder that an include is relative to: that of the page or one above it."""
+    pages = [page("x", "docs_src/a.md"), page("{* ../../docs_src/a.md hl[4] *}", "docs/en/docs/tutorial/body.md")]
+    assert references(*pages) == {("docs/en/docs/tutorial/body.md#0", "docs_src/a.md#0")}
+    assert references(page('--8<-- "gone.md"', "a.md")) == set()
+
+
+def test_an_unknown_anchor_leads_to_the_document():
+    """A link to an unknown anchor leads to the first chunk."""
+    assert references(page("[b](b.md#nowhere)", "a.md"), page("text", "b.md")) == {("a.md#0", "b.md#0")}
+
+
+def test_anchors_within_a_document():
+    """A link to a heading of the same document is an edge; a chunk never links to itself."""
+    text = "[down](#below) [here](#0) [me](a.md)\n\n## Below\n\nx [up](a.md)"
+    assert references(page(text, "a.md")) == {("a.md#0", "a.md#below"), ("a.md#below", "a.md#0")}
+
+
+def test_percent_signs_and_published_names():
+    """%20 is a space, .html may be .md, and a folder its README."""
+    pages = [page("x", "my notes.md"), page("x", "sub/README.md"), page("[a](my%20notes.html) [b](sub/)", "a.md")]
+    assert references(*pages) == {("a.md#0", "my notes.md#0"), ("a.md#0", "sub/README.md#0")}
+
+
+def test_wiki_links_are_titles_or_file_names():
+    """[[Title]] means the one document of that title or file name in any case; with two it means neither."""
+    ada, notes = page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")
+    assert references(ada, notes, page("[[ada lovelace]] [[My notes|n]]", "a.md")) == {
+        ("a.md#0", "p/1.md#0"),
+        ("a.md#0", "p/My_Notes.md#0"),
+    }
+    twins = [page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")]
+    assert ("a.md#0", "p/1.md#0") not in references(*twins, page("[[Same]]", "a.md"))
+
+
+@pytest.mark.parametrize("link", ["Ada Lovelace", "ada lovelace", "ada Lovelace", "my notes", "1"])
+def test_wiki_links_reach_documents_of_earlier_ingests(link):
+    """An edited note that is ingested alone keeps its links by title and by file name."""
+    store, others = HybridGraphStore(None), [page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")]
+    ingest([page(f"[[{link}]]", "a.md"), *others], store, edges=[LinkEdges()])
+    before = targets(store, "a.md#0")
+    ingest([page(f"now [[{link}]]", "a.md")], store, edges=[LinkEdges()])
+    assert before == targets(store, "a.md#0") == ["p/My_Notes.md#0" if link == "my notes" else "p/1.md#0"]
+
+
+def test_a_wiki_link_to_a_heading_of_an_earlier_document():
+    """The heading after the title counts, too, and the edge says the title."""
+    store = HybridGraphStore(None)
+    ingest([page("# Cee\n\nx\n\n## Two\n\ny", "notes/c.md")], store, edges=[LinkEdges()])
+    ingest([page("[[Cee#Two]]", "a.md")], store, edges=[LinkEdges()])
+    (edge,) = store.edges(["a.md#0"])
+    assert (edge.target, edge.description) == ("notes/c.md#two", "a.md links to Cee.")
+
+
+def test_an_ambiguous_title_of_earlier_documents_leads_nowhere():
+    """A title that two earlier documents have leads to neither, as in one ingest."""
+    store = HybridGraphStore(None)
+    ingest([page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")], store, edges=[LinkEdges()])
+    ingest([page("[[Same]]", "a.md")], store, edges=[LinkEdges()])
+    assert targets(store, "a.md#0") == ["Same#0"]
+
+
+def test_links_metadata_names_ids_urls_and_titles():
+    """Edges of the metadata ``links`` start at the first chunk of the document."""
+    pages = [page("x", "s1", id="one"), page("x", "https://x.org/two"), page("# Three\n\nx", "s3")]
+    source = page("a\n\n## B\n\nb", "a.md", links=["one", "https://x.org/two", "Three"])
+    assert references(*pages, source) == {("a.md#0", "one#0"), ("a.md#0", "https://x.org/two#0"), ("a.md#0", "s3#0")}
+
+
+def test_source_and_uri_identify_a_document():
+    """Links find a document by its source or uri, even if its id is different."""
+    two = page("x", "s.md", id="one", uri="docs/u.md")
+    assert references(two, page("[s](s.md)", "a.md")) == {("a.md#0", "one#0")}
+    assert references(two, page("[u](docs/u.md)", "b.md")) == {("b.md#0", "one#0")}
+
+
+def test_kept_ids_can_be_linked():
+    """With split=None an id in links means the chunk with that id."""
+    links = {"a": ["b"], "b": [], "c": ["a"]}
+    chunks = [Document(page_content="t", id=id, metadata={"links": ids}) for id, ids in links.items()]
+    assert references(*chunks, split=None) == {("a", "b"), ("c", "a")}
+
+
+def test_references_defined_in_another_chunk():
+    """The definition of a reference link may be in another section."""
+    text = "[the b][b]\n\n## Links\n\nend\n\n[b]: b.md"
+    assert references(page(text, "a.md"), page("x", "b.md")) == {("a.md#0", "b.md#0")}
+
+
+def test_roles_go_by_title():
+    """A reStructuredText role means the document of that title, and nothing when there is none."""
+    pages = [page("x", "q.py", title="asyncio.Queue"), page(":class:`~asyncio.Queue` :func:`gone`", "docs/a.rst")]
+    assert references(*pages) == {("docs/a.rst#0", "q.py#0")}
+
+
+def test_a_link_to_a_missing_document_is_pending():
+    """A relative link to a missing document is valid as soon as the document is ingested, even alone."""
+    store = stored([page("[b](b.md)", "a.md")], [LinkEdges()])
+    assert store.links("references") == {("a.md#0", "b.md#0")}
+    stored([page("text", "b.md")], [LinkEdges()], store)
+    assert store.chunks.keys() >= {"b.md#0"}
+    assert store.links("references") == {("a.md#0", "b.md#0")}
+
+
+def test_links_without_pending_edges():
+    """Links to the web, images and parent folders make no edges; nor do missing documents with ``pending=False``."""
+    text = "[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`"
+    assert references(page(text, "a.md")) == set()
+    assert stored([page("[b](b.md)", "a.md")], [LinkEdges(pending=False)]).links("references") == set()
+
+
+@pytest.mark.parametrize("link", ["[x](b%00.md)", "[[a\0]]", "[[\ud800]]", "[[ ]]", "[[#x]]", "[x](%ED%A0%80.md)"])
+def test_odd_links_do_no_harm(link):
+    """A link whose target cannot be an id does not break an ingest, the first or a later one."""
+    store = HybridGraphStore(None)
+    for name in ("a.md", "b.md"):
+        ingest([page(f"text {link}", name)], store, edges=[LinkEdges()])
+    assert store.document_ids() == ["a.md", "b.md"]
+
+
+def test_links_reach_documents_of_earlier_ingests():
+    """A document that is in the store already is found by its id, with its headings."""
+    store = stored([page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
+    assert references(page("[u](b.html#use)", "a.md"), store=store) == {("a.md#0", "b.md#use")}
+
+
+def test_documents_of_kept_chunks_are_found_later():
+    """A document whose chunks have ids of their own is represented by the first of these."""
+    chunks = [Chunk(id, "text", {"document_id": "paper"}) for id in ("p2", "p1")]
+    store = stored(chunks, [LinkEdges()])
+    assert references(page("x", "a.md", links=["paper"]), store=store) == {("a.md#0", "p1")}
+    same_run = [*chunks, Document(page_content="x", metadata={"source": "a.md", "links": ["paper"]})]
+    assert references(*same_run) == {("a.md#0", "p2")}
+
+
+def test_only_the_changed_documents_links_are_replaced():
+    """An ingest of one document replaces its links and leaves those of the others."""
+    store = stored([page("[c](c.md)", "a.md"), page("[c](c.md)", "b.md"), page("x", "c.md")], [LinkEdges()])
+    assert references(page("no link", "a.md"), store=store) == {("b.md#0", "c.md#0")}
+
+
+def test_links_survive_an_edit_of_their_target():
+    """Editing a document keeps the edges that lead to its first chunk and to its headings."""
+    store = stored([page("[b](b.md) [u](b.md#use)", "a.md"), page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
+    after = references(page("other\n\n## Use\n\nother", "b.md"), store=store)
+    assert after == {("a.md#0", "b.md#0"), ("a.md#0", "b.md#use")}
+
+
+def test_link_edges_say_who_links_to_what():
+    """The description is one sentence with both titles and the link's text."""
+    store = stored([page("# Guide\n\n[the steps](b.md)", "a.md"), page("# Install\n\nx", "b.md")], [LinkEdges()])
+    (edge,) = store.edges.values()
+    assert edge.description == "Guide links to Install as “the steps”."
+
+
+def test_another_relation():
+    """The relation can be named."""
+    store = stored([page("[b](b.md)", "a.md"), page("x", "b.md")], [LinkEdges("cites", 0.5)])
+    assert [(e.relation, e.weight) for e in store.edges.values()] == [("cites", 0.5)]

@@ -1,0 +1,135 @@
+"""Edges between neighbouring chunks."""
+
+from functools import partial
+
+import pytest
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.ingestion.chunking import CutDocument
+from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges
+from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
+from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
+from langchain_hybridgraph.records import Chunk
+from tests.support.stores.memory_store import MemoryStore
+
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
+
+
+def page(text, source, id=None, **metadata):
+    return Document(page_content=text, metadata={"source": source, "uri": source, **metadata}, id=id)
+
+
+def stored(documents, edges, store=None, **options):
+    store = store or MemoryStore()
+    ingest(documents, store, edges=edges, **options)
+    return store
+
+
+def sequence(document):
+    """Return the edges of a single document, in order."""
+    builder = SequenceEdges()
+    (edge_set,) = [*builder.see(document), *builder.finish()]
+    return edge_set
+
+
+def test_pin_neighbours_of_the_same_parent():
+    """Chunks 0(p1) 1(p1) 2(p2) 3(p2) give 0→1 and 2→3 only, of weight 1."""
+    chunks = [
+        Chunk(str(n), "text", {"document_id": "d", "chunk_index": n}, parent_id=p)
+        for n, p in enumerate(["p1", "p1", "p2", "p2"])
+    ]
+    edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
+    assert [(e.source, e.target, e.relation, e.weight) for e in edge_set.edges] == [
+        ("0", "1", "sequence", 1.0),
+        ("2", "3", "sequence", 1.0),
+    ]
+    assert stored(chunks, [SequenceEdges()]).links("sequence") == {("0", "1"), ("2", "3")}
+
+
+def test_without_parents_the_document_is_the_sequence():
+    """Chunks of one document are connected, chunks of different documents are not."""
+    store = stored([page("a\n\n## B\n\nb", "x"), page("c\n\n## D\n\nd", "y")], [SequenceEdges()])
+    assert store.links("sequence") == {("x#0", "x#b"), ("y#0", "y#d")}
+
+
+def test_the_order_is_that_of_the_index():
+    """Within a document, chunk_index determines the order, not the order of ingestion."""
+    chunks = [Chunk(id, "t", {"document_id": "d", "chunk_index": n}) for id, n in (("b", 1), ("a", 0), ("c", 2))]
+    edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
+    assert {(e.source, e.target) for e in edge_set.edges} == {("a", "b"), ("b", "c")}
+
+
+def test_pages_follow_each_other():
+    """Documents of one source are one document: the first chunk of a page follows the last of the page before."""
+    pages = [Document(page_content=f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
+    store = stored(pages, [SequenceEdges()], batch_size=2)
+    order = sorted(store.chunks.values(), key=lambda chunk: chunk.metadata["chunk_index"])
+    assert store.links("sequence") == {(order[0].id, order[1].id), (order[1].id, order[2].id)}
+
+
+def test_pages_of_two_documents_may_alternate():
+    """Each document has its own sequence, in one batch and in several."""
+    pages = [Document(page_content=f"page {n}", id=f"{s}{n}", metadata={"source": s}) for n, s in enumerate("abab")]
+    pages = [Chunk(page.id, page.page_content, {}, page.metadata["source"]) for page in pages]
+    for batch_size in (1, 100):
+        assert stored(pages, [SequenceEdges()], batch_size=batch_size).links("sequence") == {("a0", "a2"), ("b1", "b3")}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_the_order_of_ingestion_counts_only_without_an_index(batch_size):
+    """Chunks ingested as d, b, e, a, c are a to e by their index; without one they keep the order of ingestion."""
+    indexed = [Chunk(id, id, {"chunk_index": "abcde".index(id)}, "doc") for id in "dbeac"]
+    store = stored(indexed, [SequenceEdges()], batch_size=batch_size)
+    assert store.links("sequence") == {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}
+    plain = [Chunk(id, id, {}, "doc") for id in "dbeac"]
+    store = stored(plain, [SequenceEdges()], batch_size=batch_size)
+    assert store.links("sequence") == {("d", "b"), ("b", "e"), ("e", "a"), ("a", "c")}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_alternating_parents_keep_their_own_order(batch_size):
+    """The chunks of two parents, mixed and backwards, follow each other within each parent."""
+    chunks = [Chunk(str(n), "t", {"chunk_index": n}, "doc", "odd" if n % 2 else "even") for n in (5, 4, 3, 2, 1, 0)]
+    store = stored(chunks, [SequenceEdges()], batch_size=batch_size)
+    assert store.links("sequence") == {("0", "2"), ("2", "4"), ("1", "3"), ("3", "5")}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "indexes", "description"),
+    [
+        ({"title": "The guide"}, (3, 2), "In “The guide”, part 4 follows part 3."),
+        ({}, (0, 7), "In “guide.md”, part 8 follows part 1."),
+        ({}, (None, None), "In “guide.md”, part 2 follows part 1."),
+    ],
+)
+def test_an_edge_names_the_document_and_the_positions(metadata, indexes, description):
+    """One sentence with the title, else the id, and both positions, counted from 1."""
+    own = [{} if index is None else {"chunk_index": index} for index in indexes]
+    chunks = tuple(Chunk(str(n), "text", each, "guide.md") for n, each in enumerate(own))
+    edge_set = sequence(CutDocument("guide.md", metadata, chunks))
+    assert [edge.description for edge in edge_set.edges] == [description]
+
+
+def test_a_new_version_does_not_follow_the_old_one():
+    """No edge leads from an old version of a document to the new one."""
+    versions = [page(f"a {n}\n\n## B\n\nb", "a.md", id="x") for n in range(2)]
+    assert stored(versions, [SequenceEdges()]).links("sequence") == {("x#0", "x#b")}
+
+
+def test_an_inserted_chunk_breaks_the_old_edge():
+    """Inserting a chunk between a and b replaces the edge a→b by a→new→b."""
+    store = stored([page("a\n\n## B\n\nb", "x")], [SequenceEdges()])
+    stored([page("a\n\n## N\n\nn\n\n## B\n\nb", "x")], [SequenceEdges()], store)
+    assert store.links("sequence") == {("x#0", "x#n"), ("x#n", "x#b")}
+
+
+def test_sequence_stays_within_parents_of_the_pipeline():
+    """Parent-child splitting gives no sequence edge between the children of two parents."""
+    splitter = ParentChildSplitter(RecursiveSplitter(40, 0), RecursiveSplitter(15, 0))
+    store = stored(
+        [page("\n\n".join(["one two three four five six seven"] * 9), "x")], [SequenceEdges()], split=splitter
+    )
+    assert len(store.parents) > 1
+    assert store.links("sequence")
+    for source, target in store.links("sequence"):
+        assert store.chunks[source].parent == store.chunks[target].parent
