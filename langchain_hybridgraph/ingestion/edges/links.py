@@ -1,4 +1,4 @@
-"""Edges from links in texts and metadata to their targets."""
+"""Edges from the links of texts to their targets."""
 
 from __future__ import annotations
 
