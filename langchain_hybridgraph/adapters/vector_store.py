@@ -22,7 +22,7 @@ from langchain_hybridgraph.adapters.scopes import in_scope
 from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, adapter_of
 from langchain_hybridgraph.execution.effects import Effect
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.stores.protocols import implements
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from langchain_hybridgraph.embeddings.topics import TOPIC, topics_of_words
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError
-from langchain_hybridgraph.execution.processes import ordered_map
+from langchain_hybridgraph.execution.worker_processes import ordered_map
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.execution.workers import Job, Lane, OverloadedError, submit, submit_soon
+from langchain_hybridgraph.execution.worker_threads import Job, Lane, OverloadedError, submit, submit_soon
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.structured_output import SILENT
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 
 
 def model_call(

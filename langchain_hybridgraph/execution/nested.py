@@ -8,7 +8,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search
-from langchain_hybridgraph.execution.workers import OverloadedError
+from langchain_hybridgraph.execution.worker_threads import OverloadedError
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from langchain_hybridgraph.execution.processes import ordered_map
+from langchain_hybridgraph.execution.worker_processes import ordered_map
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.processes import worker_processes
 from langchain_hybridgraph.execution.progress_reports import TaskShare, report
+from langchain_hybridgraph.execution.worker_processes import worker_processes
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
 from langchain_hybridgraph.ingestion.cutting_ahead import cut_ahead, size_of
 from langchain_hybridgraph.ingestion.edges.base import ComparesDocuments, EdgeBuilder, EdgeSet

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from langchain_hybridgraph.execution.effects import Effect
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.stores.protocols import (
     AwaitsVectors,

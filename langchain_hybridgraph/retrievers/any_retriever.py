@@ -16,7 +16,7 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.options.calls import unknown_options
 from langchain_hybridgraph.query.sources import VectorSource
 from langchain_hybridgraph.result import RetrievalResult

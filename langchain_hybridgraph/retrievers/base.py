@@ -18,7 +18,7 @@ from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schem
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallOptions, CallSettings, unknown_options
 from langchain_hybridgraph.options.expected_values import is_plain

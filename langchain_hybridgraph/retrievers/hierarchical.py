@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings, FindOptions, FindSettings, WalkSettings
 from langchain_hybridgraph.options.hierarchical import HierarchicalArguments, HierarchicalFields
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings

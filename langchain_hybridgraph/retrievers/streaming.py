@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from langchain_hybridgraph.execution.workers import Job, lane_of, submit
+from langchain_hybridgraph.execution.worker_threads import Job, lane_of, submit
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

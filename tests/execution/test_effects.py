@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from langchain_hybridgraph.execution import workers
+from langchain_hybridgraph.execution import worker_threads
 from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, drive, offload
-from langchain_hybridgraph.execution.workers import Lane
+from langchain_hybridgraph.execution.worker_threads import Lane
 
 
 def gathered(*batch: Effect):
@@ -114,10 +114,10 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
         began.release()
         gate.wait(20)
 
-    for _ in range(workers.ABANDONED_CALLS):
+    for _ in range(worker_threads.ABANDONED_CALLS):
         (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 0.05)
         assert failure.late
-    for _ in range(workers.ABANDONED_CALLS):
+    for _ in range(worker_threads.ABANDONED_CALLS):
         assert began.acquire(timeout=10)
     (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 10)
     assert skipped.reason == "deadline-exceeded:vector"

@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.execution.effects import Effect, Search, ask_or_raise, part_of_deadline
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.planning import (
     LARGEST_PLAN,
     LAST_MESSAGES,

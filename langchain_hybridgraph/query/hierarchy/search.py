@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from langchain_hybridgraph.execution.effects import Effect, Search, ask_all, failures_in
 from langchain_hybridgraph.execution.nested import together
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings, descend
 from langchain_hybridgraph.query.hierarchy.contents import lead
 from langchain_hybridgraph.query.hierarchy.nodes import TOP, QueryTree

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from functools import partial
 
 from langchain_hybridgraph.execution.effects import Effect, Search
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.parents import parent_ids, replace_children
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit

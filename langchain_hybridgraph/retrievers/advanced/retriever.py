@@ -32,7 +32,7 @@ from langchain_hybridgraph.execution.effects import (
     drive,
 )
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.options.conversation import (
     AdvancedArguments,
     AdvancedHybridArguments,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
-from langchain_hybridgraph.execution.processes import ordered_map
+from langchain_hybridgraph.execution.worker_processes import ordered_map
 from langchain_hybridgraph.records import QuestionWords
 from langchain_hybridgraph.text.analyzer import MOST_TERMS, Analyzer, telling_terms
 from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.fusion import ScoresOthers
 from langchain_hybridgraph.query.graph.expansion import Coverage, Expansion
 from langchain_hybridgraph.query.graph.paths import Walk

@@ -6,7 +6,7 @@ from functools import partial
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Effect, Search
-from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.query.pipeline.settings import SearchContext
 from langchain_hybridgraph.query.selection import select_hits
 from langchain_hybridgraph.records import Hit

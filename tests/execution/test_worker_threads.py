@@ -12,9 +12,9 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from langchain_hybridgraph.execution import workers
+from langchain_hybridgraph.execution import worker_threads
 from langchain_hybridgraph.execution.effects import Effect, adrive, drive, offload
-from langchain_hybridgraph.execution.workers import Job, Lane, OverloadedError, Workers
+from langchain_hybridgraph.execution.worker_threads import Job, Lane, OverloadedError, Workers
 
 PATIENCE = 30.0
 
@@ -58,12 +58,12 @@ def hanging():
 @pytest.fixture
 def patient(monkeypatch):
     """No call is taken for one that waits."""
-    monkeypatch.setattr(workers, "OVERDUE_SECONDS", 1_000.0)
+    monkeypatch.setattr(worker_threads, "OVERDUE_SECONDS", 1_000.0)
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(workers, "OVERDUE_SECONDS", 0.05)
+    monkeypatch.setattr(worker_threads, "OVERDUE_SECONDS", 0.05)
 
 
 def test_no_more_calls_run_at_once_than_there_are_workers(patient, hanging):
@@ -92,7 +92,7 @@ def test_a_burst_of_searches_takes_few_threads():
         await asyncio.gather(*(offload(look) for _ in range(400)))
 
     asyncio.run(burst())
-    assert 0 < most <= before + workers.WORKERS + 1
+    assert 0 < most <= before + worker_threads.WORKERS + 1
 
 
 def test_another_call_runs_in_place_of_an_abandoned_one(patient, hanging):
@@ -119,7 +119,7 @@ def test_another_call_runs_in_place_of_an_overdue_one(impatient, hanging):
 
 def test_hanging_calls_of_a_lane_are_bounded(impatient, hanging, monkeypatch):
     """Further calls of the lane wait, and no more threads are started for it."""
-    monkeypatch.setattr(workers, "OVERDUE_CALLS", 5)
+    monkeypatch.setattr(worker_threads, "OVERDUE_CALLS", 5)
     pool = Workers(2, level=1)
     pool.submit([job(hanging, Lane("dead")) for _ in range(50)])
     assert eventually(lambda: hanging.started >= 5)
@@ -158,7 +158,7 @@ def test_a_call_abandoned_in_the_queue_never_begins(patient, hanging):
 def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
     """Each object has its own lane, all of one kind: further calls of the kind are rejected until some return."""
     pool = Workers(2, level=1)
-    hung = [job(hanging, Lane("rerank", number)) for number in range(workers.ABANDONED_CALLS_OF_KIND)]
+    hung = [job(hanging, Lane("rerank", number)) for number in range(worker_threads.ABANDONED_CALLS_OF_KIND)]
     for number, each in enumerate(hung, start=1):
         pool.submit([each])
         assert eventually(lambda number=number: hanging.started == number)
@@ -187,9 +187,9 @@ def test_nested_calls_do_not_wait_for_each_other():
         return drive(search(), time.monotonic() + PATIENCE)
 
     async def burst():
-        return await asyncio.gather(*(offload(outer) for _ in range(10 * workers.WORKERS)))
+        return await asyncio.gather(*(offload(outer) for _ in range(10 * worker_threads.WORKERS)))
 
-    assert asyncio.run(asyncio.wait_for(burst(), PATIENCE)) == [3] * 10 * workers.WORKERS
+    assert asyncio.run(asyncio.wait_for(burst(), PATIENCE)) == [3] * 10 * worker_threads.WORKERS
 
 
 async def test_a_cancelled_search_stops_at_its_next_call():
@@ -220,8 +220,8 @@ async def test_a_cancelled_search_stops_at_its_next_call():
 
 async def test_a_search_that_is_cancelled_in_the_queue_never_begins(patient, hanging):
     """If the caller cancels a burst of searches, the queued ones are not run."""
-    busy = [asyncio.create_task(offload(hanging)) for _ in range(workers.WORKERS)]
-    assert await asyncio.to_thread(eventually, lambda: hanging.started == workers.WORKERS)
+    busy = [asyncio.create_task(offload(hanging)) for _ in range(worker_threads.WORKERS)]
+    assert await asyncio.to_thread(eventually, lambda: hanging.started == worker_threads.WORKERS)
     calls = []
     queued = [asyncio.create_task(offload(lambda: calls.append(1))) for _ in range(50)]
     await asyncio.sleep(0.05)
@@ -291,13 +291,13 @@ def test_a_forked_process_has_workers_of_its_own():
     program = """
 import asyncio, os, sys, threading, time
 from contextvars import copy_context
-from langchain_hybridgraph.execution import workers
+from langchain_hybridgraph.execution import worker_threads
 from langchain_hybridgraph.execution.effects import Effect, adrive, drive, offload
 
 gate = threading.Event()
 for number in range(100):
-    workers.submit(workers.Job(lambda: gate.wait(60), workers.Lane("busy"), copy_context()))
-asyncio.run(offload(lambda: None, workers.Lane("other")))
+    worker_threads.submit(worker_threads.Job(lambda: gate.wait(60), worker_threads.Lane("busy"), copy_context()))
+asyncio.run(offload(lambda: None, worker_threads.Lane("other")))
 
 def search():
     answers = yield [Effect("a", lambda: 1), Effect("b", lambda: 2)]
