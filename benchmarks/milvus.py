@@ -4,14 +4,16 @@
 
 For each set: nDCG@10 of HybridRetriever over both stores, with the same vectors and the same settings, the share of
 questions whose first result is the same, and the median time of a query. ``--rows``: texts per second that ``upsert``
-writes with vectors that are there already, in batches of 1,000, and that pymilvus alone writes of the same rows (0
-leaves it out). ``--process`` runs milvus-lite in a process of its own, as ``milvus-lite server``.
+writes with vectors that are there already, in batches of 1,000, and that pymilvus alone writes of the same rows, with
+the processor time that both take (0 leaves it out). ``--process`` runs milvus-lite in a process of its own, as
+``milvus-lite server``.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -20,16 +22,20 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
 from _corpus import Ready, require_sets
-from pymilvus import MilvusClient
 from quality import ndcg
 
 from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.stores.milvus import writer
+from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def main() -> None:
@@ -43,18 +49,18 @@ def main() -> None:
     logging.getLogger("grpc").setLevel(logging.CRITICAL)  # of calls that milvus-lite does not have
     sets = require_sets()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        uri = options.uri or f"milvus:{Path(folder) / 'lite.db'}"
+        uri, process = options.uri or f"milvus:{Path(folder) / 'lite.db'}", None
         if options.process:
-            uri = stack.enter_context(server(Path(folder) / "server.db"))
+            uri, process = stack.enter_context(server(Path(folder) / "server.db"))
         for name in options.sets:
             compare(sets, name, uri)
         if options.rows:
-            load(sets, uri, options.rows)
+            load(sets, uri, options.rows, process)
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[str]:
-    """Yield the URI of a milvus-lite server in a process of its own."""
+def server(folder: Path) -> Iterator[tuple[str, int]]:
+    """Yield the URI of a milvus-lite server in a process of its own, and the id of the process."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
     command = [sys.executable, "-m", "milvus_lite", "server", "--data-dir", str(folder), "--host", "127.0.0.1"]
@@ -64,7 +70,7 @@ def server(folder: Path) -> Iterator[str]:
             with suppress(OSError), socket.create_connection(("127.0.0.1", int(port))):
                 break
             time.sleep(0.1)
-        yield f"milvus://127.0.0.1:{port}"
+        yield f"milvus://127.0.0.1:{port}", process.pid
     finally:
         process.terminate()
         process.wait()
@@ -99,8 +105,8 @@ def compare(sets: Any, name: str, uri: str) -> None:
     print(f"{name}: same first result for {np.mean([one == other for one, other in pairs]):.0%} of the questions")
 
 
-def load(sets: Any, uri: str, rows: int) -> None:
-    """Print the texts per second that a store writes, its processor time per text, and the speed of pymilvus alone."""
+def load(sets: Any, uri: str, rows: int, server_process: int | None) -> None:
+    """Print the texts per second that a store writes and its processor time per text, and those of pymilvus alone."""
     loaded = sets.load("scifact")
     texts = [sets.document_text(row)[:1_000] for row in loaded.corpus]
     vectors = np.random.default_rng(0).normal(size=(rows, 384)).astype(np.float32)
@@ -108,29 +114,54 @@ def load(sets: Any, uri: str, rows: int) -> None:
     chunks = [
         Chunk(f"text {row}", texts[row % len(texts)], {"row": row, "source": f"{row // 10}.md"}) for row in range(rows)
     ]
-    writes: list[tuple[MilvusClient, list[dict[str, Any]]]] = []
-    upsert = MilvusClient.upsert
-
-    def record(client: MilvusClient, collection_name: str, data: list[dict[str, Any]], **options: Any) -> Any:
-        writes.append((client, data))
-        return upsert(client, collection_name, data, **options)
-
-    with patch.object(MilvusClient, "upsert", record):
-        started, processor = time.perf_counter(), time.process_time()
-        for start in range(0, rows, 1_000):
-            part = slice(start, start + 1_000)
-            store.upsert(chunks[part], vectors=vectors[part])
-        seconds, processor = time.perf_counter() - started, time.process_time() - processor
+    with measured("upsert", rows, server_process):
+        write(store, chunks, vectors)
+    bare_store = MilvusStore(uri, vectors_of(sets, "scifact"), collection="bare")
+    batches = prepared(bare_store, chunks, vectors)
+    client = bare_store._index.connection._client()
+    with measured("pymilvus alone", rows, server_process):
+        for batch in batches:
+            client.upsert("bare_chunks", batch)
+    with measured("flush", rows, server_process):
         store.flush()
-        flushed = time.perf_counter() - started
-    print(f"load: {rows / seconds:,.0f} texts/s ({rows / flushed:,.0f} with the building of indexes)")
-    print(f"load: {1e3 * processor / rows:.2f} ms of processor time per text in this process")
-    MilvusStore(uri, vectors_of(sets, "scifact"), collection="bare")
-    started = time.perf_counter()
-    for client, data in writes:
-        upsert(client, "bare_chunks", data)
-    bare = time.perf_counter() - started
-    print(f"load: {rows / bare:,.0f} texts/s by pymilvus alone from finished rows, {bare / seconds:.2f} of the time")
+
+
+@contextmanager
+def measured(name: str, rows: int, server_process: int | None) -> Iterator[None]:
+    """Print the texts per second and the processor time per text of what is done inside."""
+    before, started = (time.process_time(), server_seconds(server_process)), time.perf_counter()
+    yield
+    seconds = time.perf_counter() - started
+    own, other = time.process_time() - before[0], server_seconds(server_process) - before[1]
+    in_server = f" and {1e3 * other / rows:.2f} in the server" if server_process else ""
+    print(f"load: {rows / seconds:,.0f} texts/s by {name}, {1e3 * own / rows:.2f} ms of processor time here{in_server}")
+
+
+def server_seconds(process: int | None) -> float:
+    """Return the processor time that a process has used, on Linux."""
+    if process is None:
+        return 0.0
+    user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def write(store: MilvusStore, chunks: list[Chunk], vectors: NDArray[np.float32]) -> None:
+    """Write chunks in batches of 1,000."""
+    for start in range(0, len(chunks), 1_000):
+        part = slice(start, start + 1_000)
+        store.upsert(chunks[part], vectors=vectors[part])
+
+
+def prepared(store: MilvusStore, chunks: list[Chunk], vectors: NDArray[np.float32]) -> list[list[dict[str, Any]]]:
+    """Return the rows that a store would write, without writing them."""
+    batches: list[list[dict[str, Any]]] = []
+
+    def record(collection: str, rows: list[dict[str, Any]], kinds: dict[str, str]) -> None:
+        batches.append([row | {"vector": row["vector"].tolist()} for row in rows])
+
+    with patch.object(writer, "upsert_request", record), patch.object(MilvusConnection, "upsert"):
+        write(store, chunks, vectors)
+    return batches
 
 
 if __name__ == "__main__":

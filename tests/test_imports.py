@@ -28,7 +28,7 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 ENGINES = {
     "chromadb": {"stores.engines.chroma_client", "stores.engines.chroma_rows", "embeddings.minilm"},
     "tantivy": {"stores.engines.tantivy", "text.analyzer"},
-    "pymilvus": {"stores.milvus.connection", "stores.milvus.schema"},
+    "pymilvus": {"stores.milvus.connection", "stores.milvus.requests", "stores.milvus.schema"},
     "rank_bm25": {"stores.engines.rank_bm25"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"query.rerank"},

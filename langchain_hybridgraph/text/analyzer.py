@@ -130,6 +130,10 @@ class Analyzer:
         """Return all words of a text, including stop words, as an index stores them."""
         return self._every.words(text)
 
+    def joined_words(self, text: str) -> str:
+        """Return the words of :meth:`all_words` in one text, separated by spaces."""
+        return self._every.joined(text)
+
 
 def language_name(language: str | None) -> str:
     """Return the name of a language given by name or ISO code; "none" for None.
@@ -162,7 +166,10 @@ class _Vocabulary(dict[str, str]):
         self._stem, self._keep, self._lower, self._fold = stem, keep, lower, fold
 
     def words(self, text: str) -> list[str]:
-        return " ".join(map(self.__getitem__, _surface_forms(text))).split()
+        return self.joined(text).split()
+
+    def joined(self, text: str) -> str:
+        return " ".join(map(self.__getitem__, _surface_forms(text)))
 
     def __missing__(self, form: str) -> str:
         if _UNSPACED.search(form):  # a sentence without spaces is not worth caching

@@ -23,6 +23,7 @@ from langchain_hybridgraph.execution.forking import ForkSafeLock
 
 if TYPE_CHECKING:
     from pymilvus import AsyncMilvusClient, MilvusClient
+    from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
 Result = TypeVar("Result")
 
@@ -137,6 +138,19 @@ class MilvusConnection:
         """Return what :meth:`call` returns, without blocking the event loop."""
         with self._translating_errors(method):
             return await getattr(self._async_client(), method)(timeout=self.timeout, **arguments)
+
+    def upsert(self, request: UpsertRequest) -> None:
+        """Send an upsert request; raises what :meth:`call` raises."""
+        with self._translating_errors("upsert"):
+            client = self._client()
+            client._get_connection().upsert(
+                request.collection_name,
+                [],
+                timeout=self.timeout,
+                context=client._generate_call_context(),
+                schema={"fields": []},  # not needed for a finished request, but read from the server if missing
+                upsert_param=request,
+            )
 
     def run(self, calls: Calls[Result]) -> Result:
         """Make the calls that a generator yields, one after the other; return the generator's result."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
@@ -69,15 +69,6 @@ def filterable(chunk: Chunk) -> dict[str, Any]:
     return {"document_id": chunk.document, **chunk.metadata}
 
 
-class LongText(str):
-    """A text that is fast to pass to pymilvus, which checks the type of every character of a plain string."""
-
-    __slots__ = ()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((str(self),))
-
-
 def key_of(tenant: str, *names: str) -> str:
     """Return the primary key of a chunk, a parent or an edge: unique across tenants, unlike the id.
 
@@ -107,8 +98,7 @@ def chunk_row(row: ChunkRow, added_at: int, neighbours: Iterable[str] = ()) -> d
         "key": key_of(row.tenant, row.id),
         "tenant": row.tenant,
         "id": row.id,
-        "text": LongText(row.text),
-        # JSON as text: pymilvus copies a dict before it writes it.
+        "text": row.text,
         "metadata": json.dumps({"$json": row.metadata}) if _UNUSUAL.search(row.metadata) else row.metadata,
         "document": row.document,
         "parent": row.parent or "",
@@ -184,10 +174,9 @@ def words_of(analyzer: Analyzer, text: str) -> str:
 
     Words that do not fit in the field are left out, the last ones first.
     """
-    listed = analyzer.all_words(text)
-    words = " ".join(listed)
+    words = analyzer.joined_words(text)
     if not words.isascii():
-        words = " ".join(map(_spelled, listed))
+        words = " ".join(map(_spelled, words.split()))
     return words if len(words) <= MOST_BYTES else words[:MOST_BYTES].rpartition(" ")[0]
 
 

@@ -105,6 +105,12 @@ def fields_of(schema: CollectionSchema) -> dict[str, str]:
     return {field.name: field.dtype.name for field in schema.fields}
 
 
+def input_fields(schema: CollectionSchema) -> dict[str, str]:
+    """Return the type of each field that a row has a value for: all but those that Milvus computes."""
+    computed = {name for function in schema.functions for name in function.output_field_names}
+    return {name: kind for name, kind in fields_of(schema).items() if name not in computed}
+
+
 def check_fields(described: Any, schema: CollectionSchema, where: str) -> None:
     """Raise NotAnIndexError for a collection that lacks fields, or has them with other types."""
     present = {field["name"]: getattr(field["type"], "name", str(field["type"])) for field in described["fields"]}
@@ -116,6 +122,12 @@ def check_fields(described: Any, schema: CollectionSchema, where: str) -> None:
             f"{where} does not have the fields of a store: {fields}; let the store make its collections "
             '(choose another name with collection="…", or drop this one)'
         )
+
+
+def collection_schemas(facts: CollectionSettings) -> tuple[CollectionSchema, CollectionSchema, CollectionSchema]:
+    """Return the schemas of the collections, in the order of :class:`Collections`."""
+    description = facts.description()
+    return chunk_schema(facts.dimension, description), parent_schema(description), edge_schema(description)
 
 
 def chunk_schema(dimension: int, description: str) -> CollectionSchema:
@@ -188,9 +200,7 @@ def open_collections(
     stored = stored_facts(connection, names)
     facts = requested if stored is None else stored
     facts.check(requested, _where(names.chunks, connection), language_given=language_given)
-    description = facts.description()
-    schemas = chunk_schema(facts.dimension, description), parent_schema(description), edge_schema(description)
-    for name, schema in zip(names, schemas, strict=True):
+    for name, schema in zip(names, collection_schemas(facts), strict=True):
         if not connection.call("has_collection", collection_name=name):
             _create(connection, name, schema)
         check_fields(connection.call("describe_collection", collection_name=name), schema, _where(name, connection))

@@ -8,9 +8,10 @@ and neither embeds nor counts as changed anything that was written before.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,8 @@ from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, che
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.requests import upsert_request
 from langchain_hybridgraph.stores.milvus.rows import (
-    LongText,
     check_row,
     chunk_row,
     edge_rows,
@@ -30,6 +31,7 @@ from langchain_hybridgraph.stores.milvus.rows import (
     neighbour_row,
     words_of,
 )
+from langchain_hybridgraph.stores.milvus.schema import collection_schemas, input_fields
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -182,27 +184,21 @@ class Writer:
         vectors: Mapping[str, Vector],
         neighbours: Mapping[str, Sequence[str]],
     ) -> None:
-        """Write chunks, or parents (which have no vectors); prepare each batch while the previous one is written."""
-        running: Future[None] | None = None
+        """Write chunks, or parents, which have no vectors."""
         added_at = time.time_ns()
-        with ThreadPoolExecutor(1) as writer:
-            for start in range(0, len(rows), MOST_ROWS):
-                part = rows[start : start + MOST_ROWS]
-                prepared = [
-                    self._prepared(chunk_row(row, added_at + start + n, neighbours[row.id]), row, vectors)
-                    for n, row in enumerate(part)
-                ]
-                if running is not None:
-                    running.result()
-                running = writer.submit(self._write, collection, prepared)
-            if running is not None:
-                running.result()
+        self._write(
+            collection,
+            (
+                self._prepared(chunk_row(row, added_at + n, neighbours[row.id]), row, vectors)
+                for n, row in enumerate(rows)
+            ),
+        )
 
     def _prepared(self, stored: dict[str, Any], row: ChunkRow, vectors: Mapping[str, Vector]) -> dict[str, Any]:
         if row.kind != CHUNK:
             return stored | {"unused": [0.0, 1.0]}
-        words = LongText(words_of(self._index.analyzer, row.text))
-        return stored | {"vector": vectors[row.id].tolist(), "words": words}
+        words = words_of(self._index.analyzer, row.text)
+        return stored | {"vector": vectors[row.id], "words": words}
 
     def _add_edges(self, edges: Sequence[Edge]) -> None:
         """Write edges; a heavier stored edge with the same source, target and relation is kept."""
@@ -237,18 +233,38 @@ class Writer:
                 self._change("upsert", collection_name=collection, data=part, partial_update=True)
             index.recent.drop(row["key"] for row in changed)
 
-    def _write(self, collection: str, rows: Sequence[dict[str, Any]]) -> None:
-        for batch in _batches(rows):
-            self._change("upsert", collection_name=collection, data=batch)
-        if rows:
-            self._index.note_write(row["key"] for row in rows)
+    def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
+        """Write rows in batches; prepare each batch while the previous one is written."""
+        running: Future[None] | None = None
+        with ThreadPoolExecutor(1) as sender:
+            for batch in _batches(rows):
+                request = upsert_request(collection, batch, self._kinds[collection])
+                if running is not None:
+                    running.result()
+                running = sender.submit(self._send, request, [row["key"] for row in batch])
+            if running is not None:
+                running.result()
+
+    def _send(self, request: Any, keys: Sequence[str]) -> None:
+        with self._turn():
+            self._index.connection.upsert(request)
+        self._index.note_write(keys)
+
+    @cached_property
+    def _kinds(self) -> dict[str, dict[str, str]]:
+        """The types of the fields of each collection."""
+        schemas = collection_schemas(self._index.facts)
+        return {name: input_fields(schema) for name, schema in zip(self._index.names, schemas, strict=True)}
 
     def _delete(self, collection: str, condition: str) -> None:
         self._change("delete", collection_name=collection, filter=self._index.of_tenant(condition))
 
     def _change(self, method: str, **arguments: Any) -> None:
-        with _LITE_TURN if self._index.connection.is_lite else nullcontext():
+        with self._turn():
             self._index.connection.call(method, **arguments)
+
+    def _turn(self) -> AbstractContextManager[Any]:
+        return _LITE_TURN if self._index.connection.is_lite else nullcontext()
 
     def _remove_childless(self, parents: set[str]) -> None:
         """Delete the given parents that no longer have a child."""
@@ -269,7 +285,7 @@ def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:
     return targets
 
 
-def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     batch: list[dict[str, Any]] = []
     size = 0
     for row in rows:
