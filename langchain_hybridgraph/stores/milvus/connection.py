@@ -130,14 +130,31 @@ class MilvusConnection:
 
     def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the client and return its result; raise StoreError, or StoreUnavailableError without an
-        answer."""
+        answer.
+
+        A collection that is not loaded is loaded first: milvus-lite forgets after a restart which ones were.
+        """
         with self._translating_errors(method):
-            return getattr(self._client(), method)(timeout=self.timeout, **arguments)
+            client = self._client()
+            try:
+                return getattr(client, method)(timeout=self.timeout, **arguments)
+            except Exception as error:
+                if not _is_not_loaded(error) or "collection_name" not in arguments:
+                    raise
+                client.load_collection(arguments["collection_name"], timeout=self.timeout)
+                return getattr(client, method)(timeout=self.timeout, **arguments)
 
     async def acall(self, method: str, **arguments: Any) -> Any:
         """Return what :meth:`call` returns, without blocking the event loop."""
         with self._translating_errors(method):
-            return await getattr(self._async_client(), method)(timeout=self.timeout, **arguments)
+            client = self._async_client()
+            try:
+                return await getattr(client, method)(timeout=self.timeout, **arguments)
+            except Exception as error:
+                if not _is_not_loaded(error) or "collection_name" not in arguments:
+                    raise
+                await client.load_collection(arguments["collection_name"], timeout=self.timeout)
+                return await getattr(client, method)(timeout=self.timeout, **arguments)
 
     def upsert(self, request: UpsertRequest) -> None:
         """Send an upsert request; raises what :meth:`call` raises."""
@@ -259,6 +276,12 @@ def client_library() -> Any:
             'a Milvus store needs pymilvus; install the extra: pip install "langchain-hybridgraph[milvus]"'
         ) from error
     return pymilvus
+
+
+def _is_not_loaded(error: Exception) -> bool:
+    """Return whether a collection was not loaded, as a server and as milvus-lite report it."""
+    message = _message(error)
+    return "not loaded" in message or "state 'released'" in message
 
 
 def _is_of_grpc(error: Exception) -> bool:

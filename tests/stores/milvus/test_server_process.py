@@ -1,10 +1,13 @@
 """A milvus-lite server in a process of its own, with several writer processes."""
 
+import asyncio
 import multiprocessing
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -31,10 +34,15 @@ class Server:
         self._arguments = ["--data-dir", str(folder), "--host", "127.0.0.1", "--port", str(self.port)]
         self.start()
 
-    def start(self):
+    def start(self, *, is_opened=True):
         command = [sys.executable, "-m", "milvus_lite", "server", *self._arguments, "--max-workers", "1"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        repeated(lambda: MilvusStore(self.uri, WordEmbeddings(), timeout=5))
+        while self.process.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                break
+            time.sleep(0.1)
+        if is_opened:
+            repeated(lambda: MilvusStore(self.uri, WordEmbeddings(), timeout=5))
 
     def kill(self):
         self.process.kill()
@@ -92,3 +100,13 @@ def test_several_writers_lose_nothing_when_the_server_is_killed(server):
     ids = [f"{writer}-{batch}-{n}" for writer, batch in confirmed for n in range(SIZE)]
     assert {chunk.id for chunk in store.get(ids)} == set(ids)
     assert len(store.edges(ids)) == WRITERS * BATCHES * (SIZE - 1)
+
+
+async def test_a_store_works_after_a_restart_of_the_server(server):
+    """milvus-lite no longer has its collections loaded; the next search loads them, awaited or not."""
+    store = MilvusStore(server.uri, WordEmbeddings(), timeout=5)
+    store.add_texts(["the river floods"], ids=["river"])
+    for search in (partial(asyncio.to_thread, store.similarity_search), store.asimilarity_search):
+        server.kill()
+        server.start(is_opened=False)
+        assert [document.id for document in await search("river", k=1)] == ["river"]
