@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_hybridgraph.cli.config_commands import config_app
-from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, say
+from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, as_commands, say
 from langchain_hybridgraph.cli.history_file import conversation
 from langchain_hybridgraph.cli.ingest_command import ingest
 from langchain_hybridgraph.cli.migrate_command import migrate
 from langchain_hybridgraph.cli.open_index import existing, existing_store
-from langchain_hybridgraph.cli.parameters import Count, History, Index, Json, Model, NewModel, Tenant, Where
+from langchain_hybridgraph.cli.parameters import Count, History, Index, Json, MinScore, Model, NewModel, Tenant, Where
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.cli.tenants_commands import tenants_app
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
@@ -71,6 +71,7 @@ def search(
     index: Index,
     config: Config = None,
     k: Count = K_DEFAULT,
+    min_score: MinScore = None,
     where: Where = None,
     history: History = None,
     graph: Annotated[bool, typer.Option("--graph", help="Follow edges from the hits.")] = False,
@@ -91,7 +92,8 @@ def search(
     messages = conversation(history).messages
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         settings = configured(config)
-        retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, k=k)
+        options: dict[str, Any] = {"k": k} | ({} if min_score is None else {"min_score": min_score})
+        retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, **options)
         if messages:
             advanced = AdvancedRetriever(retriever, **settings.arguments("advanced"))
             result = advanced.retrieve_with_context(replace_surrogates(query), messages, filter=filter)
@@ -256,9 +258,9 @@ def check(
 ) -> None:
     """Check whether an index is consistent.
 
-    Catalog, vectors and search engines are compared; the exit code is 1 if they differ.
+    Catalog, vectors and search engines are compared, for all tenants; the exit code is 1 if they differ.
     """
-    with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
+    with existing(index, embedding=embedding, tenant=tenant, config=config, all_tenants=True) as store:
         report = store.admin.check()
     if not report.ok:
         say(f"to repair it: hybridgraph repair --index {index}")
@@ -279,9 +281,9 @@ def repair(
 ) -> None:
     """Repair an index, then check it.
 
-    The search engines are rebuilt from the catalog; no accepted text is lost.
+    The search engines are rebuilt from the catalog, for all tenants; no accepted text is lost.
     """
-    with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
+    with existing(index, embedding=embedding, tenant=tenant, config=config, all_tenants=True) as store:
         if refit:
             say(f"{store.name} is fitted to {store.admin.refit():,} texts")
         report = store.admin.repair()
@@ -332,7 +334,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
 
         print_json(check_answer(report))
     else:
-        typer.echo("\n".join(report.problems) or f"no problems in {report.counts['chunks']:,} chunks")
+        typer.echo("\n".join(map(as_commands, report.problems)) or f"no problems in {report.counts['chunks']:,} chunks")
     if not report.ok:
         raise typer.Exit(PROBLEM)
 

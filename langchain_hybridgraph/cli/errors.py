@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,25 @@ from langchain_hybridgraph.errors import (
     TenantError,
 )
 
+_COMMANDS = tuple(
+    (re.compile(pattern), command)
+    for pattern, command in (
+        (
+            r"HybridGraphStore\(path, embedding\)\.close\(\), with its own embedding",
+            "hybridgraph repair --index FOLDER",
+        ),
+        (r"(?:call )?(?:store\.admin\.)?repair\(\)", "hybridgraph repair"),
+        (r"(?:call )?(?:store\.admin\.)?refit\(\)", "hybridgraph repair --refit"),
+        (r"(?:call )?(?:store\.admin\.)?check\(\)", "hybridgraph check"),
+        (r"list_tenants\(\)", "hybridgraph tenants"),
+        (r"pass it as vector_server=…, or set", "set"),
+        (r"(?:(?:open|name) it )?with tenant=…", "pass --tenant NAME"),
+        (r"\btenant= out\b", "--tenant out"),
+        (r"embedding=… or --embedding", "--embedding MODEL"),
+        (r"\bembedding=…", "--embedding MODEL"),
+        (r"\bfollow_links=True", "--follow-links"),
+    )
+)
 PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
 # Errors of usage; every other error of this package is a problem met during the run.
 WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnIndexError, TenantError)
@@ -72,7 +92,18 @@ class _LineHandler(logging.Handler):
 
 def say(message: str) -> None:
     """Write one line to stderr, whatever characters the message contains."""
-    typer.echo(f"hybridgraph: {' '.join(message.split())}", err=True)
+    typer.echo(f"hybridgraph: {' '.join(as_commands(message).split())}", err=True)
+
+
+def as_commands(message: str) -> str:
+    """Replace the Python calls and arguments that a message names by commands and options.
+
+    >>> as_commands("the model cannot be read; repair() makes a new one")
+    'the model cannot be read; hybridgraph repair makes a new one'
+    """
+    for pattern, command in _COMMANDS:
+        message = pattern.sub(command, message)
+    return message
 
 
 def _help(error: Any) -> str:

@@ -32,7 +32,12 @@ def conversation(file: Path | None) -> Conversation:
     if file is None:
         return Conversation(())
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8-sig")
+        if str(file) != "-":
+            text = file.read_text(encoding="utf-8-sig")
+        elif sys.stdin is None:
+            raise OSError("standard input is closed")
+        else:
+            text = sys.stdin.read()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
     lines = [line for line in replace_surrogates(text).splitlines() if line.strip()]

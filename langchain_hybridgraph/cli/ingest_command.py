@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from langchain_hybridgraph.cli.errors import say
+from langchain_hybridgraph.cli.errors import as_commands, say
 from langchain_hybridgraph.cli.open_index import existing_or_new
 from langchain_hybridgraph.cli.open_milvus import milvus_uri
 from langchain_hybridgraph.cli.parameters import Index, Json, NewModel, Tenant
@@ -206,7 +206,7 @@ def _report_vanished(documents: list[str]) -> None:
 
 
 def _print_report(outcome: Outcome) -> None:
-    typer.echo(str(outcome.report))
+    typer.echo(as_commands(str(outcome.report)))
     if outcome.pruned is not None:
         count = len(outcome.pruned)
         subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.cli.errors import as_commands
 from langchain_hybridgraph.records import replace_surrogates
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def ingest_answer(
     return {
         **asdict(report),
         "embedding": embedding,
-        "warnings": list(report.warnings),
+        "warnings": list(map(as_commands, report.warnings)),
+        "unread": {path: as_commands(reason) for path, reason in report.unread.items()},
         "pruned": list(pruned),
         "vanished": list(vanished),
         "layers": None if layers is None else asdict(layers),
@@ -131,7 +133,7 @@ def check_answer(report: CheckReport) -> dict[str, Any]:
     """
     return {
         "ok": report.ok,
-        "problems": list(report.problems),
+        "problems": list(map(as_commands, report.problems)),
         "unchecked": list(report.unchecked),
         "counts": dict(report.counts),
     }

@@ -25,17 +25,23 @@ def existing(
     tenant: str | None = None,
     read_only: bool = False,
     config: Path | None = None,
+    all_tenants: bool = False,
 ) -> HybridGraphStore:
     """Open an existing index; a mistyped path never creates one.
 
-    The settings in ``config`` include the time that a write waits for other writers. Raises NotAnIndexError,
-    TenantError, EmbeddingMismatchError.
+    With ``all_tenants``, for work that concerns the complete folder, no tenant needs to be named. The settings in
+    ``config`` include the time that a write waits for other writers. Raises NotAnIndexError, TenantError,
+    EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
     facts = _facts(index)
     if not facts:
         raise NotAnIndexError(f"{index} holds no index: create one with hybridgraph ingest PATHS --index {index}")
+    if all_tenants and tenant is None and facts["tenancy"] == "multi":
+        from langchain_hybridgraph.stores.embedded.tenants import list_tenants
+
+        tenant = next(iter(list_tenants(index)), "none")
     _check(index, facts, embedding, tenant)
     options = _options(config)
     return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **options)

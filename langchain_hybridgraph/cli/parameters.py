@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from langchain_hybridgraph.options.command_line import K_LEAST, TENANT, K
+from langchain_hybridgraph.options.command_line import K_LEAST, MIN_SCORE, TENANT, K
 
 Index = Annotated[
     Path,
@@ -43,4 +43,5 @@ History = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+MinScore = Annotated[float | None, typer.Option(metavar="SCORE", min=0, max=1, help=MIN_SCORE)]
 Count = Annotated[int, typer.Option("-k", metavar="N", min=K_LEAST, help=K)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +48,7 @@ def tenants(context: typer.Context, *, index: Index = None, as_json: Json = Fals
 @tenants_app.command()
 def drop(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Tenant, as listed by hybridgraph tenants list.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Tenant, as listed by hybridgraph tenants.")],
     *,
     index: Index = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
@@ -74,6 +75,8 @@ def drop(
 
 def _is_confirmed(question: str) -> bool:
     try:
+        if sys.stdin is None:  # the standard input of the process is closed
+            raise typer.Abort
         return typer.confirm(question, err=True)
     except typer.Abort:
         raise ConfigurationError("nothing was deleted: the input ended without an answer; pass --yes") from None

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, field_validator
 from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.filters import Filter, parse_filter
-from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, K
+from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.options.index import IndexOptions
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
@@ -39,12 +39,7 @@ class PipelineFields(BaseModel):
     filter: Any = Field(default=None, description="Filter of every call; the filter of a call is applied in addition.")
     tenant: str | None = Field(default=None, description="Tenant whose chunks the retriever sees.")
     as_of: Any = Field(default=None, description="Point in time to search as of; unset: now.")
-    min_score: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Minimum score of a hit. If the best score is below 0.5, the texts probably contain no answer.",
-    )
+    min_score: float = Field(default=0.0, ge=0, le=1, description=MIN_SCORE)
     fusion: Any = Field(
         default=None, description="Fusion of the ranked lists of the sources; unset: the default of the retriever."
     )

@@ -17,10 +17,12 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.cli.errors import say
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "langchain_hybridgraph.cli"]
@@ -529,6 +531,39 @@ def test_delete_by_id(index):
         "chunks": len(before) - 1,
         "unknown": [],
     }
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("call store.admin.repair()", "hybridgraph repair"),
+        ("Chroma: 3 chunks are missing; repair() brings them back", "Chroma: 3 chunks are missing; hybridgraph repair"),
+        ("until the next refit()", "until the next hybridgraph repair --refit"),
+        ("to /x; follow_links=True follows it", "to /x; --follow-links follows it"),
+        ("it holds several tenants: open it with tenant=…", "it holds several tenants: pass --tenant NAME"),
+        ("nothing of a tenant 'x'; list_tenants() lists its tenants", "'x'; hybridgraph tenants lists its tenants"),
+        ("name it, embedding=… or --embedding", "name it, --embedding MODEL"),
+        ("pass it as vector_server=…, or set store_vector_server", "set store_vector_server"),
+    ],
+)
+def test_messages_name_commands(message, line, capsys):
+    """On the command line a message names commands and options, not calls and arguments of Python."""
+    say(message)
+    said = capsys.readouterr().err
+    assert line in said
+    assert not re.search(r"\w\(|\w=", said)
+
+
+def test_the_least_score_of_a_hit(read_index):
+    """--min-score leaves out worse hits; its description is that of the option."""
+    every = answer("search", "part", "--index", read_index)["hits"]
+    least = (every[0]["score"] + every[-1]["score"]) / 2
+    some = answer("search", "part", "--index", read_index, "--min-score", least)["hits"]
+    assert 0 < len(some) < len(every)
+    assert all(hit["score"] >= least for hit in some)
+    assert hybridgraph("search", "part", "--index", read_index, "--min-score", "2").exit_code == 2
+    (option,) = [each for each in get_command(app).commands["search"].params if each.name == "min_score"]
+    assert option.help == HybridRetriever.model_fields["min_score"].description
 
 
 def test_deleting_what_is_not_there_fails(index):

@@ -1,6 +1,9 @@
 """Tenants are listed and dropped from the command line."""
 
 import json
+import sqlite3
+import subprocess
+import sys
 
 import pytest
 
@@ -63,6 +66,44 @@ def test_dropping_asks_first(index):
     assert list_tenants(index) == {"ada": 2, "bo": 1}
     assert hybridgraph("tenants", "drop", "ada", "--index", index, input="y\n").exit_code == 0
     assert list_tenants(index) == {"bo": 1}
+
+
+def test_dropping_with_closed_input(index):
+    """A process without standard input drops nothing and says how to do without it."""
+    command = [sys.executable, "-m", "langchain_hybridgraph.cli", "tenants", "drop", "ada", "--index", str(index)]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "hybridgraph: nothing was deleted: the input ended without an answer; pass --yes\n"
+    assert list_tenants(index) == {"ada": 2, "bo": 1}
+
+
+@pytest.mark.parametrize("verb", ["check", "repair"])
+def test_all_tenants_are_checked_at_once(index, verb):
+    """No tenant needs to be named, and a fault in the texts of any tenant is found and repaired."""
+    with sqlite3.connect(index / "catalogue.sqlite") as catalogue:
+        catalogue.execute(
+            "DELETE FROM learned WHERE node = (SELECT node FROM nodes WHERE tenant = 'bo' AND kind <> 'graph')"
+        )
+    done = hybridgraph(verb, "--index", index, "--json")
+    result = json.loads(done.stdout)
+    assert result["counts"]["chunks"] == 3
+    if verb == "check":
+        assert done.exit_code == 1
+        assert result["problems"] == [
+            "1 chunks have no learned values, so searches miss them; hybridgraph repair restores initial ones"
+        ]
+    else:
+        assert (done.exit_code, result["problems"]) == (0, [])
+
+
+def test_a_folder_whose_tenants_are_gone_is_checked(index):
+    """No tenant is left to open the folder with."""
+    for tenant in ("ada", "bo"):
+        hybridgraph("tenants", "drop", tenant, "--index", index, "--yes")
+    assert hybridgraph("check", "--index", index).stdout == "no problems in 0 chunks\n"
+    assert list_tenants(index) == {}
 
 
 @pytest.mark.parametrize(
