@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
@@ -47,7 +48,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     can be combined with any ``score``; a traversal without a score uses the score of its own preset
     (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops``, ``hop_decay`` and some other options of
     ``graph`` are short forms of the traversal BFS and the score HopDecay. Without edges the answer is that of the
-    hybrid search, and ``degraded`` has ``no-graph-store``.
+    hybrid search, and ``degraded`` has ``no-graph-store``; a vector store without edges causes one Python warning.
 
     Raises ValueError (pydantic's ValidationError) for a name that is not an option, for an invalid value, and for
     options that contradict each other.
@@ -63,6 +64,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "graph")
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__)
+    _needs_edges: ClassVar[bool] = True
+    """Whether a store without edges is worth a warning."""
     _walked: HasGraph | None = PrivateAttr(None)
 
     def __init__(
@@ -73,6 +76,13 @@ class GraphRetriever(HybridRetriever, GraphFields):
     ) -> None:
         super().__init__(vector_store, documents, **cast(Any, settings))
         self._walked = self._graph_of_edges()
+        if self._walked is None and self._needs_edges:
+            name = type(self).__name__
+            warnings.warn(
+                f"{type(vector_store).__name__} has no edges, so the answers are those of a HybridRetriever: pass "
+                f"{name}(vector_store, edges=[Edge(…), …]), or ingest the documents into a HybridGraphStore",
+                stacklevel=2,
+            )
 
     if TYPE_CHECKING:  # the settings of this kind of retriever
 

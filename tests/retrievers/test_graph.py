@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -550,7 +551,19 @@ def test_a_store_without_edges_answers_as_hybrid():
 def test_a_plain_store_without_edges_says_so():
     """No graph ability, vectors and words alone."""
     plain = InMemoryVectorStore.from_documents(DOCUMENTS, ingested().embeddings)
-    assert GraphRetriever(plain, DOCUMENTS).retrieve("notes").degraded == ("no-graph-store",)
+    with pytest.warns(UserWarning, match=r"InMemoryVectorStore has no edges.*edges=\[Edge\(…\), …\]") as caught:
+        retriever = GraphRetriever(plain, DOCUMENTS)
+        assert retriever.retrieve("notes").degraded == ("no-graph-store",)
+    assert len(caught) == 1
+
+
+def test_edges_are_not_missed_where_they_are_optional():
+    """There is no warning with edges, nor for memories."""
+    plain = InMemoryVectorStore.from_documents(DOCUMENTS, ingested().embeddings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GraphRetriever(plain, DOCUMENTS, edges=[])
+        MemoryRetriever(plain, DOCUMENTS)
 
 
 @pytest.mark.parametrize(
