@@ -110,13 +110,31 @@ class LSAModel:
 
         The order of the texts does not matter. Texts without any word give a model without words.
         """
+        self._fit(texts)
+        return self
+
+    def fit_transform(self, texts: Sequence[str]) -> Floats:
+        """Fit the model to these texts and return their vectors: those of :meth:`fit` and :meth:`vectors`, from one
+        analysis of the texts.
+
+        >>> texts = ["Cats purr.", "Dogs bark."]
+        >>> np.array_equal(LSAModel().fit_transform(texts), LSAModel().fit(texts).vectors(texts))
+        True
+        """
+        counts = self._fit(texts)
+        return self.vectors(texts) if counts.shape[0] < len(texts) else self._vectors(counts)
+
+    def _fit(self, texts: Sequence[str]) -> csr_matrix:
+        """Fit the model; return the counts of its words in the texts to which it was fitted."""
         random = np.random.default_rng(self.seed)
         if len(texts) > self.max_texts:
             texts = [texts[place] for place in np.sort(random.choice(len(texts), self.max_texts, replace=False))]
         words = _GrowingVocabulary()
         counts = self._counts(texts, words, len(texts) <= FEW_TEXTS)
-        self._fitted = _fit_model(counts, words, self.max_words, random)
-        return self
+        columns, words_of_columns = _most_frequent(counts, words, self.max_words)
+        counts = counts[:, columns]
+        self._fitted = _fit_model(counts, words_of_columns, random)
+        return counts
 
     @property
     def fitted(self) -> bool:
@@ -156,10 +174,15 @@ class LSAModel:
     def vectors(self, texts: Sequence[str]) -> Floats:
         """Return the vectors of these texts, len(texts) × 200, each of length 1 or 0. Raises NotFittedError."""
         model = self._model
-        result = np.zeros((len(texts), DIMENSIONS), np.float32)
-        counts = self._counts(texts, model.words, model.has_topics)
-        for start in range(0, len(texts), _BATCH):
-            result[start : start + _BATCH] = _unit(_sublinear(counts[start : start + _BATCH]) @ model.vectors)
+        return self._vectors(self._counts(texts, model.words, model.has_topics))
+
+    def _vectors(self, counts: csr_matrix) -> Floats:
+        """Return the vectors of texts with these counts of the model's words, with or without the unknown words."""
+        word_vectors = self._model.vectors[: counts.shape[1]]
+        counts.sort_indices()  # sums depend on the order in their last digit
+        result = np.zeros((counts.shape[0], DIMENSIONS), np.float32)
+        for start in range(0, counts.shape[0], _BATCH):
+            result[start : start + _BATCH] = _unit(_sublinear(counts[start : start + _BATCH]) @ word_vectors)
         return result
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -348,16 +371,20 @@ class _FittedModel:
         return digest.digest()
 
 
-def _fit_model(
-    counts: csr_matrix, vocabulary: _GrowingVocabulary, max_words: int, random: np.random.Generator
-) -> _FittedModel:
-    texts = counts.shape[0]
+def _most_frequent(counts: csr_matrix, vocabulary: _GrowingVocabulary, max_words: int) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the columns of the words in most texts, and these words."""
     document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
     words = sorted(vocabulary, key=lambda word: (-document_counts[vocabulary[word]], word))[:max_words]
-    columns = np.fromiter(map(vocabulary.__getitem__, words), np.int64, len(words))
-    weights = ((1 + np.log((1 + texts) / (1 + document_counts[columns]))) ** IDF_POWER).astype(np.float32)
+    return np.fromiter(map(vocabulary.__getitem__, words), np.int64, len(words)), words
+
+
+def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator) -> _FittedModel:
+    """Return a model of the words whose counts in each text are the columns."""
+    texts = counts.shape[0]
+    document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
+    weights = ((1 + np.log((1 + texts) / (1 + document_counts))) ** IDF_POWER).astype(np.float32)
     weights *= np.array([TOPIC_WEIGHT if word.startswith(TOPIC) else 1.0 for word in words], np.float32)
-    weighted = _sublinear(counts[:, columns]).multiply(weights).tocsr()
+    weighted = _sublinear(counts).multiply(weights).tocsr()
     axes = _axes(_unit_rows(weighted), random)
     vectors = np.zeros((len(words), DIMENSIONS), np.float16)
     vectors[:, : axes.shape[1]] = axes * weights[:, np.newaxis]

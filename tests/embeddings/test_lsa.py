@@ -19,6 +19,7 @@ from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 from scipy import sparse
 
+from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.embeddings import LSAEmbeddings, NotFittedError, lsa
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -490,3 +491,30 @@ def test_few_texts_need_no_sparse_matrix(monkeypatch):
     assert np.allclose(lsa.embed_documents(texts), expected)
     with pytest.raises(ImportError):
         lsa.vectors(texts)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_words": 50}, {"max_texts": 300}])
+@pytest.mark.parametrize("count", [500, 1_500])
+def test_fitting_returns_the_vectors(count, options):
+    """The vectors of the texts are, to the last bit, those that the fitted model computes for them."""
+    random = np.random.default_rng(3)
+    words = [f"word{number}" for number in range(200)] + ["nurse", "hospital", "soccer"]
+    texts = [" ".join(random.choice(words, 12)) for _ in range(count)]
+    model = LSAEmbeddings(**options)
+    vectors = model.fit_transform(texts)
+    assert np.array_equal(vectors, model.vectors(texts))
+    assert model.fingerprint == LSAEmbeddings(**options).fit(texts).fingerprint
+
+
+def test_an_index_analyses_each_text_once(monkeypatch):
+    """The fit to the texts of an index gives their vectors, too."""
+    analysed = []
+    terms = lsa._terms
+    monkeypatch.setattr(
+        lsa, "_terms", lambda analyzer, has_topics, text: analysed.append(text) or terms(analyzer, has_topics, text)
+    )
+    texts = [f"Text {number} about cats." for number in range(40)]
+    with HybridGraphStore(None, "lsa") as store:
+        store.add_texts(texts)
+        assert sorted(analysed) == sorted(texts)
+        assert store.similarity_search("text 7 about cats", k=1)[0].page_content == texts[7]

@@ -12,6 +12,8 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from langchain_hybridgraph.records import Vector
     from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix
 
@@ -57,6 +59,15 @@ class FittedEmbedding(Embedding, Protocol):
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
         """Return whether these texts, added since the fit, differ too much from the texts it was fitted to."""
+        ...
+
+
+@runtime_checkable
+class TransformsFitted(FittedEmbedding, Protocol):
+    """A fitted embedding that returns the vectors of the texts it is fitted to without analysing them again."""
+
+    def fit_transform(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Learn from the texts and return their vectors."""
         ...
 
 

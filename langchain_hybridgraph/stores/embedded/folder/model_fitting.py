@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.execution.progress_reports import report
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
-from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, probe_facts
+from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, TransformsFitted, probe_facts
 from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
@@ -67,14 +67,21 @@ class ModelFitting:
             return 0
         every = -(-chunks // FIT_TEXTS)
         report("embedding", 0, chunks, "chunks")
-        fitted = copy.copy(model).fit([text for place, (_, text) in enumerate(catalog.texts()) if place % every == 0])
+        fitted = copy.copy(model)
+        texts = [text for place, (_, text) in enumerate(catalog.texts()) if place % every == 0]
+        vectors = None
+        if every == 1 and isinstance(fitted, TransformsFitted):
+            vectors = fitted.fit_transform(texts)
+        else:
+            fitted = fitted.fit(texts)
+        del texts
         old = index.generation
         fresh = Generation(index.settings.path, old.number + 1, None, fitted)
         fresh.remove()
         index.shared.chroma.drop(fresh.number)
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
-        fresh.fill(self._embedded_pages(fitted, chunks))
+        fresh.fill(self._embedded_pages(fitted, chunks, vectors))
         row, text = next(catalog.texts())
         facts = catalog.facts()
         # Searches of other threads see the commit and the new generation at the same moment.
@@ -96,12 +103,16 @@ class ModelFitting:
         return chunks
 
     def _embedded_pages(
-        self, model: FittedEmbedding, chunks: int
+        self, model: FittedEmbedding, chunks: int, vectors: NDArray[Any] | None
     ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
-        """Yield the rows of all chunks, their vectors by a model and the hashes of their texts, a page at a time."""
+        """Yield the rows of all chunks, their vectors and the hashes of their texts, a page at a time.
+
+        ``vectors`` are those of all chunks by row; None if the model still has to make them.
+        """
         done = 0
         for page in self._index.catalog.pages(step=EMBEDDED_AT_ONCE):
             texts = [entry.text for entry in page]
-            yield [entry.row or 0 for entry in page], unit(model.embed_documents(texts)), [*map(text_hash, texts)]
+            page_vectors = model.embed_documents(texts) if vectors is None else vectors[done : done + len(page)]
+            yield [entry.row or 0 for entry in page], unit(page_vectors), [*map(text_hash, texts)]
             done += len(page)
             report("embedding", done, chunks, "chunks")
