@@ -371,7 +371,9 @@ class _FittedModel:
         return digest.digest()
 
 
-def _most_frequent(counts: csr_matrix, vocabulary: _GrowingVocabulary, max_words: int) -> tuple[NDArray[np.int64], list[str]]:
+def _most_frequent(
+    counts: csr_matrix, vocabulary: _GrowingVocabulary, max_words: int
+) -> tuple[NDArray[np.int64], list[str]]:
     """Return the columns of the words in most texts, and these words."""
     document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
     words = sorted(vocabulary, key=lambda word: (-document_counts[vocabulary[word]], word))[:max_words]
