@@ -549,9 +549,9 @@ def test_delete_by_id(index):
 def test_messages_name_commands(message, line, capsys):
     """On the command line a message names commands and options, not calls and arguments of Python."""
     say(message)
-    said = capsys.readouterr().err
-    assert line in said
-    assert not re.search(r"\w\(|\w=", said)
+    output = capsys.readouterr().err
+    assert line in output
+    assert not re.search(r"\w\(|\w=", output)
 
 
 def test_the_least_score_of_a_hit(read_index):
