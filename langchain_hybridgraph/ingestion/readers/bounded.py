@@ -14,12 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from langchain_hybridgraph.ingestion.readers import limits
 from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError
-
-SECONDS, PART_SECONDS = 600.0, 60.0
-"""Maximum time for a file, and for one of its pages or other parts."""
-BYTES, CHARACTERS = 512 << 20, 64 << 20
-"""Maximum number of bytes of a file, and of characters of its text."""
 
 
 class BoundedReader:
@@ -30,15 +26,15 @@ class BoundedReader:
 
     def read(self, path: Path, note: Callable[[str], None]) -> list[FilePart]:
         """Return the parts of a file. Raises UnreadableError with the reason if the file cannot be read."""
-        if path.stat().st_size > BYTES:
-            raise UnreadableError(f"it has {path.stat().st_size >> 20:,} MB; at most {BYTES >> 20} MB are read")
+        if path.stat().st_size > limits.BYTES:
+            raise UnreadableError(f"it has {path.stat().st_size >> 20:,} MB; at most {limits.BYTES >> 20} MB are read")
         if self._worker is None or self._worker.is_over:
             self._worker = _ReaderProcess()
         worker, parts, size = self._worker, list[FilePart](), 0
         worker.ask(path)
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + limits.SECONDS
         while True:
-            answer = worker.answer(min(PART_SECONDS, deadline - time.monotonic()))
+            answer = worker.answer(min(limits.PART_SECONDS, deadline - time.monotonic()))
             if "note" in answer:
                 note(answer["note"])
             elif "part" in answer:
@@ -48,9 +44,9 @@ class BoundedReader:
                 raise UnreadableError(answer["end"])
             else:
                 return parts
-            if size > CHARACTERS:
+            if size > limits.CHARACTERS:
                 worker.end()
-                raise UnreadableError(f"its text has more than {CHARACTERS:,} characters")
+                raise UnreadableError(f"its text has more than {limits.CHARACTERS:,} characters")
 
 
 class _ReaderProcess:
@@ -91,7 +87,7 @@ class _ReaderProcess:
         except queue.Empty:
             self.end()
             raise UnreadableError(
-                f"reading it takes more than {PART_SECONDS:.0f} s for a page, or {SECONDS:.0f} s in all"
+                f"reading it takes more than {limits.PART_SECONDS:.0f} s for a page, or {limits.SECONDS:.0f} s in all"
             ) from None
         if not line:
             self.end()

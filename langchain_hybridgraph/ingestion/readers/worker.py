@@ -11,13 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from langchain_hybridgraph.ingestion.readers import limits
 from langchain_hybridgraph.ingestion.readers.kinds import KINDS, UnreadableError
-
-MEMORY = 2 << 30
-"""Maximum number of bytes of memory of the process."""
-UNPACKED, ENTRIES = 512 << 20, 20_000
-"""Maximum number of bytes of the files inside an archive, and maximum number of these files."""
-
 
 _COMPOUND = b"\xd0\xcf\x11\xe0"
 
@@ -27,7 +22,7 @@ def main() -> None:
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (limits.MEMORY, limits.MEMORY))
     out = sys.stdout
     sys.stdout = sys.stderr  # the output of a library must not be read as an answer
     for line in sys.stdin:
@@ -44,7 +39,7 @@ def _answer(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
     except UnreadableError as error:
         send({"end": str(error)})
     except MemoryError:
-        send({"end": f"reading it takes more than {MEMORY >> 30} GB of memory"})
+        send({"end": f"reading it takes more than {limits.MEMORY >> 30} GB of memory"})
     except RecursionError:
         send({"end": "it is nested too deeply"})
     except Exception as error:  # noqa: BLE001 - a damaged file may make a library raise anything
@@ -63,7 +58,7 @@ def _check_size(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         inside = archive.infolist()
     size = sum(file.file_size for file in inside)
-    if size > UNPACKED or len(inside) > ENTRIES:
+    if size > limits.UNPACKED or len(inside) > limits.ENTRIES:
         raise UnreadableError(f"it unpacks to {size >> 20:,} MB in {len(inside):,} files, more than is read")
     if any(file.flag_bits & 1 for file in inside):
         raise UnreadableError("it is encrypted; save a copy without a password")

@@ -17,7 +17,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.ingestion import FileError, ingest, read_files
-from langchain_hybridgraph.ingestion.readers import bounded, kinds
+from langchain_hybridgraph.ingestion.readers import kinds, limits
 from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 
 
@@ -256,7 +256,7 @@ def test_a_file_that_takes_too_long(tmp_path, monkeypatch):
     """A worker that does not answer is killed, and another one reads the next file."""
     write_notebook(tmp_path / "a.ipynb")
     reader = BoundedReader()
-    monkeypatch.setattr(bounded, "PART_SECONDS", 0.0)
+    monkeypatch.setattr(limits, "PART_SECONDS", 0.0)
     with pytest.raises(kinds.UnreadableError, match="takes more than 0 s for a page"):
         reader.read(tmp_path / "a.ipynb", print)
     monkeypatch.undo()
@@ -267,11 +267,11 @@ def test_a_file_that_is_too_large(tmp_path, monkeypatch):
     """Neither a large file nor one with a large text is read to the end."""
     write_notebook(tmp_path / "a.ipynb")
     reader = BoundedReader()
-    monkeypatch.setattr(bounded, "BYTES", 10)
+    monkeypatch.setattr(limits, "BYTES", 10)
     with pytest.raises(kinds.UnreadableError, match="at most 0 MB are read"):
         reader.read(tmp_path / "a.ipynb", print)
     monkeypatch.undo()
-    monkeypatch.setattr(bounded, "CHARACTERS", 10)
+    monkeypatch.setattr(limits, "CHARACTERS", 10)
     with pytest.raises(kinds.UnreadableError, match="its text has more than 10 characters"):
         reader.read(tmp_path / "a.ipynb", print)
 
