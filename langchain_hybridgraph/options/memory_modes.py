@@ -43,7 +43,7 @@ class Mode:
 
 MODES: Mapping[str, Mode] = MappingProxyType(
     {
-        "general": Mode(Composite(0.40, 0.30, 0.20, 0.10, 0.05), WaterCircle(max_hops=3, direction="both")),
+        "general": Mode(Composite(), WaterCircle(max_hops=3, direction="both")),
         "belief_system": Mode(Composite(0.30, 0.45, 0.20, 0.05, 0.03), WaterCircle(max_hops=4, direction="both")),
         "agent_memory": Mode(Composite(0.35, 0.20, 0.25, 0.20, 0.05), Beam(max_hops=2, direction="both")),
         "procedural": Mode(Composite(0.40, 0.40, 0.15, 0.05, 0.001), BFS(max_hops=3, direction="both")),
