@@ -12,7 +12,7 @@ from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
 from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.adapters.texts import DocumentIndex
+    from langchain_hybridgraph.adapters.document_index import DocumentIndex
     from langchain_hybridgraph.records import Chunk, Mask, Scope, Vector
 
 # A function that returns at least the first n of these ids, nearest to the vector first.

@@ -6,6 +6,8 @@
 >>> remove_sink(sink)
 """
 
+from langchain_hybridgraph.telemetry.delivery import Delivery as Delivery
+from langchain_hybridgraph.telemetry.delivery import flush as flush
 from langchain_hybridgraph.telemetry.dispatch import add_sink as add_sink
 from langchain_hybridgraph.telemetry.dispatch import remove_sink as remove_sink
 from langchain_hybridgraph.telemetry.events import Event as Event
@@ -16,5 +18,3 @@ from langchain_hybridgraph.telemetry.events import StageEnded as StageEnded
 from langchain_hybridgraph.telemetry.logs import LogSink as LogSink
 from langchain_hybridgraph.telemetry.opentelemetry import OpenTelemetrySink as OpenTelemetrySink
 from langchain_hybridgraph.telemetry.prometheus import PrometheusSink as PrometheusSink
-from langchain_hybridgraph.telemetry.worker import Delivery as Delivery
-from langchain_hybridgraph.telemetry.worker import flush as flush

@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.telemetry.delivery import Delivery
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, Sink, StageEnded
-from langchain_hybridgraph.telemetry.worker import Delivery
 
 Answer = TypeVar("Answer")
 Results = Callable[[Any], Iterable[tuple[str, float]]]

@@ -10,8 +10,8 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph.adapters.texts import DocumentIndex
-from langchain_hybridgraph.adapters.vector_store import VectorStoreAdapter
+from langchain_hybridgraph.adapters.document_index import DocumentIndex
+from langchain_hybridgraph.adapters.pipeline_store import VectorStoreAdapter
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
