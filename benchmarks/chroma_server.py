@@ -55,12 +55,12 @@ def measure(corpus: Corpus, questions: Sequence[str], folder: Path, url: str) ->
     wait_for(url)
     results: dict[str, Any] = {"chunks": len(corpus.texts), "dimension": corpus.vectors.shape[1]}
     with HybridGraphStore(folder / "index", corpus.embedding, vector_server=url) as store:
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         store.add_texts(corpus.texts, corpus.metadatas, ids=corpus.ids)
         while store.vector_search(Query(questions[0], 10), 10).reason is not None:
             store.flush()
             time.sleep(0.5)  # the server still adds the vectors to its graph
-        results["searchable_s"] = round(time.perf_counter() - began, 1)
+        results["searchable_s"] = round(time.perf_counter() - started_at, 1)
         with httpx.Client(base_url=f"{url}/api/v2/tenants/default_tenant/databases/default_database") as client:
             [collection] = chromadb.HttpClient(port=PORT).list_collections()
 
@@ -114,9 +114,9 @@ def milliseconds(calls: Mapping[str, Callable[[str], Any]], questions: Sequence[
     times: dict[str, list[float]] = {name: [] for name in calls}
     for question in [*questions[:20], *questions]:
         for name, call in calls.items():
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             call(question)
-            times[name].append(1e3 * (time.perf_counter() - began))
+            times[name].append(1e3 * (time.perf_counter() - started_at))
     return {
         name: [round(float(np.percentile(each[20:], percent)), 2) for percent in (50, 95)]
         for name, each in times.items()

@@ -198,14 +198,14 @@ def speed(one: Conversations) -> None:
     expander = HistoryTerms()
 
     def timed(query: str, history: Sequence[str]) -> float:
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         expander(query, turns(history, query))
-        return (time.perf_counter() - began) * 1e3
+        return (time.perf_counter() - started_at) * 1e3
 
-    took = [timed(query["text"], query["history"]) for query in one.queries * 5]
+    durations = [timed(query["text"], query["history"]) for query in one.queries * 5]
     long = one.queries[-1]["history"] * 1_000
     many = statistics.median(timed("and its price?", long) for _ in range(100))
-    typical = f"{statistics.median(took):.2f} ms (p95 {np.percentile(took, 95):.2f})"
+    typical = f"{statistics.median(durations):.2f} ms (p95 {np.percentile(durations, 95):.2f})"
     print(f"expanding takes {typical}, after {len(long):,} turns {many:.2f} ms")
 
 

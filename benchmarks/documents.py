@@ -52,7 +52,7 @@ def main() -> None:
 
 def measure(read: Callable[[Path], str], files: list[Path]) -> str:
     """Return the number of files read, the number of characters, and the time."""
-    began, full, size = time.perf_counter(), 0, 0
+    started_at, full, size = time.perf_counter(), 0, 0
     for path in files:
         try:
             text = read(path)
@@ -60,7 +60,7 @@ def measure(read: Callable[[Path], str], files: list[Path]) -> str:
             text = ""
         full += bool(text.strip())
         size += len(text)
-    return f"{full:4} read, {size:9,} characters, {time.perf_counter() - began:6.1f} s"
+    return f"{full:4} read, {size:9,} characters, {time.perf_counter() - started_at:6.1f} s"
 
 
 if __name__ == "__main__":

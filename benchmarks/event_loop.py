@@ -57,9 +57,9 @@ async def burst(ask: Callable[[str], Awaitable[Any]], questions: Sequence[str], 
     heartbeat = asyncio.create_task(beat())
     await asyncio.sleep(0.05)
     stalls.clear()
-    began, cpu_began = time.perf_counter(), time.process_time()
+    started_at, cpu_began = time.perf_counter(), time.process_time()
     await asyncio.gather(*(ask(questions[turn % len(questions)]) for turn in range(calls)))
-    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
+    seconds, cpu_seconds = time.perf_counter() - started_at, time.process_time() - cpu_began
     await asyncio.sleep(0)
     is_running = False
     await heartbeat

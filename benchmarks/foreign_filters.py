@@ -155,9 +155,9 @@ def row(
     times: tuple[list[float], list[float]] = ([], [])
     for question in questions:
         for way, milliseconds in zip((filtered, unfiltered), times, strict=True):
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             way(question)
-            milliseconds.append((time.perf_counter() - began) * 1e3)
+            milliseconds.append((time.perf_counter() - started_at) * 1e3)
     own, plain = map(statistics.median, times)
     print(f"{name:<34}{share:>9.2%}{own:>9.1f}{plain:>12.1f}{own / plain:>8.2f}", flush=True)
     return own / plain

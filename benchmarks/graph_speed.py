@@ -84,13 +84,13 @@ def filled_store(place: Path, chunks: int, edges: int) -> EmbeddedStore:
 
 def median_ms(ask: Callable[[], Any], rounds: int) -> float:
     """Return the median time of a call in milliseconds."""
-    took = []
+    durations = []
     for turn in range(-3, rounds):
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         ask()
         if turn >= 0:
-            took.append((time.perf_counter() - began) * 1e3)
-    return statistics.median(took)
+            durations.append((time.perf_counter() - started_at) * 1e3)
+    return statistics.median(durations)
 
 
 def row(what: str, value: float, unit: str = "ms") -> None:
@@ -100,9 +100,9 @@ def row(what: str, value: float, unit: str = "ms") -> None:
 
 def seconds(work: Callable[[], Any]) -> float:
     """Return the time of one call in seconds."""
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - started_at
 
 
 def walks() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, float]], Any], Any]]:
@@ -170,8 +170,8 @@ def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
 
     for name, walk in walks().items():
         drawn_seeds = iter([[(id, 1 - place / 20) for place, id in enumerate(some(10))] for _ in range(rounds + 3)])
-        took = median_ms(lambda w=walk, d=drawn_seeds: w(store, scope, next(d), vector), rounds)  # type: ignore[misc]  # bound at definition
-        row(f"{name}, 10 seeds, 50 nodes", took)
+        durations = median_ms(lambda w=walk, d=drawn_seeds: w(store, scope, next(d), vector), rounds)  # type: ignore[misc]  # bound at definition
+        row(f"{name}, 10 seeds, 50 nodes", durations)
     matrix = transitions(graph)
     starts = iter([graph.nodes(some(10)) for _ in range(rounds + 3)])
     row("PageRank of all nodes by a sparse matrix", median_ms(lambda: by_matrix(matrix, next(starts)), rounds))
@@ -217,15 +217,15 @@ def ask(arguments: argparse.Namespace, edges: int, place: Path) -> None:
         "GraphRetriever, as it is": GraphRetriever(store, k=10),
     }
     for name, retriever in retrievers.items():
-        took: list[list[float]] = [[], []]
+        durations: list[list[float]] = [[], []]
         for turn in range(-10, arguments.rounds):
             for step, each in enumerate((hybrid, retriever)):
                 # Never repeat the last question, for which all caches are warm.
                 question = corpus.questions[(turn + 50 * step) % len(corpus.questions)]
                 spent = seconds(lambda r=each, q=question: r.invoke(q))  # type: ignore[misc]  # bound at definition
                 if turn >= 0:
-                    took[step].append(spent * 1e3)
-        alone, walked = map(statistics.median, took)
+                    durations[step].append(spent * 1e3)
+        alone, walked = map(statistics.median, durations)
         print(f"{name:45}{walked:8.3f} ms, HybridRetriever {alone:.3f}, {walked - alone:+.3f}", flush=True)
     store.close()
 
@@ -242,9 +242,9 @@ def ingest_entities(chunks: int, place: Path) -> None:
         store = HybridGraphStore(place / name, corpus.embedding)
         for start, stop in ((0, chunks), (chunks, len(rows) - 1), (len(rows) - 1, len(rows))):
             part = [Chunk(id, text, {"title": text.partition("\n")[0]}) for id, text in rows[start:stop]]
-            began, worked = time.perf_counter(), time.process_time()
+            started_at, worked = time.perf_counter(), time.process_time()
             report = ingest(part, store, split=None, edges=edges)
-            spent, worked = time.perf_counter() - began, time.process_time() - worked
+            spent, worked = time.perf_counter() - started_at, time.process_time() - worked
             print(
                 f"{len(part):,} texts {name}: {spent:.2f} s ({worked:.2f} of processor), {report.edges:,} edges",
                 flush=True,
@@ -272,12 +272,12 @@ def main() -> None:
             if arguments.queries:
                 ask(arguments, edges, folder)
                 continue
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             is_new = not folder.exists()
             store = filled_store(folder, arguments.chunks, edges) if is_new else open_store(folder)
             stats = store.admin.stats()
             print(f"\n{stats['chunks']:,} chunks, {stats['edges']:,} edges, {stats['entities']:,} entities")
-            row("writing them" if is_new else "opening", time.perf_counter() - began, "s")
+            row("writing them" if is_new else "opening", time.perf_counter() - started_at, "s")
             measure(store, arguments.chunks, arguments.rounds)
             store.close()
 

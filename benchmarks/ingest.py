@@ -84,7 +84,7 @@ def measure(folder: Path, size: int, checkout: Path, into: Path | None = None) -
 
 def ingested(docs: Path, index: Path, checkout: Path) -> CommandRun:
     """Run the command of a checkout."""
-    began, used = time.perf_counter(), cpu_of_children()
+    started_at, used = time.perf_counter(), cpu_of_children()
     done = subprocess.run(
         [
             sys.executable,
@@ -105,7 +105,7 @@ def ingested(docs: Path, index: Path, checkout: Path) -> CommandRun:
     )
     if done.returncode:
         raise SystemExit(done.stderr)
-    return CommandRun(time.perf_counter() - began, cpu_of_children() - used)
+    return CommandRun(time.perf_counter() - started_at, cpu_of_children() - used)
 
 
 def cpu_of_children() -> float:

@@ -138,17 +138,17 @@ def time_weighted(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
 def recalls(answers: Answers, queries: Sequence[Mapping[str, Any]], qrels: Mapping[str, Mapping[str, float]]) -> str:
     """Return mean recall at both depths, by kind of question and of all, and the median time."""
     values: dict[str, list[list[float]]] = defaultdict(list)
-    took = []
+    durations = []
     for query in queries:
         relevant = {id for id, grade in qrels[query["id"]].items() if grade > 0}
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         ids = answers(query)
-        took.append((time.perf_counter() - began) * 1e3)
+        durations.append((time.perf_counter() - started_at) * 1e3)
         row = [len(relevant.intersection(ids[:depth])) / len(relevant) for depth in DEPTHS]
         values[query["category"]].append(row)
         values["all"].append(row)
     means = [np.mean(values[kind], axis=0) for kind in (*KINDS, "all") if values[kind]]
-    return " | ".join([*(f"{at_5:.4f} {at_10:.4f}" for at_5, at_10 in means), f"{np.median(took):.1f}"])
+    return " | ".join([*(f"{at_5:.4f} {at_10:.4f}" for at_5, at_10 in means), f"{np.median(durations):.1f}"])
 
 
 # -- speed --------------------------------------------------------------------------------------------------------
@@ -157,14 +157,14 @@ def recalls(answers: Answers, queries: Sequence[Mapping[str, Any]], qrels: Mappi
 def speed(size: int) -> None:
     """Print the time of a search over many memories, next to the hybrid search of the same run."""
     corpus = grown(size)
-    began = datetime(2024, 1, 1).timestamp()
+    started_at = datetime(2024, 1, 1).timestamp()
     store = HybridGraphStore(None, corpus.embedding)
     documents = [
         Document(
             id=id,
             page_content=text,
             metadata={
-                "created_at": began + place * 10 * MINUTES,
+                "created_at": started_at + place * 10 * MINUTES,
                 "document_id": f"session {place // 20}",
                 "confidence": place % 10 / 10,
                 "labels": ["even" if place % 2 == 0 else "odd"],
@@ -174,7 +174,7 @@ def speed(size: int) -> None:
     ]
     report = ingest(documents, store, split=None, edges=["sequence"])
     hybrid, memory = HybridRetriever(store), MemoryRetriever(store)
-    middle = began + size * 5 * MINUTES
+    middle = started_at + size * 5 * MINUTES
     medians = medians_ms(
         {
             "HybridRetriever": hybrid.invoke,

@@ -53,10 +53,10 @@ def measure(name: str, sets: Any, arguments: argparse.Namespace) -> None:
     """Ingest one set, ask all retrievers, and print their figures."""
     loaded = sets.load(name)
     store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings(name).vectors))
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     edges: Any = [EntityEdges(triples=triples(name))] if arguments.triples and triples(name) else "auto"
     report = ingest(documents(loaded, sets), store, split=None, edges=edges)
-    print(f"\n{name}: {report.chunks:,} texts, {report.edges:,} edges in {time.perf_counter() - began:.1f} s")
+    print(f"\n{name}: {report.chunks:,} texts, {report.edges:,} edges in {time.perf_counter() - started_at:.1f} s")
     print(f"{'':34}{'recall@5':>9}{'recall@10':>10}{'nDCG@10':>9}{'ms':>7}")
     for label, answers in retrievers(store, loaded, sets, arguments):
         print(f"{label:34}" + scores(answers, loaded), flush=True)
@@ -140,18 +140,18 @@ def graph_peer(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
 
 def scores(answers: Answers, loaded: Any) -> str:
     """Return mean recall@5, recall@10 and nDCG@10, and the median time in milliseconds."""
-    rows, took = [], []
+    rows, durations = [], []
     for query in loaded.queries:
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         ids = answers(query["text"], query.get("filter"))
-        took.append((time.perf_counter() - began) * 1e3)
+        durations.append((time.perf_counter() - started_at) * 1e3)
         grades = loaded.qrels[query["id"]]
         relevant = {id for id, grade in grades.items() if grade > 0}
         if relevant:
             recalls = [len(relevant.intersection(ids[:depth])) / len(relevant) for depth in (5, DEPTH)]
             rows.append([*recalls, ndcg(ids, grades)])
     means = np.mean(rows, axis=0)
-    return f"{means[0]:9.4f}{means[1]:10.4f}{means[2]:9.4f}{statistics.median(took):7.1f}"
+    return f"{means[0]:9.4f}{means[1]:10.4f}{means[2]:9.4f}{statistics.median(durations):7.1f}"
 
 
 def ndcg(ids: Sequence[str], grades: dict[str, float]) -> float:

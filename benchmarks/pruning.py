@@ -37,12 +37,12 @@ def without(name: str | None, answer: Callable[[str], Any], question: str) -> tu
     patches = [patch.object(module, name, VARIANTS[name]) for module in using]
     for each in patches:
         each.start()
-    began = time.process_time()
+    started_at = time.process_time()
     documents = answer(question)
-    took = (time.process_time() - began) * 1e3
+    durations = (time.process_time() - started_at) * 1e3
     for each in patches:
         each.stop()
-    return took, [document.id for document in documents]
+    return durations, [document.id for document in documents]
 
 
 DECIDE = {name: getattr(pruning, name) for name in VARIANTS}
@@ -60,17 +60,17 @@ def main() -> None:
     ingest((Document(text, metadata=metadata, id=id) for text, metadata, id in texts), store, split=None, edges="auto")
     print(f"{'':18}{'all, ms':>9}" + "".join(f"{name:>19}" for name in VARIANTS))
     for kind in (HybridRetriever, GraphRetriever, MemoryRetriever):
-        took: dict[str | None, list[float]] = {name: [] for name in (None, *VARIANTS)}
+        durations: dict[str | None, list[float]] = {name: [] for name in (None, *VARIANTS)}
         retriever = kind(store, k=10)
         for turn in range(-8, arguments.queries):
             question = corpus.questions[turn % len(corpus.questions)]
-            answers = {name: without(name, retriever.invoke, question) for name in took}
+            answers = {name: without(name, retriever.invoke, question) for name in durations}
             assert len({tuple(ids) for _, ids in answers.values()}) == 1, f"the results for {question!r} differ"
             if turn >= 0:
                 for name, (ms, _) in answers.items():
-                    took[name].append(ms)
-        whole = statistics.median(took[None])
-        ratios = [statistics.median(took[name]) / whole for name in VARIANTS]
+                    durations[name].append(ms)
+        whole = statistics.median(durations[None])
+        ratios = [statistics.median(durations[name]) / whole for name in VARIANTS]
         print(f"{kind.__name__:18}{whole:9.2f}" + "".join(f"{ratio:19.2f}" for ratio in ratios), flush=True)
 
 

@@ -93,14 +93,14 @@ def questions(name: str, sets: Any, embedding: str) -> Iterator[RankedQuestion]:
     for query in loaded.queries:
         text = query["text"]
         cosines = cosines_of(text)
-        allowed = np.array([_passes(row, query.get("filter")) for row in loaded.corpus])
-        near = np.lexsort((ids, np.where(allowed, -cosines, np.inf)))[: min(CANDIDATES, allowed.sum())]
+        allowed_rows = np.array([_passes(row, query.get("filter")) for row in loaded.corpus])
+        near = np.lexsort((ids, np.where(allowed_rows, -cosines, np.inf)))[: min(CANDIDATES, allowed_rows.sum())]
         nearest = near.tolist() if cosines.any() else []  # LSA may know no word of the question
-        matched, exact = index.search(text, CANDIDATES, allowed), index.exact_matches(text, allowed)
+        matched, exact = index.search(text, CANDIDATES, allowed_rows), index.exact_matches(text, allowed_rows)
         rows = list({**dict.fromkeys(nearest), **dict(matched), **exact})
         words = dict(matched) | index.scores(text, rows)
         likely = {ids[row]: value for row, value in exact.items()}
-        inside = cosines[allowed]
+        inside = cosines[allowed_rows]
         background = (float(inside.mean()), float(inside.std())) if inside.any() else None
         yield RankedQuestion(
             query["id"],

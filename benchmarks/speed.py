@@ -30,15 +30,15 @@ CANDIDATES = 100
 
 def medians_ms(calls: dict[str, Callable[[str], Any]], questions: list[str], rounds: int) -> dict[str, float]:
     """Return the median time of each call in milliseconds, after a warm-up; they run in turn, under the same load."""
-    took: dict[str, list[float]] = {name: [] for name in calls}
+    durations: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(-10, rounds):
         for name, ask in calls.items():
             question = questions[turn % len(questions)]
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             ask(question)
             if turn >= 0:
-                took[name].append((time.perf_counter() - began) * 1e3)
-    return {name: statistics.median(times) for name, times in took.items()}
+                durations[name].append((time.perf_counter() - started_at) * 1e3)
+    return {name: statistics.median(times) for name, times in durations.items()}
 
 
 def median_ms(ask: Callable[[str], Any], questions: list[str], rounds: int) -> float:
@@ -48,9 +48,9 @@ def median_ms(ask: Callable[[str], Any], questions: list[str], rounds: int) -> f
 
 def seconds(work: Callable[[], Any]) -> float:
     """Return the time of one call in seconds."""
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - started_at
 
 
 def main() -> None:
@@ -107,9 +107,9 @@ def run(corpus: Corpus, place: Path, rounds: int, *, ensemble: bool) -> None:
     store.close()
     opened: list[float] = []
     for _ in range(5):
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         with HybridGraphStore(place / "index", corpus.embedding):
-            opened.append(time.perf_counter() - began)
+            opened.append(time.perf_counter() - started_at)
     row("opening, s", statistics.median(opened))
     row("import langchain_hybridgraph, s", import_seconds("langchain_hybridgraph"))
 
@@ -158,15 +158,15 @@ def ensemble_retriever(corpus: Corpus, chroma: Any) -> Any:
 
 def add_and_find(store: HybridGraphStore, retriever: HybridRetriever, corpus: Corpus) -> list[float]:
     """Return the milliseconds from adding a document to finding it."""
-    took = []
+    durations = []
     for turn in range(5):
         text = f"zyzzyva{turn} {corpus.texts[turn]}"
         corpus.embedding.vectors[text] = corpus.vectors[turn]
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         store.add_texts([text], ids=[f"new{turn}"])
         assert retriever.invoke(text)[0].id == f"new{turn}"
-        took.append((time.perf_counter() - began) * 1e3)
-    return took
+        durations.append((time.perf_counter() - started_at) * 1e3)
+    return durations
 
 
 def import_seconds(module: str) -> float:

@@ -129,19 +129,19 @@ def traced(kind: type[Trace]) -> Iterator[None]:
 def measure(compared: dict[str, Variant], questions: Sequence[str], rounds: int) -> dict[str, np.ndarray]:
     """Return the microseconds of CPU time of the calling thread, a row of all turns per variant."""
     dice, names = np.random.default_rng(0), list(compared)
-    took = {name: np.zeros(rounds) for name in names}
+    durations = {name: np.zeros(rounds) for name in names}
     for turn in range(-20, rounds):
         question = questions[turn % len(questions)]
         for place in dice.permutation(len(names)):
             name = names[place]
             with traced(compared[name].trace):
-                began = time.thread_time_ns()
+                started_at = time.thread_time_ns()
                 compared[name].ask(question)
                 if turn >= 0:
-                    took[name][turn] = (time.thread_time_ns() - began) / 1e3
+                    durations[name][turn] = (time.thread_time_ns() - started_at) / 1e3
         if turn % 50 == 0:
             flush(10)
-    return took
+    return durations
 
 
 def interval(differences: np.ndarray) -> tuple[float, float, float]:
@@ -156,18 +156,18 @@ def on_their_thread(store: HybridGraphStore, listening: dict[str, Any], question
     events: list[Event] = []
     HybridRetriever(store, telemetry={"sinks": [events.append]}).invoke(question)
     flush(10)
-    took = {}
+    durations = {}
     for name, sink in listening.items():
         times = []
         for _ in range(200):
             search = replace(events[0].search)  # a search is reported once
             events_of_search = [replace(event, search=search) for event in events]
-            began = time.thread_time_ns()
+            started_at = time.thread_time_ns()
             for event in events_of_search:
                 sink(event)
-            times.append((time.thread_time_ns() - began) / 1e3)
-        took[name] = float(np.median(times))
-    return took
+            times.append((time.thread_time_ns() - started_at) / 1e3)
+        durations[name] = float(np.median(times))
+    return durations
 
 
 def alone(store: HybridGraphStore) -> dict[str, float]:
@@ -203,12 +203,12 @@ def main() -> None:
     store.add_texts(corpus.texts, corpus.metadatas, ids=corpus.ids)
     listening = sinks()
     deliveries = [delivery_for(sink) for sink in listening.values()]
-    took = measure(variants(store, listening), corpus.questions, arguments.rounds)
+    durations = measure(variants(store, listening), corpus.questions, arguments.rounds)
     print(f"{len(corpus.texts):,} texts, {arguments.rounds} turns, µs of the calling thread's CPU time\n")
     print("| variant | median | more than `without` (95 % interval) | ratio |\n|---|---|---|---|")
-    for name, times in took.items():
-        more, low, high = interval(times - took["without"])
-        ratio = np.median(times / took["without"])
+    for name, times in durations.items():
+        more, low, high = interval(times - durations["without"])
+        ratio = np.median(times / durations["without"])
         print(f"| {name} | {np.median(times):.0f} | {more:+.1f} ({low:+.1f} to {high:+.1f}) | {ratio:.3f} |")
     flush(10)
     print(f"\nevents dropped: {sum(delivery.dropped for delivery in deliveries)}")

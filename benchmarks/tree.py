@@ -144,23 +144,23 @@ def speed(size: int) -> None:
     store.add_texts(corpus.texts, chunks, ids=corpus.ids, vectors=corpus.vectors)
     print(f"\n{size:,} chunks: {build_layers(store)}; again: {build_layers(store)}")
     flat, tree = HybridRetriever(store, k=10), HierarchicalRetriever(store, k=10)
-    took: list[tuple[float, float]] = []
+    durations: list[tuple[float, float]] = []
     for turn in range(-10, 200):
         question = corpus.questions[turn % len(corpus.questions)]
         times = seconds(lambda q=question: flat.retrieve(q)), seconds(lambda q=question: tree.retrieve(q))
         if turn >= 0:
-            took.append(times)
+            durations.append(times)
     for name, share in (("median", 50), ("10th percentile", 10)):
-        across, search_tree = np.percentile(took, share, axis=0) * 1e3
+        across, search_tree = np.percentile(durations, share, axis=0) * 1e3
         print(f"{name}: flat {across:.2f} ms, tree {search_tree:.2f} ms, {search_tree / across:.2f} times as long")
     store.close()
 
 
 def seconds(work: Callable[[], object]) -> float:
     """Return the processor time of this thread; other programs do not count."""
-    began = time.thread_time()
+    started_at = time.thread_time()
     work()
-    return time.thread_time() - began
+    return time.thread_time() - started_at
 
 
 if __name__ == "__main__":

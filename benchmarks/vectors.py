@@ -84,18 +84,18 @@ def line(size: int, corpus_vectors: Vectors, question_vectors: Vectors, place: P
         by_chroma,
     ]
     vector_engine_choice.EXACT_BYTES = 0  # the measurement decides how large it is
-    took: list[list[float]] = [[] for _ in ways]
+    durations: list[list[float]] = [[] for _ in ways]
     ids: list[list[float]] = [[] for _ in ways]
     for vector in [*question_vectors[:5], *question_vectors]:
         answers = []
-        for way, times in zip(ways, took, strict=True):
-            began = time.perf_counter()
+        for way, times in zip(ways, durations, strict=True):
+            started_at = time.perf_counter()
             answers.append(way(vector)[:RECALL_DEPTH])
-            times.append((time.perf_counter() - began) * 1e3)
+            times.append((time.perf_counter() - started_at) * 1e3)
         for answer, shares in zip(answers, ids, strict=True):
             shares.append(np.isin(answers[0], answer).mean())
     chroma.close()
-    cells = [f"{statistics.median(t[5:]):8.2f} ms {np.mean(f[5:]):.3f}" for t, f in zip(took, ids, strict=True)]
+    cells = [f"{statistics.median(t[5:]):8.2f} ms {np.mean(f[5:]):.3f}" for t, f in zip(durations, ids, strict=True)]
     return f"{size:>10,}" + "".join(f"{cell:>17}" for cell in cells)
 
 

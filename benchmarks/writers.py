@@ -150,15 +150,15 @@ def report(name: str, side: Any, corpus: Corpus, arguments: argparse.Namespace, 
         assert results.get(timeout=PATIENCE) == "ready"
     started = time.perf_counter()
     begin.set()
-    took = np.concatenate([results.get(timeout=PATIENCE) for _ in processes])
+    durations = np.concatenate([results.get(timeout=PATIENCE) for _ in processes])
     seconds = time.perf_counter() - started
     stop.set()
     searches = sum(results.get(timeout=PATIENCE) for _ in readers)
     for process in (*processes, *readers):
         process.join(PATIENCE)
     faults = side.faults(side.open(corpus), ids, texts)
-    p50, p99 = np.percentile(took, [50, 99])
-    rate = len(took) / seconds
+    p50, p99 = np.percentile(durations, [50, 99])
+    rate = len(durations) / seconds
     print(f"{name:<28}{p50:>9.1f}{p99:>9.1f}{rate:>9.1f}{searches:>10}  {faults}", flush=True)
 
 
@@ -173,12 +173,12 @@ def write(side: Any, corpus: Corpus, texts: list[tuple[str, str]], begin: Event,
     store = side.open(corpus)
     results.put("ready")
     begin.wait()
-    took = []
+    durations = []
     for id, text in texts:
         before = time.perf_counter()
         side.add(store, id, text)
-        took.append(1e3 * (time.perf_counter() - before))
-    results.put(np.array(took))
+        durations.append(1e3 * (time.perf_counter() - before))
+    results.put(np.array(durations))
 
 
 def read(side: Any, corpus: Corpus, begin: Event, stop: Event, results: Any) -> None:

@@ -56,9 +56,13 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
         raise ConfigurationError(f"{what} {form!r} has no 'type'; {expected}")
     if not isinstance(name, str) or name not in kinds:
         raise ConfigurationError(f"{what} {name!r} is unknown; {nearest(name, kinds)}{expected}")
-    allowed = parameters_of(kinds[name])
-    if unknown := [str(key) for key in parameters if key not in allowed]:
-        takes = f"{nearest(unknown[0], allowed)}expected {', '.join(allowed)}" if allowed else "it takes none"
+    parameter_names = parameters_of(kinds[name])
+    if unknown := [str(key) for key in parameters if key not in parameter_names]:
+        takes = (
+            f"{nearest(unknown[0], parameter_names)}expected {', '.join(parameter_names)}"
+            if parameter_names
+            else "it takes none"
+        )
         raise ConfigurationError(f"{what} {name!r} has no parameter {', '.join(map(repr, unknown))}; {takes}")
     return name, parameters
 

@@ -41,14 +41,14 @@ class DocumentIndex:
         engine: Engine = "tantivy",
         language: str = "english",
         id_key: str | None = None,
-        stored: Sequence[Document] | None = None,
+        stored_documents: Sequence[Document] | None = None,
         is_given: bool = True,
     ) -> None:
         user_documents = list(documents)
         self.is_given = is_given
         self.engine = engine
         self.id_key = id_key
-        self.identity = Identity(user_documents, stored, id_key)
+        self.identity = Identity(user_documents, stored_documents, id_key)
         self.chunks: dict[str, Chunk] = {}
         self.ids: list[str] = []  # by row
         self.row_of: dict[str, int] = {}
@@ -87,7 +87,7 @@ class DocumentIndex:
         with self._changing:
             return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
 
-    def allowed(self, scope: Scope) -> Mask | None:
+    def allowed_rows(self, scope: Scope) -> Mask | None:
         """Return one bool per row: whether its text is in the scope. None means that all texts are."""
         return self._scoped.mask(scope)
 

@@ -65,14 +65,16 @@ class Freshness:
     added to the index later: the Documents may be a deliberate selection.
     """
 
-    def __init__(self, texts: DocumentIndex, adapter: StoreAdapter, stored: StoreContents | None, version: Any) -> None:
+    def __init__(
+        self, texts: DocumentIndex, adapter: StoreAdapter, store_contents: StoreContents | None, version: Any
+    ) -> None:
         self._texts = texts
         self._adapter = adapter
         self._contents: dict[str, int] | None = None
         self._state = StoreState(version=version() if callable(version) else version)
         self._followers: list[Callable[[Sequence[Document]], object]] = []
-        if stored is not None:
-            self._remember(stored)
+        if store_contents is not None:
+            self._remember(store_contents)
         self._checking, self._refreshing = ForkSafeLock(), ForkSafeLock()
         self._checked_at: float | None = None
         self._behind: StoreState | None = None
@@ -82,14 +84,14 @@ class Freshness:
         self._followers.append(note)
 
     def bring_up_to_date(
-        self, refresh: Refresh, version: Any, began: float | None = None
+        self, refresh: Refresh, version: Any, started_at: float | None = None
     ) -> tuple[str | None, str | None]:
-        """Check the store as ``refresh`` requires and apply its changes; the search began at ``began`` (None: now).
+        """Check the store as ``refresh`` requires and apply its changes; the search began at ``started_at`` (None: now).
 
         Returns the degradation ``keyword-stale`` with a remark if the index still lacks texts, else None. If the store
         cannot be reached, the vector search reports it, not this method.
         """
-        behind = self._check(refresh, version, time.monotonic() if began is None else began)
+        behind = self._check(refresh, version, time.monotonic() if started_at is None else started_at)
         if behind is None:
             return None, None
         if refresh == "never" or not self._adapter.can_list:
@@ -100,31 +102,31 @@ class Freshness:
             return STALE, f"the store has changed, and reading it failed ({type(error).__name__}: {error})"
         return None, None
 
-    def is_up_to_date(self, refresh: Refresh, version: Any, began: float) -> bool:
+    def is_up_to_date(self, refresh: Refresh, version: Any, started_at: float) -> bool:
         """Whether the index is complete, as far as is known without a request to the store."""
-        is_due = self._is_due(refresh, began)
+        is_due = self._is_due(refresh, started_at)
         asks_store = not self._adapter.is_local and (version is None or callable(version))
-        return not (is_due and asks_store) and self._check(refresh, version, began) is None
+        return not (is_due and asks_store) and self._check(refresh, version, started_at) is None
 
     def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> RefreshReport:
         """Update every text that differs from the store's, or replace the Documents of the index with ``documents``."""
         with self._refreshing:
-            stored = read_store(self._adapter, version)
+            store_contents = read_store(self._adapter, version)
             if documents is not None:
-                return self._replace(documents, stored, version)
-            if stored is None:
+                return self._replace(documents, store_contents, version)
+            if store_contents is None:
                 raise ConfigurationError(
                     "the texts of this vector store cannot be listed: pass all texts for the keyword index, "
                     "refresh(documents)"
                 )
-            return self._compare(stored)
+            return self._compare(store_contents)
 
     # -- checking -----------------------------------------------------------------------------------------------
 
-    def _check(self, refresh: Refresh, version: Any, began: float) -> StoreState | None:
+    def _check(self, refresh: Refresh, version: Any, started_at: float) -> StoreState | None:
         """Return the store's state if it has changed since the store was read; concurrent searches share one check."""
         with self._checking:
-            if self._is_due(refresh, began):
+            if self._is_due(refresh, started_at):
                 looked = time.monotonic()
                 try:
                     now = state_of(self._adapter, version)
@@ -134,9 +136,9 @@ class Freshness:
                 self._checked_at = looked
             return self._behind
 
-    def _is_due(self, refresh: Refresh, began: float) -> bool:
-        checked = self._checked_at
-        return checked is None or checked + (refresh if isinstance(refresh, float | int) else 0.0) < began
+    def _is_due(self, refresh: Refresh, started_at: float) -> bool:
+        checked_at = self._checked_at
+        return checked_at is None or checked_at + (refresh if isinstance(refresh, float | int) else 0.0) < started_at
 
     def _is_behind(self, now: StoreState) -> bool:
         was_read = self._contents is not None
@@ -149,8 +151,8 @@ class Freshness:
             if now == self._state:
                 return  # another search has done so meanwhile
             if self._contents is None or now.version != self._state.version:
-                stored = StoreContents(list(self._adapter.documents()), now)
-                self._compare(stored)
+                store_contents = StoreContents(list(self._adapter.documents()), now)
+                self._compare(store_contents)
                 return
             ids = set(self._adapter.ids())
             new = [
@@ -162,20 +164,20 @@ class Freshness:
             self._state = now
             self._behind = None
 
-    def _compare(self, stored: StoreContents) -> RefreshReport:
+    def _compare(self, store_contents: StoreContents) -> RefreshReport:
         """Apply the differences between the current and the previous contents of the store; the first time, nothing is
         added.
         """
         contents = self._contents
         if contents is None:
-            for document in stored.documents:
+            for document in store_contents.documents:
                 self._texts.identity.of_stored(document)
             done = RefreshReport()
         else:
-            new = [document for document in stored.documents if document.id not in contents]
-            changed = [d for d in stored.documents if d.id in contents and contents[d.id] != _content(d)]
-            done = self._take_in(new, changed, contents.keys() - {document.id for document in stored.documents})
-        self._remember(stored)
+            new = [document for document in store_contents.documents if document.id not in contents]
+            changed = [d for d in store_contents.documents if d.id in contents and contents[d.id] != _content(d)]
+            done = self._take_in(new, changed, contents.keys() - {document.id for document in store_contents.documents})
+        self._remember(store_contents)
         self._behind = None
         return done
 
@@ -192,27 +194,29 @@ class Freshness:
         contents |= {str(document.id): _content(document) for document in (*new, *changed)}
         return RefreshReport(len(added), len(other), len(removed))
 
-    def _replace(self, documents: Sequence[Document], stored: StoreContents | None, version: Any) -> RefreshReport:
+    def _replace(
+        self, documents: Sequence[Document], store_contents: StoreContents | None, version: Any
+    ) -> RefreshReport:
         texts = self._texts
-        identity = Identity(documents, None if stored is None else stored.documents, texts.id_key)
+        identity = Identity(documents, None if store_contents is None else store_contents.documents, texts.id_key)
         chunks = {id: chunk_of(document, id) for document, id in zip(documents, identity.ids, strict=True)}
         added = [chunk for id, chunk in chunks.items() if id not in texts.chunks]
         changed = [chunk for id, chunk in chunks.items() if id in texts.chunks and chunk != texts.chunks[id]]
         removed = texts.chunks.keys() - chunks.keys()
         texts.identity = identity
         texts.change([*added, *changed], removed)
-        if stored is None:
+        if store_contents is None:
             self._state = StoreState(version=version() if callable(version) else version)
         else:
-            self._remember(stored)
+            self._remember(store_contents)
         self._behind = None
         return RefreshReport(len(added), len(changed), len(removed))
 
-    def _remember(self, stored: StoreContents) -> None:
-        self._contents = {str(document.id): _content(document) for document in stored.documents}
-        self._state = stored.state
+    def _remember(self, store_contents: StoreContents) -> None:
+        self._contents = {str(document.id): _content(document) for document in store_contents.documents}
+        self._state = store_contents.state
         for note in self._followers:
-            note(stored.documents)
+            note(store_contents.documents)
 
 
 def _content(document: Document) -> int:

@@ -44,13 +44,16 @@ class Identity:
     """
 
     def __init__(
-        self, documents: Sequence[Document], stored: Sequence[Document] | None = None, id_key: str | None = None
+        self,
+        documents: Sequence[Document],
+        stored_documents: Sequence[Document] | None = None,
+        id_key: str | None = None,
     ) -> None:
         self._id_key = id_key
         self._id_of: dict[str, str] = {}  # our ids by the store's
         self._stored_id_of: dict[str, str] = {}  # the store's ids by ours
         self._by_text: dict[str, list[tuple[Document, str]]] = defaultdict(list)
-        paired = _pairs(documents, stored or (), id_key)
+        paired = _pairs(documents, stored_documents or (), id_key)
         unique = _unique_metadata_ids(documents)
         both = [(document, partner) for document, partner in zip(documents, paired, strict=True) if partner is not None]
         self.extra_keys = frozenset(
@@ -118,15 +121,17 @@ class Identity:
         return chunk_id(document)
 
 
-def _pairs(documents: Sequence[Document], stored: Sequence[Document], id_key: str | None) -> list[Document | None]:
+def _pairs(
+    documents: Sequence[Document], stored_documents: Sequence[Document], id_key: str | None
+) -> list[Document | None]:
     """Pair each Document of the user with a stored one of the same id or text; no stored Document is paired twice."""
-    by_id = {document.id: document for document in stored}
+    by_id = {document.id: document for document in stored_documents}
     if id_key is not None:
-        by_id = {str(d.metadata[id_key]): d for d in stored if d.metadata.get(id_key) is not None}
+        by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}
     pairs = [by_id.get(_name(document, id_key)) for document in documents]
     paired_ids = {partner.id for partner in pairs if partner is not None}
     free: dict[str, list[Document]] = defaultdict(list)
-    for document in stored:
+    for document in stored_documents:
         if document.id not in paired_ids:
             free[replace_surrogates(document.page_content)].append(document)
     for place, document in enumerate(documents):

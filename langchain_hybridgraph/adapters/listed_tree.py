@@ -32,9 +32,9 @@ class ListedTree:
     def scoped(self, scope: Scope) -> ScopedTree:
         """Return the tree of the texts in this scope (the filter, tenant and time of a call)."""
         state = self._latest()
-        mask = self._texts.allowed(scope)
-        allowed = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]
-        return ScopedTree(state.grown, state, allowed)
+        mask = self._texts.allowed_rows(scope)
+        allowed_rows = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]
+        return ScopedTree(state.tree_state, state, allowed_rows)
 
     def _latest(self) -> _ListedRows:
         with self._growing:
@@ -53,7 +53,7 @@ class _ListedRows:
         self.version = version
         self.living_rows: Mask = np.zeros(len(places.of_row), np.bool_)
         self.living_rows[list(texts)] = True
-        self.grown = TreeState.of(places, self.living_rows)
+        self.tree_state = TreeState.of(places, self.living_rows)
         self._ids = {row: chunk.id for row, chunk in texts.items()}
         self._rows = {id: row for row, id in self._ids.items()}
         self._nearest = nearest

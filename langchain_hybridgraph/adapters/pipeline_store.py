@@ -194,8 +194,11 @@ class VectorStoreAdapter:
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosines of those of the chunks whose vectors the store returns."""
-        stored = {self._stored_id(id): id for id in ids}
-        return {stored[theirs]: score for theirs, score in self._adapter.scores(vector, list(stored)).items()}
+        ids_by_stored_id = {self._stored_id(id): id for id in ids}
+        return {
+            ids_by_stored_id[theirs]: score
+            for theirs, score in self._adapter.scores(vector, list(ids_by_stored_id)).items()
+        }
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the n best Documents by BM25."""
@@ -205,11 +208,11 @@ class VectorStoreAdapter:
             return SourceResult(
                 [], reason="no-keyword-index", remark="documents= was empty, so keyword search finds nothing"
             )
-        index, ids, allowed = self.texts.index, self.texts.ids, self.texts.allowed(query.scope)
-        scores = index.search(query.text, n, allowed)
+        index, ids, allowed_texts = self.texts.index, self.texts.ids, self.texts.allowed_rows(query.scope)
+        scores = index.search(query.text, n, allowed_texts)
         entries = sorted((ScoredId(ids[row], score) for row, score in scores), key=_best_first)
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
-        exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed).items()}
+        exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed_texts).items()}
         bound, words = index.bound(query.text), index.query_words(query.text)
         return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
 
@@ -231,7 +234,7 @@ class VectorStoreAdapter:
         reason, remark = None, None
         if self.freshness is not None:
             reason, remark = self.freshness.bring_up_to_date(refresh, version)
-        mask = self.texts.allowed(scope)
+        mask = self.texts.allowed_rows(scope)
         rows = sorted(self.texts.row_of.values())
         ids = (self.texts.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
         return SourceResult([ScoredId(id, 1.0) for id in islice(ids, n)], reason=reason, remark=remark)
@@ -316,9 +319,11 @@ class AwaitedStore(VectorStoreAdapter):
         store: Any = self.vector_store
         options = {} if where is None else {"filter": where}
         if vector is None:
-            return self._adapter.scored(await store.asimilarity_search_with_score(text or "", k=n, **options))
+            return self._adapter.convert_scores(await store.asimilarity_search_with_score(text or "", k=n, **options))
         numbers = list(map(float, vector))
-        return self._adapter.scored(await store.asimilarity_search_with_score_by_vector(numbers, k=n, **options))
+        return self._adapter.convert_scores(
+            await store.asimilarity_search_with_score_by_vector(numbers, k=n, **options)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -334,7 +339,7 @@ class FreshKeywordSource:
     refresh: Refresh = "auto"
     version: Any = None
     name: str = "keyword"
-    began: float = field(default_factory=time.monotonic)
+    started_at: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Search by the words of the query; the check that the index is up to date may take a request."""
@@ -342,7 +347,7 @@ class FreshKeywordSource:
             return None
         store, freshness = self.store, self.store.freshness
 
-        arguments = (self.refresh, self.version, self.began)
+        arguments = (self.refresh, self.version, self.started_at)
 
         def run() -> SourceResult:
             if freshness is None:

@@ -221,16 +221,16 @@ def delete(
         unknown_documents = _unknown(document or [], store.document_ids()) if document else {}
         unknown_ids = set(id or []).difference(chunk.id for chunk in store.get(id or []))
         store.delete(id or [], document=document or [], filter=filter)
-        left = len(store)
+        chunks_left = len(store)
     unknown = unknown_documents | {one: f"no chunk has the id {one}" for one in sorted(unknown_ids)}
     for hint in unknown.values():
         say(hint)
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 
-        print_json({"deleted": before - left, "chunks": left, "unknown": list(unknown)})
+        print_json({"deleted": before - chunks_left, "chunks": chunks_left, "unknown": list(unknown)})
     else:
-        typer.echo(f"deleted {before - left} of {before} chunks")
+        typer.echo(f"deleted {before - chunks_left} of {before} chunks")
     if unknown:
         raise typer.Exit(PROBLEM)
 
@@ -318,11 +318,11 @@ def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
         below = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")]
         if below:
             hints[id] = (
-                f"{id} is not a document; {len(below)} are below it: {_listed(below[:3])}{', …' * (len(below) > 3)}"
+                f"{id} is not a document; {len(below)} are below it: {_join_names(below[:3])}{', …' * (len(below) > 3)}"
             )
         else:
             near = get_close_matches(id, existing, 3)
-            hints[id] = f"no document is named {id}" + (f"; did you mean {_listed(near)}?" if near else "")
+            hints[id] = f"no document is named {id}" + (f"; did you mean {_join_names(near)}?" if near else "")
     return hints
 
 
@@ -351,5 +351,5 @@ def _parsed(where: str | None) -> Filter | None:
         raise FilterError(f"--filter is not JSON ({error}); pass something like '{{\"year\": 2020}}'") from error
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     return ", ".join(map(str, names))

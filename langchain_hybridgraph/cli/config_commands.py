@@ -158,7 +158,7 @@ def _arguments(assignments: Iterable[str]) -> dict[str, Any]:
 def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, ...]:
     """Return why an embedding named as package.module:factory cannot be imported; importing it runs its module."""
     from langchain_hybridgraph.config.provenance import Problem
-    from langchain_hybridgraph.config.settings import allowed
+    from langchain_hybridgraph.config.settings import allowed_values
     from langchain_hybridgraph.embeddings.resolve import imported_factory
 
     (key, value, _, origin) = next(each for each in settings if each.key == "store_embedding")
@@ -168,7 +168,7 @@ def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, 
     try:
         imported_factory(name)
     except ConfigurationError as error:
-        return (Problem(key, origin, f"{origin.written_key(key)}: {error}", value, allowed(key)),)
+        return (Problem(key, origin, f"{origin.written_key(key)}: {error}", value, allowed_values(key)),)
     return ()
 
 
@@ -183,7 +183,7 @@ def _is_ours(file: Path) -> bool:
 
 def _problem(problem: Problem) -> dict[str, Any]:
     value = _plain(problem.value)
-    fields = {"key": problem.key or None, "value": value, "allowed": problem.allowed, "message": problem.message}
+    fields = {"key": problem.key or None, "value": value, "allowed": problem.allowed_values, "message": problem.message}
     return _origin(problem.origin) | fields
 
 

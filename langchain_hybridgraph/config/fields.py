@@ -292,11 +292,11 @@ Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 class Form(NamedTuple):
     """Notation in a file for a value whose Python type does not determine it.
 
-    If the value can name an object, ``names`` is the table of these objects, and ``allowed`` follows their names.
+    If the value can name an object, ``names`` is the table of these objects, and ``allowed_values`` follows their names.
     """
 
     type: Any
-    allowed: str
+    allowed_values: str
     names: str | None = None
 
 
@@ -455,8 +455,8 @@ def _key(name: str, field: FieldInfo) -> tuple[Any, Any]:
     form = FORMS.get(name)
     default = _in_file(field.get_default(call_default_factory=True), form)
     bounds = _bounds(field)
-    kind, allowed = _derived(field.annotation, bounds) if form is None else (form.type, _allowed(form))
-    extra: JsonDict = {"allowed": allowed}
+    kind, allowed_values = _derived(field.annotation, bounds) if form is None else (form.type, _describe_allowed(form))
+    extra: JsonDict = {"allowed": allowed_values}
     if form is not None and form.names is not None:
         extra["names"] = form.names
     key = Field(default, description=field.description, json_schema_extra=extra, **bounds)
@@ -500,8 +500,8 @@ def _derived(annotation: Any, bounds: Mapping[str, Any]) -> tuple[Any, str]:
     return str, "a string"
 
 
-def _allowed(form: Form) -> str:
-    return form.allowed if form.names is None else f"{one_of(named_objects(form.names))}, {form.allowed}"
+def _describe_allowed(form: Form) -> str:
+    return form.allowed_values if form.names is None else f"{one_of(named_objects(form.names))}, {form.allowed_values}"
 
 
 if TYPE_CHECKING:

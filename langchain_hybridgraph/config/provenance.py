@@ -41,7 +41,7 @@ class Problem(NamedTuple):
     origin: Origin
     message: str
     value: Any = None
-    allowed: str | None = None
+    allowed_values: str | None = None
 
 
 class UnusableSettingsError(ConfigurationError):

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_hybridgraph.config.discovery import FILE
 from langchain_hybridgraph.config.fields import FACTORIES, SECTIONS, SettingsTable, named_objects
-from langchain_hybridgraph.config.settings import HybridGraphSettings, allowed
+from langchain_hybridgraph.config.settings import HybridGraphSettings, allowed_values
 from langchain_hybridgraph.registry import parameters_of
 
 TITLE = "Settings of langchain-hybridgraph"
@@ -55,7 +55,7 @@ def _key(key: str, generated: dict[str, Any]) -> dict[str, Any]:
     annotations = {name: generated.pop(name, None) for name in ("title", "description", "default", "allowed")}
     members = [_bounded(member) for member in generated.pop("anyOf", [generated]) if member != NULL]
     return {
-        "description": f"{annotations['description']} Allowed: {allowed(key)}.",
+        "description": f"{annotations['description']} Allowed: {allowed_values(key)}.",
         **({} if field.default is None else {"default": annotations["default"]}),
         "anyOf": [*(members if what is None else _forms(what)), NULL],
     }

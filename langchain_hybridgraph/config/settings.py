@@ -118,13 +118,13 @@ class HybridGraphSettings(SettingsTable):
         | `retriever_k` | 10 | an integer ≥ 0 | Number of results. |
         """
         rows = [
-            f"| `{key}` | {_default_text(field.default)} | {allowed(key)} | {field.description} |"
+            f"| `{key}` | {_default_text(field.default)} | {allowed_values(key)} | {field.description} |"
             for key, field in cls.model_fields.items()
         ]
         return "\n".join(["| Key | Default | Allowed | Meaning |", "|---|---|---|---|", *rows])
 
 
-def allowed(key: str) -> str:
+def allowed_values(key: str) -> str:
     """Return a description of a key's allowed values."""
     extra = SettingsTable.model_fields[key].json_schema_extra
     assert isinstance(extra, dict)
@@ -242,8 +242,8 @@ def _hint(error: Any) -> str:
 
 def _problem(key: str, sources: _Sources, hint: str = "") -> Problem:
     origin, value = sources.origin(key), sources.value(key)
-    message = f"{origin.written_key(key)} is {value!r}; expected {allowed(key)}{hint}"
-    return Problem(key, origin, message, value, allowed(key))
+    message = f"{origin.written_key(key)} is {value!r}; expected {allowed_values(key)}{hint}"
+    return Problem(key, origin, message, value, allowed_values(key))
 
 
 def _conflicts(sources: _Sources) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import json
 from textwrap import wrap
 
 from langchain_hybridgraph.config.fields import SECTIONS, SettingsTable
-from langchain_hybridgraph.config.settings import allowed
+from langchain_hybridgraph.config.settings import allowed_values
 
 _HEAD = """\
 # yaml-language-server: $schema={schema}
@@ -34,6 +34,6 @@ def _section(section: str) -> str:
 
 def _key(key: str, section: str) -> str:
     field = SettingsTable.model_fields[key]
-    description = wrap(f"{field.description} Allowed: {allowed(key)}.", 112)
+    description = wrap(f"{field.description} Allowed: {allowed_values(key)}.", 112)
     default = "" if field.default is None else f" {json.dumps(field.default, ensure_ascii=False)}"
     return "\n".join([*(f"  # {line}" for line in description), f"  #{key.removeprefix(f'{section}_')}:{default}", ""])

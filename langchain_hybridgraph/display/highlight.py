@@ -33,7 +33,7 @@ def matches(text: str, query: str, language: str | None = "english") -> list[Spa
     """
     analyzer = Analyzer(language)
     terms = frozenset(analyzer.words(query))
-    return list(_joined(span for word in _words(text) for span in _matched(text, word, terms, analyzer)))
+    return list(_merge_spans(span for word in _words(text) for span in _matched(text, word, terms, analyzer)))
 
 
 def passage(text: str, spans: Collection[Span], size: int = PASSAGE_SIZE) -> Span:
@@ -91,7 +91,7 @@ def _matched(text: str, word: Span, terms: Collection[str], analyzer: Analyzer) 
     return [word] if common else []
 
 
-def _joined(spans: Iterator[Span]) -> Iterator[Span]:
+def _merge_spans(spans: Iterator[Span]) -> Iterator[Span]:
     """Merge overlapping spans."""
     last: Span | None = None
     for span in spans:

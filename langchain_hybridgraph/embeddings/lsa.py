@@ -95,8 +95,8 @@ class LSAModel:
         self._fitted: _FittedModel | None = None
 
     def __repr__(self) -> str:
-        learned = f"{self._fitted.texts} texts, {len(self._fitted.words)} words" if self._fitted else "not fitted"
-        return f"{type(self).__name__}(language={self.language!r}, {learned})"
+        model_size = f"{self._fitted.texts} texts, {len(self._fitted.words)} words" if self._fitted else "not fitted"
+        return f"{type(self).__name__}(language={self.language!r}, {model_size})"
 
     @property
     def language(self) -> str:

@@ -39,7 +39,7 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     """
     if isinstance(spec, Embeddings) and not options:
         return spec
-    name = choose_embedding(_checked(spec, options))[0]
+    name = choose_embedding(_check_spec(spec, options))[0]
     if name == "lsa":
         return _create(name, LSAEmbeddings, {"language": language, **options})
     factory = OnnxMiniLMEmbeddings if name == "minilm" else imported_factory(name)
@@ -100,7 +100,7 @@ def _best_available() -> tuple[str, str]:
     return "minilm", "minilm: all-MiniLM-L6-v2, downloaded once for all later runs"
 
 
-def _checked(spec: Any, options: dict[str, Any]) -> str:
+def _check_spec(spec: Any, options: dict[str, Any]) -> str:
     if isinstance(spec, str):
         return spec
     if isinstance(spec, Embeddings):

@@ -144,7 +144,7 @@ def part_of_deadline(deadline: float | None, part: float) -> float | None:
 
 def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
     """Run the first slow call inline (unless it might miss a deadline), the others on workers."""
-    waiting: dict[int, Job[Any]] = {}
+    jobs: dict[int, Job[Any]] = {}
     inline: list[int] = []
     results: dict[int, Any] = {}
     for place, call in enumerate(calls):
@@ -154,15 +154,15 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
         elif patience == 0:
             results[place] = _late(call)
         else:
-            waiting[place] = _job(call, call.context or copy_context())
-            submit(waiting[place])
+            jobs[place] = _job(call, call.context or copy_context())
+            submit(jobs[place])
     started = {place: _start(calls[place]) for place in inline}
     for place in sorted(inline, key=lambda place: calls[place].start is not None):
         try:  # not by _outcome, which would add a frame to the stack of every engine's call
             results[place] = started[place].work()
         except Exception as error:  # noqa: BLE001 - one source may fail with anything; the search decides what it means
             results[place] = Failure(calls[place].source, error)
-    for place, job in waiting.items():
+    for place, job in jobs.items():
         results[place] = _wait(calls[place], job, _until(calls[place], deadline))
     return [results[place] for place in range(len(calls))]
 

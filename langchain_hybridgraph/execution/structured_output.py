@@ -166,8 +166,8 @@ def _raw(message: Any) -> dict[str, Any]:
 
 def _fill_gaps(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     """Return ``answers`` with each None replaced by the next item of ``others``."""
-    left = iter(others)
-    return [next(left) if answer is None else answer for answer in answers]
+    remaining_answers = iter(others)
+    return [next(remaining_answers) if answer is None else answer for answer in answers]
 
 
 def parse_answer(answer: Any) -> Any:

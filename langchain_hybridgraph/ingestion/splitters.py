@@ -194,14 +194,14 @@ class ParentChildSplitter:
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
         """Yield the parents of a document's text, in order, each with its children."""
         if isinstance(self.parents, RecursiveSplitter) and isinstance(self.children, RecursiveSplitter):
-            yield from self._joined(document, self.parents, self.children)
+            yield from self._join(document, self.parents, self.children)
             return
         for parent in _required(self.parents).split(document, note):
             children = tuple(self._cut_out(parent, document, note))
             if children:
                 yield replace(parent, children=children)
 
-    def _joined(self, document: Document, parents: RecursiveSplitter, children: RecursiveSplitter) -> Iterator[Piece]:
+    def _join(self, document: Document, parents: RecursiveSplitter, children: RecursiveSplitter) -> Iterator[Piece]:
         # Children first: an edit moves the borders of the parents after it, but does not change the children.
         text = document.page_content
         structure = outline_of(document)

@@ -155,11 +155,11 @@ def name_of(uri: str) -> str:
 def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
     """Return a summary without a model: lead sentences, headings, the abstracts of the parts, and the terms."""
     lead = abstract_of(directory.text) if directory.text.strip() else ""
-    listed = ", ".join(
+    names = ", ".join(
         f"{part.name} ({part.abstract})" if part.abstract and not part.is_directory else part.name
         for part in directory.parts[:20]
     )
-    abstract = clip(f"{directory.title}: {lead or listed}", ABSTRACT_LENGTH)
+    abstract = clip(f"{directory.title}: {lead or names}", ABSTRACT_LENGTH)
     return Summary(abstract, _overview(directory, abstract, list(terms)))
 
 

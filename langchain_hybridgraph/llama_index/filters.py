@@ -52,18 +52,18 @@ def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str
     if not parts:
         return None
     if filters.condition is FilterCondition.NOT:
-        return ~_joined(or_, parts)
-    return _joined(or_ if filters.condition is FilterCondition.OR else and_, parts)
+        return ~_join_filters(or_, parts)
+    return _join_filters(or_ if filters.condition is FilterCondition.OR else and_, parts)
 
 
-def _joined(join: Callable[[Filter, Filter], Filter], parts: list[Filter]) -> Filter:
+def _join_filters(join: Callable[[Filter, Filter], Filter], parts: list[Filter]) -> Filter:
     return reduce(join, parts)
 
 
 def _comparison(each: MetadataFilter) -> Filter:
     key = "document_id" if each.key in _DOCUMENT else join_key((each.key,))
     if each.operator is FilterOperator.IS_EMPTY:
-        return _joined(or_, [_parsed(key, condition) for condition in _EMPTY])
+        return _join_filters(or_, [_parsed(key, condition) for condition in _EMPTY])
     if each.value is None:
         raise FilterError(
             f"the filter on {each.key!r} compares with None, which nothing equals; for a key without a value pass "

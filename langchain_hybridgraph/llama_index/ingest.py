@@ -74,7 +74,7 @@ def ingest_nodes(
     >>> report.added, report.warnings
     (1, ())
     """
-    node_list = _checked(nodes)
+    node_list = _check_nodes(nodes)
     textless = frozenset(node_id(node) for node in node_list if not text_of(node).strip())
     full = [node for node in node_list if node_id(node) not in textless]
     builders = [RelationshipEdges(full, textless), *_edge_builders(edges)]
@@ -95,7 +95,7 @@ def ingest_nodes(
     return replace(report, warnings=(*report.warnings, f"{len(textless)} nodes have no text: {sample}"))
 
 
-def _checked(nodes: Any) -> list[BaseNode]:
+def _check_nodes(nodes: Any) -> list[BaseNode]:
     node_list = [nodes] if isinstance(nodes, BaseNode) else list(nodes)
     for node in node_list:
         if not isinstance(node, BaseNode):

@@ -206,7 +206,7 @@ class LlamaIndexRetriever(BaseRetriever):
 
     def _answer(self, result: RetrievalResult[Document]) -> RetrievalResult[NodeWithScore]:
         hits = result.hits if len(result.hits) == len(result) else (None,) * len(result)
-        nodes = [_scored(document, hit) for document, hit in zip(result, hits, strict=True)]
+        nodes = [_with_score(document, hit) for document, hit in zip(result, hits, strict=True)]
         self._relate([(node.node, hit) for node, hit in zip(nodes, hits, strict=True) if hit is not None])
         return RetrievalResult(
             nodes, hits=result.hits, degraded=result.degraded, took_ms=result.took_ms, plan=result.plan
@@ -267,7 +267,7 @@ def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:
     return mean
 
 
-def _scored(document: Document, hit: Hit | None) -> NodeWithScore:
+def _with_score(document: Document, hit: Hit | None) -> NodeWithScore:
     notes = () if hit is None else document.metadata.keys() - hit.chunk.metadata.keys()
     score = document.metadata.get("relevance_score") if hit is None else hit.score
     return NodeWithScore(node=to_node(document, notes), score=score)

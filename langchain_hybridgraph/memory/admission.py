@@ -165,7 +165,7 @@ def admit(
     check_near_duplicate(near_duplicate)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
         raise ValueError(f"memory {quote_value(blank[0])} has no text: leave it out, or give it the text to remember")
-    metadata = [ParsedMetadata.checked(chunk.metadata) for chunk in chunks]
+    metadata = [ParsedMetadata.check(chunk.metadata) for chunk in chunks]
     all_vectors = store.embed([chunk.text for chunk in chunks])
     judge = Contradictions(llm) if contradictions else None
     candidates = [

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class MemoryColumns(NamedTuple):
     """The state of memories as columns of equal length; NaN means unset.
 
-    See :class:`~langchain_hybridgraph.records.MemoryState`. ``began`` is when each memory became valid; if unknown,
+    See :class:`~langchain_hybridgraph.records.MemoryState`. ``began_at`` is when each memory became valid; if unknown,
     when it was created; if that is unknown too, when it was ingested. ``valid_until`` is the end that came with the
     memory; it is unset where the end was learned later. ``kind`` is the index of its type in ``kinds``, −1 if unset.
     """
@@ -28,7 +28,7 @@ class MemoryColumns(NamedTuple):
     active_count: Column
     used_at: Column
     updated_at: Column
-    began: Column
+    began_at: Column
     valid_until: Column
     provenance_depth: Column
     kind: NDArray[np.int64]

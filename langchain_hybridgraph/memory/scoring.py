@@ -91,7 +91,7 @@ class Composite:
 
     def _fresh(self, memories: MemoryColumns, now: float | None) -> Column:
         decays = np.array([*(DECAY.get(kind, self.decay_per_hour) for kind in memories.kinds), self.decay_per_hour])
-        age = _fill_unknown(_ages(memories.began, now), 0.0)
+        age = _fill_unknown(_ages(memories.began_at, now), 0.0)
         recency: Column = np.exp(-decays[memories.kind] * age / HOUR)
         return recency
 
@@ -121,7 +121,7 @@ class Hotness:
     def __call__(self, memories: MemoryColumns, now: float | None) -> Column:
         """Return the hotness of each memory, in [0, 1); a memory without any date has the age 0."""
         touched = np.fmax(memories.used_at, memories.updated_at)
-        used = np.where(np.isnan(touched), memories.began, touched)
+        used = np.where(np.isnan(touched), memories.began_at, touched)
         uses = 1.0 + np.maximum(memories.active_count, 0.0)
         hotness: Column = (
             uses / (1.0 + uses) * 2.0 ** (-_fill_unknown(_ages(used, now), 0.0) / DAY / self.half_life_days)
@@ -218,7 +218,7 @@ class Scoring:
         ids = [chunk.id for chunk in chunks]
         records = self.states(ids, query.scope)
         memories = MemoryColumns.of([records.get(chunk.id) or self.read_metadata(chunk.metadata) for chunk in chunks])
-        scores, parts = self._composite_scores(ids, memories, query).scored(np.array([hit.score for hit in hits]))
+        scores, parts = self._composite_scores(ids, memories, query).score_parts(np.array([hit.score for hit in hits]))
         each = zip(hits, scores.tolist(), _rows(parts), strict=True)
         return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
 
@@ -238,9 +238,9 @@ class Scoring:
             {id: place for place, id in enumerate(ids)},
             similarity=float(parts.pop("similarity").max(initial=0.0)),
             others=parts,
-            evidence=None if evidence is None else evidence(memories.began),
+            evidence=None if evidence is None else evidence(memories.began_at),
             hotness=None if self.hotness is None else (self.hotness.alpha, self.hotness(memories, now)),
-            left=left,
+            novelty_factors=left,
         )
 
 
@@ -249,7 +249,7 @@ class CompositeScores:
     """Data about candidates apart from their similarity, as columns.
 
     ``similarity`` is the weight of the similarities, ``others`` are the parts that do not depend on them. ``evidence``
-    is that of the times, ``hotness`` consists of the weight of use and of each hotness, ``left`` is the factor of each
+    is that of the times, ``hotness`` consists of the weight of use and of each hotness, ``novelty_factors`` is the factor of each
     score.
     """
 
@@ -258,9 +258,9 @@ class CompositeScores:
     others: Mapping[str, Column]
     evidence: Column | None = None
     hotness: tuple[float, Column] | None = None
-    left: Column | None = None
+    novelty_factors: Column | None = None
 
-    def scored(self, similar: Column) -> tuple[Column, dict[str, Column]]:
+    def score_parts(self, similar: Column) -> tuple[Column, dict[str, Column]]:
         """Return the scores of all candidates with these similarities, and the parts, which sum to them."""
         own = _shares(similar)
         parts = {"similarity": self.similarity * own, **self.others}
@@ -271,15 +271,15 @@ class CompositeScores:
             alpha, hot = self.hotness
             parts["hotness"] = alpha * (hot - scores)
             scores = scores + parts["hotness"]
-        if self.left is not None:
-            parts["novelty"] = scores * (self.left - 1.0)
+        if self.novelty_factors is not None:
+            parts["novelty"] = scores * (self.novelty_factors - 1.0)
             scores = scores + parts["novelty"]
         return scores, parts
 
     def best(self, fused: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
         """Return the n candidates with the best new scores, and all with the same score as the last; ties by id."""
         places = np.array([self.places[one.id] for one in fused], np.int64)
-        scores, parts = self._at(places).scored(np.array([one.score for one in fused]))
+        scores, parts = self._at(places).score_parts(np.array([one.score for one in fused]))
         if 0 < n < len(fused):
             best = np.flatnonzero(scores >= np.partition(scores, -n)[-n])
             scores, parts = scores[best], {name: column[best] for name, column in parts.items()}
@@ -295,7 +295,7 @@ class CompositeScores:
             others={name: column[places] for name, column in self.others.items()},
             evidence=None if self.evidence is None else self.evidence[places],
             hotness=None if self.hotness is None else (self.hotness[0], self.hotness[1][places]),
-            left=None if self.left is None else self.left[places],
+            novelty_factors=None if self.novelty_factors is None else self.novelty_factors[places],
         )
 
 

@@ -24,7 +24,7 @@ def open_source(
 ) -> CopySource:
     """Open an index folder, a store in Milvus, a Chroma folder or a Chroma server for reading."""
     if is_milvus(location):
-        return _checked(MilvusSource(str(location), token=token, collection=collection or COLLECTION), embedding)
+        return _check_source(MilvusSource(str(location), token=token, collection=collection or COLLECTION), embedding)
     if isinstance(location, str) and location.startswith(("http://", "https://")):
         location = ChromaServer(location, token=token or None)
     if isinstance(location, ChromaServer) or (Path(location) / "chroma.sqlite3").exists():
@@ -37,7 +37,7 @@ def open_source(
         return ChromaCollectionSource(place, collection, model, embedding_name(model), language)
     if collection is not None:
         raise ConfigurationError(f"collection={collection!r} is for a Chroma source, and {location} is not one")
-    return _checked(EmbeddedSource(Path(location)), embedding)
+    return _check_source(EmbeddedSource(Path(location)), embedding)
 
 
 def open_destination(location: str | Path, collection: str | None, token: str) -> CopyDestination:
@@ -54,7 +54,7 @@ def is_milvus(location: object) -> bool:
     return isinstance(location, str) and (location.startswith("milvus:") or location.endswith(".db"))
 
 
-def _checked(source: CopySource, embedding: Embeddings | str | None) -> CopySource:
+def _check_source(source: CopySource, embedding: Embeddings | str | None) -> CopySource:
     """Return the source; raise EmbeddingMismatchError if ``embedding`` names a different model from the source's."""
     own = source.facts().embedding
     if embedding is not None and (new_name := embedding_name(resolve_embedding(embedding))) != own:

@@ -99,7 +99,7 @@ def migrate(
     >>> report.ok, report.copied["chunks"], report.verified["vectors"]
     (True, 2, 2)
     """
-    began = time.monotonic()
+    started_at = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(showing(progress))
         old = stack.enter_context(closing(open_source(source, collection, embedding, language, source_token)))
@@ -122,7 +122,7 @@ def migrate(
         same_vector_results=same_vectors,
         same_keyword_results=same_keywords,
         resumed=copy.resumed,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - started_at,
         problems=tuple(problems),
     )
 

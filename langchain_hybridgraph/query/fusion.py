@@ -270,9 +270,9 @@ class DistributionBased:
         total = math.fsum(weight for _, weight in weighed)
         parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
         for ranking, weight in weighed:
-            listed = [entry.score for entry in ranking.entries]
-            mean = math.fsum(listed) / len(listed)
-            deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in listed) / len(listed))
+            scores = [entry.score for entry in ranking.entries]
+            mean = math.fsum(scores) / len(scores)
+            deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
             reach = 3 * deviation or 0.5
             _add_scaled(parts, ranking, _Scale(mean - reach, mean + reach), weight / total)
         return _best_first(parts)
@@ -384,11 +384,11 @@ def check_weights(weights: Sequence[float]) -> None:
 
     >>> check_weights([0.7, 0.3])
     """
-    listed = ", ".join(f"{weight:g}" for weight in weights)
+    weight_list = ", ".join(f"{weight:g}" for weight in weights)
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-        raise ConfigurationError(f"the weights must be finite numbers from 0, such as 0.7 and 0.3, got {listed}")
+        raise ConfigurationError(f"the weights must be finite numbers from 0, such as 0.7 and 0.3, got {weight_list}")
     if weights and not any(weights):
-        raise ConfigurationError(f"at least one weight must be above 0, or nothing is searched, got {listed}")
+        raise ConfigurationError(f"at least one weight must be above 0, or nothing is searched, got {weight_list}")
 
 
 # -- what the fusions share -----------------------------------------------------------------------------------
@@ -477,6 +477,6 @@ def _check_background(source: str, background: Any) -> None:
         )
 
 
-def _check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ConfigurationError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}")
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ConfigurationError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")

@@ -68,19 +68,21 @@ def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: 
     >>> best.id, best.score, best.parts
     ('b', 0.9, {'vector': 0.3, 'keyword': 0.2, 'rerank': 0.4})
     """
-    unit_scores = _unit(_checked(hits, scores, reranker))
-    scored = [_rescored(hit, score, score) for hit, score in zip(hits, unit_scores, strict=True) if score is not None]
-    scored.sort(key=lambda hit: (-hit.score, hit.id))
+    unit_scores = _unit(_check_scores(hits, scores, reranker))
+    scored_hits = [
+        _rescored(hit, score, score) for hit, score in zip(hits, unit_scores, strict=True) if score is not None
+    ]
+    scored_hits.sort(key=lambda hit: (-hit.score, hit.id))
     if reranker.filters:
-        return scored
+        return scored_hits
     unscored = [hit for hit, score in zip(hits, unit_scores, strict=True) if score is None]
-    if not scored:
+    if not scored_hits:
         return unscored
-    step = scored[-1].score / (len(unscored) + 1)
-    return scored + [_rescored(hit, step * (len(unscored) - i), None) for i, hit in enumerate(unscored)]
+    step = scored_hits[-1].score / (len(unscored) + 1)
+    return scored_hits + [_rescored(hit, step * (len(unscored) - i), None) for i, hit in enumerate(unscored)]
 
 
-def _checked(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[float | None]:
+def _check_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[float | None]:
     name = type(reranker).__name__
     if len(scores) != len(hits):
         raise ValueError(f"{name} must return one score per hit, got {len(scores)} scores for {len(hits)} hits")

@@ -45,7 +45,7 @@ class ParsedMetadata(NamedTuple):
         return parsed
 
     @classmethod
-    def checked(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
+    def check(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
         """Read the metadata; raise ValueError for an unusable value and for an end before its start.
 
         ``labels`` must be a list: in a single text, every substring would match as a label.
@@ -58,7 +58,7 @@ class ParsedMetadata(NamedTuple):
         if not isinstance(labels, list | tuple | set | frozenset | None):
             raise ValueError(f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]")
         values = {key: metadata.get(key) for key in cls._fields}
-        parsed = cls(**{key: _checked(key, value) for key, value in values.items() if value is not None})
+        parsed = cls(**{key: _check_value(key, value) for key, value in values.items() if value is not None})
         if parsed.never_valid:
             raise ValueError(_never_valid(metadata))
         return parsed
@@ -157,7 +157,7 @@ def _never_valid(metadata: Mapping[str, Any]) -> str:
     )
 
 
-def _checked(key: str, value: Any) -> Any:
+def _check_value(key: str, value: Any) -> Any:
     try:
         return _KEYS[key](value)
     except ValueError as error:

@@ -172,8 +172,10 @@ class GraphRetriever(HybridRetriever, GraphFields):
         called = options.get("graph")
         if called is None:
             return self.graph
-        checked = _UNSET.changed(called)
-        return self.graph.changed({name: getattr(checked, name) for name in checked.model_fields_set - _STAGES})
+        graph_options = _UNSET.changed(called)
+        return self.graph.changed(
+            {name: getattr(graph_options, name) for name in graph_options.model_fields_set - _STAGES}
+        )
 
     def _preset(self, options: CallOptions) -> GraphPreset:
         return preset_of(self.preset, self.max_hops, self._graph_options(options))

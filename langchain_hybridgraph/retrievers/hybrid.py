@@ -122,7 +122,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             engine=options.engine,
             language=options.language,
             id_key=options.id_key,
-            stored=_read_by_id(adapter, indexed) if stored is None else stored.documents,
+            stored_documents=_read_by_id(adapter, indexed) if stored is None else stored.documents,
             is_given=documents is not None,
         )
         return plain_store(
@@ -187,9 +187,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
         The store is in memory unless ``path`` names a folder.
         """
-        checked = check_documents(documents)
+        document_list = check_documents(documents)
         store = HybridGraphStore(path, embedding, language=language)
-        cls._fill(store, checked)
+        cls._fill(store, document_list)
         return cls(store, **settings)
 
     @staticmethod

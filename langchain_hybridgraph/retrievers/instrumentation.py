@@ -90,5 +90,5 @@ def hits_of(hits: Iterable[Any]) -> list[tuple[str, float]]:
 
 def scores_of(documents: Iterable[Document], prefix: str = "") -> list[tuple[str, float]]:
     """Return the ids and scores of Documents; the score is 0 if the metadata has none."""
-    scored = [(chunk_id(document), document.metadata.get(prefix + "relevance_score")) for document in documents]
-    return [(id, float(score) if isinstance(score, int | float) else 0.0) for id, score in scored]
+    scores_by_id = [(chunk_id(document), document.metadata.get(prefix + "relevance_score")) for document in documents]
+    return [(id, float(score) if isinstance(score, int | float) else 0.0) for id, score in scores_by_id]

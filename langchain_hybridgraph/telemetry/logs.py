@@ -54,8 +54,8 @@ class LogSink:
         search = event.search
         if isinstance(event, StageEnded):
             error = None if event.error is None else type(event.error).__name__
-            took = round(event.took_ms, 3)
-            return "stage", {"retriever": search.retriever, "stage": event.stage, "took_ms": took, "error": error}
+            took_ms = round(event.took_ms, 3)
+            return "stage", {"retriever": search.retriever, "stage": event.stage, "took_ms": took_ms, "error": error}
         return "retrieval", {
             "retriever": search.retriever,
             "mode": event.mode,

@@ -60,8 +60,10 @@ class RetrievalStatistics:
         Means and percentiles are None before the first answer.
         """
         with self._lock:
-            took = list(self._took_ms)
-            p50, p95 = (round(float(p), 3) for p in np.percentile(took, [50, 95])) if took else (None, None)
+            durations_ms = list(self._took_ms)
+            p50, p95 = (
+                (round(float(p), 3) for p in np.percentile(durations_ms, [50, 95])) if durations_ms else (None, None)
+            )
             return {
                 "calls": self._calls,
                 "errors": dict(self._errors),

@@ -92,7 +92,7 @@ def folded(text: str) -> str:
     return text if text.isascii() else text.translate(_FOLDED)
 
 
-def joined(words: Iterable[str]) -> str:
+def join_words(words: Iterable[str]) -> str:
     """Join words with spaces, except between two characters of a script without spaces."""
     text = " ".join(words)
     return text if text.isascii() else _BETWEEN_CHARACTERS.sub("", text)

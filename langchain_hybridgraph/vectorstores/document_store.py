@@ -86,13 +86,13 @@ class DocumentStore(VectorStore):
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
         if isinstance(texts, str):
             raise ValueError(f"add_texts takes a list: add_texts([{quote_value(texts)}])")
-        listed: list[Any] = list(texts)
-        if wrong := [text for text in listed if not isinstance(text, str)]:
+        text_list: list[Any] = list(texts)
+        if wrong := [text for text in text_list if not isinstance(text, str)]:
             raise ValueError(f"a text must be a str, got {quote_value(wrong[0])} ({type(wrong[0]).__name__})")
-        _check_lengths(listed, metadatas=metadatas, ids=ids, vectors=vectors)
+        _check_lengths(text_list, metadatas=metadatas, ids=ids, vectors=vectors)
         chunks = [
             chunk_from(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
-            for place, text in enumerate(listed)
+            for place, text in enumerate(text_list)
         ]
         for start in range(0, len(chunks), batch_size):
             part = slice(start, start + batch_size)
@@ -141,16 +141,18 @@ class DocumentStore(VectorStore):
             raise TypeError(f"delete does not take {sorted(kwargs)}; it takes ids, document, filter")
         if ids is None and document is None and filter is None:
             raise ValueError("delete() needs ids=[…], document=… or filter={…}; nothing is deleted without one")
-        chunks, doomed = self._chunks, list(ids or [])
+        chunks, ids_to_delete = self._chunks, list(ids or [])
         if document is not None:
             documents = [document] if isinstance(document, str) else list(document)
-            doomed += [id for ids_of_one in chunks.document_chunks(documents).values() for id in sorted(ids_of_one)]
+            ids_to_delete += [
+                id for ids_of_one in chunks.document_chunks(documents).values() for id in sorted(ids_of_one)
+            ]
         if filter is not None:
             parsed = parse_filter(filter)
             if parsed is None:
                 raise FilterError("delete(filter={}) would delete everything; name what to delete")
-            doomed += chunks.find(Scope(filter=parsed, tenant=chunks.tenant))
-        chunks.remove(doomed)
+            ids_to_delete += chunks.find(Scope(filter=parsed, tenant=chunks.tenant))
+        chunks.remove(ids_to_delete)
         return True
 
     # -- reading ----------------------------------------------------------------------------------------------

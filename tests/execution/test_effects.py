@@ -86,15 +86,15 @@ def test_interrupts_pass_through(error):
 def test_a_late_call_is_named_and_not_waited_for():
     """The answer comes at the deadline, with the reason in place of the result."""
     gate = threading.Event()
-    began = time.monotonic()
+    started_at = time.monotonic()
     late, fine = drive(
         gathered(Effect("vector", stubborn(gate), lane=Lane("test", Owner())), Effect("keyword", lambda: "fine")),
-        began + 0.1,
+        started_at + 0.1,
     )
     gate.set()
     assert late.reason == "deadline-exceeded:vector"
     assert fine == "fine"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started_at < 10
 
 
 def test_hanging_calls_do_not_starve_the_next():
@@ -108,20 +108,20 @@ def test_hanging_calls_do_not_starve_the_next():
 
 def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
     """At most a few calls pile up on a dead source; it is tried again when one of them has returned."""
-    gate, lane, began = threading.Event(), Lane("test", Owner()), threading.Semaphore(0)
+    gate, lane, started_at = threading.Event(), Lane("test", Owner()), threading.Semaphore(0)
 
     def hang():
-        began.release()
+        started_at.release()
         gate.wait(20)
 
     for _ in range(worker_threads.ABANDONED_CALLS):
         (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 0.05)
         assert failure.late
     for _ in range(worker_threads.ABANDONED_CALLS):
-        assert began.acquire(timeout=10)
+        assert started_at.acquire(timeout=10)
     (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 10)
     assert skipped.reason == "deadline-exceeded:vector"
-    assert not began.acquire(blocking=False)
+    assert not started_at.acquire(blocking=False)
     gate.set()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:

@@ -194,10 +194,10 @@ def test_nested_calls_do_not_wait_for_each_other():
 
 async def test_a_cancelled_search_stops_at_its_next_call():
     """Its generator is closed, and the call after the running one is not made."""
-    began, gate, closed, calls = threading.Event(), threading.Event(), threading.Event(), []
+    started_at, gate, closed, calls = threading.Event(), threading.Event(), threading.Event(), []
 
     def first():
-        began.set()
+        started_at.set()
         gate.wait(PATIENCE)
 
     def search():
@@ -208,7 +208,7 @@ async def test_a_cancelled_search_stops_at_its_next_call():
             closed.set()
 
     task = asyncio.create_task(adrive(search()))
-    await asyncio.to_thread(began.wait, PATIENCE)
+    await asyncio.to_thread(started_at.wait, PATIENCE)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

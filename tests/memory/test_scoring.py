@@ -100,7 +100,7 @@ def test_the_age_counts_from_validity_else_creation():
     """Since when it is valid counts, else when it was created, else taken in."""
     both = MemoryState(valid_from=2.0, created_at=1.0, learned_at=3.0)
     others = [MemoryState(created_at=1.0, learned_at=3.0), MemoryState(learned_at=3.0), MemoryState()]
-    assert MemoryColumns.of([both, *others]).began.tolist() == pytest.approx([2.0, 1.0, 3.0, math.nan], nan_ok=True)
+    assert MemoryColumns.of([both, *others]).began_at.tolist() == pytest.approx([2.0, 1.0, 3.0, math.nan], nan_ok=True)
 
 
 def test_later_statements_are_not_recent():

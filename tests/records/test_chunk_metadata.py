@@ -49,7 +49,7 @@ def test_an_unusable_value(key, value):
     """Left uninterpreted in metadata that are only taken in, an error with its key where a memory is made of them."""
     assert ParsedMetadata.of({key: value}) == ParsedMetadata()
     with pytest.raises(ValueError, match=f"^{key}: "):
-        ParsedMetadata.checked({key: value})
+        ParsedMetadata.check({key: value})
 
 
 def test_a_key_is_named_once(caplog, monkeypatch):
@@ -66,8 +66,8 @@ def test_a_key_is_named_once(caplog, monkeypatch):
 def test_an_end_before_the_begin():
     """The error quotes both times as given; equal times are valid."""
     with pytest.raises(ValueError, match=r"valid_until \('2024-01-01'\) is before valid_from \('2024-01-02'\)"):
-        ParsedMetadata.checked({"valid_from": "2024-01-02", "valid_until": "2024-01-01"})
-    assert ParsedMetadata.checked({"valid_from": 5, "valid_until": 5})[:2] == (5.0, 5.0)
+        ParsedMetadata.check({"valid_from": "2024-01-02", "valid_until": "2024-01-01"})
+    assert ParsedMetadata.check({"valid_from": 5, "valid_until": 5})[:2] == (5.0, 5.0)
 
 
 def test_an_end_before_the_begin_is_named_once(caplog, monkeypatch):
@@ -89,13 +89,13 @@ def test_until_a_day_is_until_its_end(day):
         ParsedMetadata.of({"valid_until": "2024-02-05T00:00"}).valid_until
         == datetime(2024, 2, 5, tzinfo=UTC).timestamp()
     )
-    assert ParsedMetadata.checked({"valid_from": day, "valid_until": day}).valid_from == last - 86_400 + 1e-6
+    assert ParsedMetadata.check({"valid_from": day, "valid_until": day}).valid_from == last - 86_400 + 1e-6
 
 
 def test_a_time_without_a_zone_is_utc():
     """As everywhere in the package."""
-    assert ParsedMetadata.checked({"valid_from": "1970-01-01T01:00:00"}).valid_from == 3_600.0
-    assert ParsedMetadata.checked({"valid_from": datetime(1970, 1, 1, 1)}).valid_from == 3_600.0
+    assert ParsedMetadata.check({"valid_from": "1970-01-01T01:00:00"}).valid_from == 3_600.0
+    assert ParsedMetadata.check({"valid_from": datetime(1970, 1, 1, 1)}).valid_from == 3_600.0
 
 
 @pytest.mark.parametrize(

@@ -145,9 +145,9 @@ def test_an_embedding_that_hangs_after_a_conversation(gate, ask, by_call):
     below = HybridRetriever(store(gate), deadline_ms=None if by_call else DEADLINE_MS)
     options = {"deadline_ms": DEADLINE_MS} if by_call else {}
     gate.shut()
-    began = time.monotonic()
+    started_at = time.monotonic()
     result = ask(AdvancedRetriever(below, k=2), "its price, of the roadster?", conversation_history=HISTORY, **options)
-    assert time.monotonic() - began < PATIENCE / 2
+    assert time.monotonic() - started_at < PATIENCE / 2
     assert result[0].id == "roadster"
     assert set(result.degraded) == {"expander-failed", "deadline-exceeded:vector"}
 

@@ -637,7 +637,7 @@ class Breaking(Broken):
     """A graph that is gone after the first hop."""
 
     def __init__(self):
-        self.left = 1
+        self.hops_left = 1
 
     def scoped_graph(self, scope, ways):
         walked = InMemoryGraph(edges(("ada", "engine", 0.8), ("engine", "loom", 0.8))).scoped_graph(scope, ways)
@@ -660,9 +660,9 @@ class Ending:
         return self
 
     def neighbours(self, nodes):
-        if not self._graph.left:
+        if not self._graph.hops_left:
             raise OSError("the graph has disappeared")
-        self._graph.left -= 1
+        self._graph.hops_left -= 1
         return self._walked.neighbours(nodes)
 
 

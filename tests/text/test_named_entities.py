@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.text.function_words import function_words
-from langchain_hybridgraph.text.named_entities import MOST_WORDS, joined, read, text_words, words_of
+from langchain_hybridgraph.text.named_entities import MOST_WORDS, join_words, read, text_words, words_of
 
 
 def names(*texts):
@@ -178,7 +178,7 @@ def test_words_between_sentences():
 
 def test_characters_are_joined_without_spaces():
     """Words of scripts with spaces keep theirs."""
-    assert joined(words_of("NBA总决赛 2010")) == "nba 总决赛 2010"
+    assert join_words(words_of("NBA总决赛 2010")) == "nba 总决赛 2010"
 
 
 @settings(deadline=None)

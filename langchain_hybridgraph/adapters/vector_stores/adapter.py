@@ -87,15 +87,15 @@ class StoreAdapter:
         """Return the n Documents nearest to a vector, or to a text, under a translated filter."""
         options = {} if where is None else {"filter": where}
         if vector is None:
-            return self.scored(self._store.similarity_search_with_score(text or "", k=n, **options))
+            return self.convert_scores(self._store.similarity_search_with_score(text or "", k=n, **options))
         by_vector = getattr(self._store, "similarity_search_with_score_by_vector", None)
         if by_vector is None:
             raise ConfigurationError(
                 f"{type(self._store).__name__} cannot be searched by a vector with scores: leave vector= out"
             )
-        return self.scored(by_vector(list(map(float, vector)), k=n, **options))
+        return self.convert_scores(by_vector(list(map(float, vector)), k=n, **options))
 
-    def scored(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
+    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         """Convert the store's results to results with decreasing scores.
 
         The scores are cosines if the store declares its scores to be cosine distances. Otherwise they are the store's
@@ -166,8 +166,10 @@ class StoreAdapter:
     def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
         """Return the Documents with the cosines of their stored vectors; all of them have an id."""
         cosine_of = self.scores(vector, [document.id or "" for document in documents])
-        scored = [(document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of]
-        return NearestDocuments(sorted(scored, key=lambda each: -each[1]))
+        scored_documents = [
+            (document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of
+        ]
+        return NearestDocuments(sorted(scored_documents, key=lambda each: -each[1]))
 
     def _embeddings(self) -> Embeddings:
         embeddings: Embeddings | None = self._store.embeddings

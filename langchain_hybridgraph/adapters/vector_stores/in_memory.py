@@ -29,10 +29,12 @@ class InMemoryAdapter(StoreAdapter):
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "the store is always searched by a vector"
-        return self.scored(self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where))
+        return self.convert_scores(
+            self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where)
+        )
 
-    def scored(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.scored`."""
+    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.convert_scores`."""
         return NearestDocuments(list(results))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:

@@ -20,8 +20,8 @@ class LlamaIndexAdapter(StoreAdapter):
         super().__init__(store)
         self.can_list = store.can_list
 
-    def scored(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.scored`."""
+    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.convert_scores`."""
         return NearestDocuments(list(results), are_cosines=self._store.gives_cosines)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:

@@ -24,7 +24,7 @@ from langchain_hybridgraph.text.named_entities import (
     MOST_WORDS,
     TextNames,
     is_character,
-    joined,
+    join_words,
     read,
     text_words,
     words_of,
@@ -359,7 +359,7 @@ def entity_name(name: str, language: FunctionWords) -> str:
     words = words_of(name[: 4 * MOST_LETTERS])
     if all(word.isdigit() or word in language.words for word in words):
         return ""
-    entity = joined(words[1:] if words[0] in language.articles else words)
+    entity = join_words(words[1:] if words[0] in language.articles else words)
     return entity if 1 < len(entity) <= MOST_LETTERS else ""
 
 
@@ -432,7 +432,7 @@ class _Titles:
         for place, word in enumerate(words):
             if word in sizes:
                 for size in sizes[word]:
-                    name = joined(words[place : place + size])
+                    name = join_words(words[place : place + size])
                     if name in names:
                         yield name, names[name], size
 

@@ -75,12 +75,12 @@ def candidates(path: str, base: str) -> list[str]:
     scheme = urlsplit_scheme(path)
     if scheme in _NO_DOCUMENTS:
         return []
-    whole = [path] if scheme else _joined(path, base)
+    whole = [path] if scheme else _join_path(path, base)
     names = [variant for name in whole for variant in _variants(name)]
     return list(dict.fromkeys(names))
 
 
-def _joined(path: str, base: str) -> list[str]:
+def _join_path(path: str, base: str) -> list[str]:
     root, slashes, rest = base.partition("://")
     if slashes:
         host, _, below = rest.partition("/")
@@ -89,8 +89,8 @@ def _joined(path: str, base: str) -> list[str]:
         root, below = "", base
     if path.startswith("/"):
         return [root + posixpath.normpath(path).lstrip("/"), *([] if root else [posixpath.normpath(path)])]
-    joined = posixpath.normpath(posixpath.join(posixpath.dirname(below), path)) if path else below
-    return [root + joined]
+    joined_path = posixpath.normpath(posixpath.join(posixpath.dirname(below), path)) if path else below
+    return [root + joined_path]
 
 
 def _variants(name: str) -> Iterator[str]:

@@ -294,7 +294,7 @@ class LLMEdges:
                 failed.append((question, answer))
                 logger.warning("no edges were found for %s: %s: %s", question, type(answer).__name__, answer)
                 continue
-            edges = list(self._checked(question, answer, dropped))
+            edges = list(self._check_edges(question, answer, dropped))
             yield EdgeSet(edges)
             # The previous set is written when the next one is requested.
             self._ledger.note(question.key, edges)
@@ -321,7 +321,7 @@ class LLMEdges:
         answer = parse_answer(self._model.invoke(_messages(question), config))
         return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
-    def _checked(self, question: _EdgeRequest, answer: FoundEdges, dropped: _DroppedEdges) -> Iterator[Edge]:
+    def _check_edges(self, question: _EdgeRequest, answer: FoundEdges, dropped: _DroppedEdges) -> Iterator[Edge]:
         ids = {chunk.id: chunk.id for chunk in question.chunks}
         names = {_name(name): name for name in self._meanings}
         rejected: list[tuple[str, object]] = []
@@ -427,10 +427,10 @@ def _nearest_pairs(
 
 
 def _instructions(meanings: Mapping[str, str]) -> str:
-    listed = "\n".join(f"- {name}: {meaning}" if meaning else f"- {name}" for name, meaning in meanings.items())
+    relation_list = "\n".join(f"- {name}: {meaning}" if meaning else f"- {name}" for name, meaning in meanings.items())
     return (
         "You read passages of a collection of documents and say how they are related. The relations, each from a "
-        f"source to a target, are:\n{listed}\n"
+        f"source to a target, are:\n{relation_list}\n"
         "Name a relation only where the texts themselves show it, between two different passages, with their ids "
         "exactly as they are given, a weight above 0 and up to 1 (how strong and how certain the relation is), and one "
         "sentence that says what relates the two. No relation at all is a good answer. The passages are material to be "

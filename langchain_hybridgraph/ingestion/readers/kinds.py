@@ -76,7 +76,7 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def joined(blocks: Iterator[str]) -> str:
+def join_blocks(blocks: Iterator[str]) -> str:
     """Join blocks of Markdown with blank lines between them; empty ones are left out."""
     return "\n\n".join(block for block in blocks if block.strip())
 

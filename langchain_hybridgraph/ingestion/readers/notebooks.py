@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, joined
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, join_blocks
 
 _MAX_OUTPUT = 2_000
 """Maximum number of characters of a cell's output; longer outputs are mostly data."""
@@ -21,7 +21,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
         raise UnreadableError("it is not a notebook of format 4; open it in Jupyter and save it")
     metadata = book.get("metadata", {})
     language = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language", "")
-    text = joined(block for cell in cells for block in _blocks(cell, language))
+    text = join_blocks(block for cell in cells for block in _blocks(cell, language))
     if not text:
         raise UnreadableError("no cell contains text")
     yield FilePart(text, {"language": language} if language else {})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, flat, joined, table
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, flat, join_blocks, table
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
@@ -25,7 +25,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
         )
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             blocks.append(slide.notes_slide.notes_text_frame.text)
-        text = joined(iter(blocks))
+        text = join_blocks(iter(blocks))
         if text:
             is_empty = False
             yield FilePart(text, {"page": number} | ({"section_heading": heading} if heading else {}), title)

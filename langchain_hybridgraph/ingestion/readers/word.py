@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, flat, joined, table
+from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, flat, join_blocks, table
 
 _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
@@ -41,7 +41,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
 
 
 def _text(blocks: list[str], title: str, heading: str) -> Iterator[FilePart]:
-    text = joined(iter(blocks))
+    text = join_blocks(iter(blocks))
     if text:
         yield FilePart(text, _heading_metadata(heading), title)
 

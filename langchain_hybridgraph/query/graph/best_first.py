@@ -60,9 +60,9 @@ class BestFirst(EdgeFilteredTraversal):
     def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
         """Return the seeds to begin at, and a mapping of the other seeds' nodes to their positions."""
         unknown = np.isnan(trail.paths.value[trail.seeds])
-        scored = trail.seeds[~unknown]
-        others = scored[self.start_k :]
-        starts = np.concatenate([scored[: self.start_k], trail.seeds[unknown]])
+        scored_seeds = trail.seeds[~unknown]
+        others = scored_seeds[self.start_k :]
+        starts = np.concatenate([scored_seeds[: self.start_k], trail.seeds[unknown]])
         return starts, dict(zip(trail.paths.node[others].tolist(), others.tolist(), strict=True))
 
 

@@ -214,16 +214,16 @@ class Expansion:
         at_most = getattr(self.score, "at_most", None)
         if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
             return {}
-        scored = self.seeds(seeds, strength)
-        seed = np.array([score for _, score in scored], np.float64)
+        scored_seeds = self.seeds(seeds, strength)
+        seed = np.array([score for _, score in scored_seeds], np.float64)
         one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
         best_seed = float(seed.max(initial=0.0))
         values = path_values(self.score, PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed))
-        others = {} if self.is_graph_only else self._unreached(strength, dict(scored))
+        others = {} if self.is_graph_only else self._unreached(strength, dict(scored_seeds))
         rivals = np.concatenate([values, [fused.score for fused in others.values()]])
         return {
             id: int((rivals > value - _LEAST).sum()) - 1
-            for (id, _), value in zip(scored, values.tolist(), strict=True)
+            for (id, _), value in zip(scored_seeds, values.tolist(), strict=True)
             if value > at_most(best_seed) + _LEAST
         }
 

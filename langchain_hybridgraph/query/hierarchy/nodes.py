@@ -47,12 +47,12 @@ class QueryTree:
 
     The score of a document is that of its best chunk, the score of a directory that of its summary. A document that is
     also a directory is opened by the better of the two scores. ``are_answers`` returns which nodes of a level may be
-    hits; ``scored`` are the nodes for which a score was computed.
+    hits; ``scored_nodes`` are the nodes for which a score was computed.
     """
 
     def __init__(self, tree: Tree, run: SearchContext) -> None:
         self.tree = tree
-        self.scored: set[int] = set()
+        self.scored_nodes: set[int] = set()
         self.are_answers: Callable[[Level], Mask] = lambda level: level.is_document | level.is_directory
         self._run = run
         self._query, self._pipeline, self._trace = run
@@ -129,7 +129,7 @@ class QueryTree:
         directories = [node for node in directories if node >= 0 and tree.is_directory(node) and is_below(node)]
         documents = tree.nodes([one.id for one in self._texts.fused[:CANDIDATES]])
         documents = [node for node in dict.fromkeys(documents) if node >= 0 and is_below(node)]
-        self.scored.update(directories, documents)
+        self.scored_nodes.update(directories, documents)
         holding = [node if tree.is_directory(node) else tree.parent(node) for node in documents[:n_documents]]
         holding = [node for node in holding if node >= 0 and is_below(node)]
         for node in documents:
@@ -159,10 +159,10 @@ class QueryTree:
     def score_level(self, level: Level) -> Search[ScoredLevel]:
         """Return the scores of these nodes; a reranker that filters leaves some out."""
         yield from self._add_scores([level])
-        scored = self._search_scores(level)
+        scores = self._search_scores(level)
         if self._pipeline.reranker is not None and self._query.text is not None:
-            scored = yield from self._rerank(scored)
-        return scored
+            scores = yield from self._rerank(scores)
+        return scores
 
     def prefetch_scores(self, nodes: Iterable[int]) -> Search[None]:
         """Score the children of all these directories together: one call per engine costs less than several."""
@@ -170,7 +170,7 @@ class QueryTree:
 
     def _add_scores(self, levels: Sequence[Level]) -> Search[None]:
         for level in levels:
-            self.scored.update(level.nodes.tolist())
+            self.scored_nodes.update(level.nodes.tolist())
         yield from self._texts.add_scores(
             chain.from_iterable(level.chunks for level in levels), self._query, self._trace
         )
@@ -209,10 +209,12 @@ class QueryTree:
         new = [place for place, node in enumerate(level.nodes.tolist()) if node not in self._rerank_scores]
         if new:
             yield from self._rerank_best(level.at(new))
-        scored = level.at([place for place, node in enumerate(level.nodes.tolist()) if node in self._rerank_scores])
-        scores = np.array([self._rerank_scores[node] for node in scored.nodes.tolist()]).reshape(-1, 3)
-        may_answer = scored.may_answer & (scores[:, 2] > 0)
-        return scored._replace(answer_scores=scores[:, 0], descent_scores=scores[:, 1], may_answer=may_answer)
+        level_scores = level.at(
+            [place for place, node in enumerate(level.nodes.tolist()) if node in self._rerank_scores]
+        )
+        scores = np.array([self._rerank_scores[node] for node in level_scores.nodes.tolist()]).reshape(-1, 3)
+        may_answer = level_scores.may_answer & (scores[:, 2] > 0)
+        return level_scores._replace(answer_scores=scores[:, 0], descent_scores=scores[:, 1], may_answer=may_answer)
 
     def _rerank_best(self, level: ScoredLevel) -> Search[None]:
         """Record the reranker's scores of the best documents (by their best chunk) and directories (by overview)."""

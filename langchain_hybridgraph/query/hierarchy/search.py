@@ -151,7 +151,7 @@ def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Sea
             if each.uri not in best or each.hit.score > best[each.uri].hit.score:
                 best[each.uri] = each
     ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
-    return _QueryNodes(tuple(ordered), below, len(nodes.scored), opened)
+    return _QueryNodes(tuple(ordered), below, len(nodes.scored_nodes), opened)
 
 
 def _list_documents(

@@ -243,7 +243,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         from langchain_hybridgraph.display import explain_result
 
         result = self.retrieve_with_context(query, conversation_history, k, **options)
-        explanation = explain_result(result) if result.hits or not result else _listed(result)
+        explanation = explain_result(result) if result.hits or not result else _format_documents(result)
         return "\n".join([*_searched_for(result.plan), explanation])
 
     def picture(
@@ -377,7 +377,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
         """Check the call, log its question and search for it."""
-        call = self._checked(call)
+        call = self._check_call(call)
         call = call._replace(query=bounded(call.query, trace))
         if call.query is not None:
             self._queries.add(call.session_id or DEFAULT_SESSION, call.query)
@@ -385,7 +385,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         search = ConversationSearch(below, self.expander, self.fuse_raw, self.get_session_history)
         return (yield from search.run(call, trace))
 
-    def _checked(self, call: ConversationCall) -> ConversationCall:
+    def _check_call(self, call: ConversationCall) -> ConversationCall:
         """Return the call with its k and the retriever's session; raise ConfigurationError for an invalid call."""
         query: Any = call.query
         if not isinstance(query, str) and (query is not None or "vector" not in call.options):
@@ -441,7 +441,7 @@ def _searched_for(plan: Mapping[str, Any]) -> list[str]:
     return [lines[plan["searched"]]] if plan["searched"] in lines else []
 
 
-def _listed(result: Result) -> str:
+def _format_documents(result: Result) -> str:
     """List the Documents of a retriever that does not report how it found them."""
     beginnings = [" ".join(document.page_content.split())[:80] for document in result]
     return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))])

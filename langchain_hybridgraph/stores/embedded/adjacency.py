@@ -197,7 +197,7 @@ class NodeFacts:
         """Return facts for no nodes."""
         return cls(np.full(1, -1, np.int32), np.zeros(1, np.bool_), np.zeros(1, np.int32), np.zeros(0, np.int32))
 
-    def grown(self, nodes: int, rows: int) -> NodeFacts:
+    def enlarged_to(self, nodes: int, rows: int) -> NodeFacts:
         """Return copies with room for this number of nodes and rows."""
         return NodeFacts(
             _enlarge(self.row, nodes + 1, -1),
@@ -247,7 +247,7 @@ class Adjacency:
     ) -> Self:
         """Build the adjacency of all edges; ``rows`` are k × 2, row and node of every chunk."""
         count = 1 + max(rows[:, 1].max(initial=0), edges.source.max(initial=0), edges.target.max(initial=0))
-        facts = NodeFacts.empty().grown(int(count), int(rows[:, 0].max(initial=-1)) + 1)
+        facts = NodeFacts.empty().enlarged_to(int(count), int(rows[:, 0].max(initial=-1)) + 1)
         facts.row[rows[:, 1]] = rows[:, 0]
         facts.node_of_row[rows[:, 0]] = rows[:, 1]
         facts.is_entity[edges.target[edges.relation == MENTIONS_CODE]] = True
@@ -311,7 +311,7 @@ class Adjacency:
     def _facts_after(self, changes: Changes) -> NodeFacts:
         last = int(max(changes.nodes.max(initial=0), changes.edges.target.max(initial=0)))
         existing = np.array(changes.existing, np.int64).reshape(-1, 3)
-        facts = self.facts.grown(last + 1, int(existing[:, 1].max(initial=-1)) + 1)
+        facts = self.facts.enlarged_to(last + 1, int(existing[:, 1].max(initial=-1)) + 1)
         facts.row[changes.nodes] = -1
         facts.is_entity[changes.nodes] = False
         facts.row[existing[:, 0]] = existing[:, 1]
@@ -376,6 +376,6 @@ def _mark(mask: Mask | None, positions: NDArray[np.int64], size: int) -> Mask | 
 
 
 def _enlarge(values: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
-    grown = np.full(max(size, len(values)), fill, values.dtype)
-    grown[: len(values)] = values
-    return grown
+    enlarged_array = np.full(max(size, len(values)), fill, values.dtype)
+    enlarged_array[: len(values)] = values
+    return enlarged_array

@@ -49,7 +49,7 @@ class DirectoryTree:
         self._index.check_scope(scope)
         with self._index.guard:
             snapshot, state = self._latest()
-            return ScopedTree(state, _SnapshotRows(snapshot), self._index.allowed(snapshot.rows, scope))
+            return ScopedTree(state, _SnapshotRows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
 
     def _latest(self) -> tuple[Snapshot, TreeState]:
         mirror = self._index.mirror(_TreeMirror, _TreeMirror)
@@ -192,20 +192,20 @@ class TreeState:
         state = cls(places, size, of_row, depths, tops, np.zeros(0, np.int64))
         return replace(state, living=state.counts(living))
 
-    def counts(self, allowed: Mask) -> Nodes:
+    def counts(self, allowed_rows: Mask) -> Nodes:
         """Return the number of these chunks at each place and below it."""
-        node_of_row = self.of_row[allowed[: len(self.of_row)]]
+        node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
         count = np.bincount(node_of_row[node_of_row >= 0], minlength=self.size)
         for depth in self.depths:
             count += np.bincount(depth.above, weights=count[depth.places], minlength=self.size).astype(np.int64)
         return count
 
-    def states(self, allowed: Mask, is_all: bool) -> NDArray[np.uint64]:
+    def states(self, allowed_rows: Mask, is_all: bool) -> NDArray[np.uint64]:
         """Return the sum of the hashes of these chunks' rows at and below each place; it is cached for all rows."""
         if is_all and self.of_all:
             return self.of_all[0]
-        node_of_row = self.of_row[allowed[: len(self.of_row)]]
-        rows = np.flatnonzero(allowed[: len(self.of_row)])
+        node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
+        rows = np.flatnonzero(allowed_rows[: len(self.of_row)])
         sums = np.zeros(self.size, np.uint64)
         np.add.at(sums, node_of_row[node_of_row >= 0], _hash(rows[node_of_row >= 0]))
         for depth in self.depths:
@@ -218,14 +218,14 @@ class TreeState:
 class ScopedTree:
     """One state of the tree, as one call may see it (see ``stores.protocols.Tree``); empty nodes do not exist."""
 
-    def __init__(self, grown: TreeState, rows: TreeRows, allowed: Mask) -> None:
-        self._grown, self._tree_rows, self._allowed = grown, rows, allowed
-        self._end = len(grown.of_row)
-        self._places = grown.places
-        self._is_all = bool(np.count_nonzero(allowed) == rows.living)
-        self._count: NDArray[np.int64] = grown.living if self._is_all else grown.counts(allowed)
+    def __init__(self, tree_state: TreeState, rows: TreeRows, allowed_rows: Mask) -> None:
+        self._tree_state, self._tree_rows, self._allowed_rows = tree_state, rows, allowed_rows
+        self._end = len(tree_state.of_row)
+        self._places = tree_state.places
+        self._is_all = bool(np.count_nonzero(allowed_rows) == rows.living)
+        self._count: NDArray[np.int64] = tree_state.living if self._is_all else tree_state.counts(allowed_rows)
         self._states: NDArray[np.uint64] | None = None
-        self._below: dict[int, Level] = grown.below if self._is_all else {}
+        self._below: dict[int, Level] = tree_state.below if self._is_all else {}
 
     def __len__(self) -> int:
         """Return the number of directories and documents."""
@@ -247,7 +247,7 @@ class ScopedTree:
 
     def top(self) -> list[int]:
         """Return the nodes outside any directory, by uri."""
-        return self._sorted(self._grown.tops)
+        return self._sorted(self._tree_state.tops)
 
     def children(self, node: int) -> list[int]:
         """Return the children of a directory, by uri."""
@@ -266,14 +266,14 @@ class ScopedTree:
             owners=np.repeat(np.arange(len(ordered)), counts),
             is_directory=np.array(list(map(self.is_directory, ordered)), np.bool_),
             is_document=counts > 0,
-            is_fully_visible=self._count[each] == self._grown.living[each],
+            is_fully_visible=self._count[each] == self._tree_state.living[each],
         )
 
     def child_level(self, node: int) -> Level:
         """Return the children of a directory, the top level for -1; cached for calls that see everything."""
         level = self._below.get(node)
         if level is None:
-            level = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._grown.tops)
+            level = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._tree_state.tops)
         return level
 
     def is_directory(self, node: int) -> bool:
@@ -286,7 +286,7 @@ class ScopedTree:
 
     def is_fully_visible(self, node: int) -> bool:
         """Return whether the call may see everything at and below the node."""
-        return bool(self._count[node] == self._grown.living[node])
+        return bool(self._count[node] == self._tree_state.living[node])
 
     def chunks(self, node: int) -> list[str]:
         """Return the ids of a document's chunks, the oldest first; [] for a directory that is not a document."""
@@ -299,7 +299,7 @@ class ScopedTree:
         (Clarke et al. 2003, "AdHash"), and one pass over the tree computes all of them.
         """
         if self._states is None:
-            self._states = self._grown.states(self._allowed, self._is_all)
+            self._states = self._tree_state.states(self._allowed_rows, self._is_all)
         return f"{int(self._states[node]):016x}"
 
     def context_type(self, node: int) -> str | None:
@@ -315,8 +315,8 @@ class ScopedTree:
         nodes = []
         for id in ids:
             row = self._tree_rows.row(id)
-            is_visible = 0 <= row < len(self._grown.of_row) and self._allowed[row]
-            nodes.append(int(self._grown.of_row[row]) if is_visible else -1)
+            is_visible = 0 <= row < len(self._tree_state.of_row) and self._allowed_rows[row]
+            nodes.append(int(self._tree_state.of_row[row]) if is_visible else -1)
         return nodes
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
@@ -325,17 +325,17 @@ class ScopedTree:
         if not rows:
             return list(nodes[:n])
         best = np.array(self._tree_rows.nearest(vector, rows, n), np.int64)
-        return list(dict.fromkeys(self._grown.of_row[best].tolist()))[:n]
+        return list(dict.fromkeys(self._tree_state.of_row[best].tolist()))[:n]
 
     def _rows(self, nodes: Iterable[int]) -> list[int]:
         return list(chain.from_iterable(map(self._rows_at, nodes)))
 
     def _rows_at(self, node: int) -> list[int]:
-        end, allowed = self._end, self._allowed
-        return [row for row in self._places.chunks[node] if row < end and allowed[row]]
+        end, allowed_rows = self._end, self._allowed_rows
+        return [row for row in self._places.chunks[node] if row < end and allowed_rows[row]]
 
     def _is_visible(self, node: int) -> bool:
-        return 0 <= node < self._grown.size and self._count[node] > 0
+        return 0 <= node < self._tree_state.size and self._count[node] > 0
 
     def _sorted(self, nodes: Iterable[int]) -> list[int]:
         return sorted(filter(self._is_visible, nodes), key=self._places.uris.__getitem__)

@@ -170,7 +170,7 @@ class Feedback:
         """
         if chunk.id == old_id:
             raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
-        metadata = ParsedMetadata.checked(chunk.metadata)
+        metadata = ParsedMetadata.check(chunk.metadata)
         with self._index.writer():
             now = self._index.clock()
             self._check_not_superseded(old_id, chunk.id)

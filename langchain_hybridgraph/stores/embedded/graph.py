@@ -73,9 +73,9 @@ class GraphView:
         index.check_scope(scope)
         with index.guard:
             snapshot, adjacency = self._latest()
-            allowed = np.append(index.allowed(snapshot.rows, scope), False)  # at -1, for a node without a row
+            allowed_rows = np.append(index.allowed_rows(snapshot.rows, scope), False)  # at -1, for a node without a row
         selection = EdgeSelection.by(edge_filter, scope.as_of, adjacency.codes, scope.known_at)
-        return ScopedGraph(snapshot, adjacency, allowed, selection, edge_filter, index.catalog, index.guard)
+        return ScopedGraph(snapshot, adjacency, allowed_rows, selection, edge_filter, index.catalog, index.guard)
 
     def prune_orphans(self) -> int:
         """Delete the edges with a missing end, and entities without other edges; return the number of edges.
@@ -173,7 +173,7 @@ class ScopedGraph:
 
     snapshot: Snapshot
     adjacency: Adjacency
-    allowed: Mask
+    allowed_rows: Mask
     selection: EdgeSelection
     edge_filter: EdgeFilter
     catalog: Catalog
@@ -200,7 +200,7 @@ class ScopedGraph:
         rows = self.snapshot.rows
         of_row = self.adjacency.facts.node_of_row
         for place, row in enumerate(rows.places(ids)):
-            if 0 <= row < len(self.allowed) - 1 and self.allowed[row]:
+            if 0 <= row < len(self.allowed_rows) - 1 and self.allowed_rows[row]:
                 results[place] = of_row[row]
         if (results < 0).any() and self.has_entities:
             with self.guard:
@@ -226,7 +226,7 @@ class ScopedGraph:
 
     def restricted_to(self, nodes: Nodes) -> ScopedGraph:
         """Return the same graph with :meth:`neighbours` restricted to hops that lead to these chunks."""
-        return replace(self, ends=np.unique(nodes[self.allowed[self.adjacency.facts.row[nodes]]]))
+        return replace(self, ends=np.unique(nodes[self.allowed_rows[self.adjacency.facts.row[nodes]]]))
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
         """Return the chunks one hop away, by an edge or a shared entity; from an entity, the chunks that mention it."""
@@ -269,14 +269,14 @@ class ScopedGraph:
     def is_open(self, nodes: NDArray[np.integer]) -> Mask:
         """Return which of the nodes a traversal may visit: chunks in scope and entities."""
         facts = self.adjacency.facts
-        is_open: Mask = self.allowed[facts.row[nodes]] | facts.is_entity[nodes]
+        is_open: Mask = self.allowed_rows[facts.row[nodes]] | facts.is_entity[nodes]
         return is_open
 
     def _is_end(self, ends: NDArray[np.integer]) -> Mask:
         """Return which of these nodes a hop may lead to."""
         if self.ends is not None:
             return _find_positions(self.ends, ends) >= 0
-        is_end: Mask = self.allowed[self.adjacency.facts.row[ends]]
+        is_end: Mask = self.allowed_rows[self.adjacency.facts.row[ends]]
         return is_end
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
@@ -315,7 +315,7 @@ class ScopedGraph:
         """
         facts, direction = self.adjacency.facts, self.edge_filter.direction
         is_entity = facts.is_entity[nodes]
-        sources = np.where(self.allowed[facts.row[nodes]] | is_entity, nodes, -1)
+        sources = np.where(self.allowed_rows[facts.row[nodes]] | is_entity, nodes, -1)
         out = self.adjacency.incident(sources, self.selection, backwards=False)
         is_mention = (out.relation == MENTIONS_CODE) & facts.is_entity[out.end]
         mentions = out.select(is_mention)
@@ -369,7 +369,7 @@ class ScopedGraph:
         if self.edge_filter.hub_degree is None:
             return order
         origin, degree = mentions.origin[order], degree[order]
-        share = np.count_nonzero(self.allowed) / max(self.snapshot.rows.living, 1)
+        share = np.count_nonzero(self.allowed_rows) / max(self.snapshot.rows.living, 1)
         is_first = _differs_from_previous(origin)
         total = np.cumsum(degree)
         before = np.maximum.accumulate(np.where(is_first, total - degree, 0))

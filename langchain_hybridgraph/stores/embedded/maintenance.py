@@ -105,8 +105,8 @@ class Maintenance:
             rows = list(texts)
             problems += self._vector_faults(texts)
             unchecked = []
-            for engine, checked in (("keyword index", self._keyword_faults), ("Chroma", self._chroma_faults)):
-                faults = checked(version, set(rows), is_writer)
+            for engine, find_faults in (("keyword index", self._keyword_faults), ("Chroma", self._chroma_faults)):
+                faults = find_faults(version, set(rows), is_writer)
                 problems += faults or []
                 if faults is None:
                     unchecked.append(f"{engine}: not checked, another process may be writing, or a server is away")

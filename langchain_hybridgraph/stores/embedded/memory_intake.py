@@ -80,11 +80,11 @@ class MemoryIntake:
             matrix = snapshot.generation.matrix
             if matrix is None:
                 return []
-            allowed = snapshot.rows.overlapping(*period)
+            allowed_rows = snapshot.rows.overlapping(*period)
             if filter is not None:
-                allowed &= self._index.columns.mask(filter, len(allowed))
-            rows, scores = matrix.search(vector, n, allowed[: len(matrix)])
-            return [(entry.id, entry.score) for entry in snapshot.rows.scored(rows.tolist(), scores.tolist())]
+                allowed_rows &= self._index.columns.mask(filter, len(allowed_rows))
+            rows, scores = matrix.search(vector, n, allowed_rows[: len(matrix)])
+            return [(entry.id, entry.score) for entry in snapshot.rows.scored_ids(rows.tolist(), scores.tolist())]
 
     def has_pretrained_model(self) -> bool:
         """Return whether the vectors come from a model trained on more than the texts of this index."""

@@ -62,27 +62,27 @@ class Reader:
         """Return the valid chunks among ``ids`` that pass the filter (see ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
         with self._index.guard:
-            stored = self._stored(ids, scope.known_at)
-        return {entry.id: entry.chunk() for entry in stored if is_in(entry, scope)}
+            stored_rows = self._stored(ids, scope.known_at)
+        return {entry.id: entry.chunk() for entry in stored_rows if is_in(entry, scope)}
 
     def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
         rows = self._index.rows.rows(ids)
-        stored = self._index.catalog.read_rows(rows, known_at)
-        while len(stored) < len(rows):
+        stored_rows = self._index.catalog.read_rows(rows, known_at)
+        while len(stored_rows) < len(rows):
             # Something was written meanwhile: a replaced chunk has a new row, a deleted one has none.
             snapshot = self._index.snapshot()
             rows = snapshot.rows.rows(ids)
-            stored = self._index.catalog.read_rows(rows, known_at)
+            stored_rows = self._index.catalog.read_rows(rows, known_at)
             if self._index.catalog.version() == snapshot.rows.version:
                 break  # nothing was written between look-up and read: missing chunks are deleted
-        return stored
+        return stored_rows
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
         self._index.check_scope(scope)
         with self._index.guard:
-            stored = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
-        return {entry.id: entry.chunk() for entry in stored if entry.valid(scope.as_of, scope.known_at)}
+            stored_rows = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
+        return {entry.id: entry.chunk() for entry in stored_rows if entry.valid(scope.as_of, scope.known_at)}
 
     def has_parents(self) -> bool:
         """Return whether the index has any parent now."""
@@ -130,14 +130,14 @@ class Reader:
         self._index.check_scope(scope)
         with self._index.guard:
             rows = self._index.snapshot().rows
-            return rows.ids(np.flatnonzero(self._index.allowed(rows, scope)).tolist())
+            return rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope)).tolist())
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the first n chunks of a scope, in the order in which they were added or last changed."""
         self._index.check_scope(scope)
         with self._index.guard:
             rows = self._index.snapshot().rows
-            ids = rows.ids(np.flatnonzero(self._index.allowed(rows, scope))[:n].tolist())
+            ids = rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope))[:n].tolist())
         return SourceResult([ScoredId(id, 1.0) for id in ids])
 
     def __len__(self) -> int:
@@ -174,19 +174,19 @@ class Reader:
             if not vector.any():
                 unknown = "query-out-of-vocabulary" if query.vector is None else None
                 return partial(SourceResult, [], reason=unknown)
-            allowed = self._index.allowed(snapshot.rows, query.scope)
-            from_server = self._start_on_server(snapshot, vector, n, allowed)
+            allowed_rows = self._index.allowed_rows(snapshot.rows, query.scope)
+            from_server = self._start_on_server(snapshot, vector, n, allowed_rows)
 
         def complete() -> SourceResult:
             with self._index.guard:
-                rows, scores, reason = self._nearest(snapshot, vector, n, allowed, from_server)
-                hits = snapshot.rows.scored(rows.tolist(), scores.tolist())
+                rows, scores, reason = self._nearest(snapshot, vector, n, allowed_rows, from_server)
+                hits = snapshot.rows.scored_ids(rows.tolist(), scores.tolist())
                 is_unrestricted = query.scope.filter is None and query.scope.known_at is None
                 sample_version = snapshot.rows.version if is_unrestricted else None
-                sample = snapshot.generation.sample(allowed, sample_version)
+                sample = snapshot.generation.sample(allowed_rows, sample_version)
                 background = None if sample is None else _background(sample, vector)
                 matrix = snapshot.generation.matrix
-                if matrix is not None and matrix.lacks(allowed):
+                if matrix is not None and matrix.lacks(allowed_rows):
                     reason = "vectors-damaged" if hits else "no-vector-index"
                 return SourceResult(hits, vector, background=background, reason=reason)
 
@@ -240,9 +240,9 @@ class Reader:
                     and rows.full
                     and index.applied_version == rows.version
                 )
-                allowed = None if is_all else self._index.allowed(rows, scope)
-                hits, exact = index.search(text, n, allowed), index.exact_matches(text, allowed)
-                entries = rows.scored([row for row, _ in hits], [score for _, score in hits])
+                allowed_rows = None if is_all else self._index.allowed_rows(rows, scope)
+                hits, exact = index.search(text, n, allowed_rows), index.exact_matches(text, allowed_rows)
+                entries = rows.scored_ids([row for row, _ in hits], [score for _, score in hits])
                 reason = self._index.keywords.reason or self._lag(index, rows)
                 rest = entries[-1].score if 0 < n <= len(entries) else 0.0
                 probabilities = dict(zip(rows.ids(exact), exact.values(), strict=True))
@@ -272,22 +272,22 @@ class Reader:
             return dict(zip(id_of_content.ids(scores), scores.values(), strict=True))
 
     def _nearest(
-        self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask, from_server: _ServerSearch
+        self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask, from_server: _ServerSearch
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
         """Return the n nearest rows with their cosines, and the reason why a Chroma server was not searched."""
         matrix = snapshot.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"
         if self._index.shared.server is None:
-            hits, reason = self._nearest_by_chroma(snapshot, vector, n, allowed), None
+            hits, reason = self._nearest_by_chroma(snapshot, vector, n, allowed_rows), None
         else:
-            hits, reason = self._nearest_on_server(snapshot, n, allowed, from_server)
+            hits, reason = self._nearest_on_server(snapshot, n, allowed_rows, from_server)
         scores = None if hits is None else matrix.scores(vector, hits)
-        if hits is None or scores is None or matrix.lacks(allowed):
-            return *matrix.approximate_search(vector, n, allowed), reason
+        if hits is None or scores is None or matrix.lacks(allowed_rows):
+            return *matrix.approximate_search(vector, n, allowed_rows), reason
         order = np.lexsort((hits, -scores))[:n]
         return hits[order], scores[order], reason
 
-    def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask) -> _ServerSearch:
+    def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask) -> _ServerSearch:
         """Ask the Chroma server for rows near the vector, if there is one that should be searched."""
         server = self._index.shared.server
         if server is None or not searches_server(len(snapshot.rows)):
@@ -298,7 +298,7 @@ class Reader:
             if is_behind:
                 complete_in_background(self._index)
             return _ServerSearch(reason=SERVER_REASON if is_behind else None)
-        share = np.count_nonzero(allowed) / max(state.rows, 1)
+        share = np.count_nonzero(allowed_rows) / max(state.rows, 1)
         if not searches_despite_filter(share):
             return _ServerSearch()
         try:
@@ -307,7 +307,7 @@ class Reader:
             return _ServerSearch(reason=SERVER_REASON)
 
     def _nearest_on_server(
-        self, snapshot: Snapshot, n: int, allowed: Mask, from_server: _ServerSearch
+        self, snapshot: Snapshot, n: int, allowed_rows: Mask, from_server: _ServerSearch
     ) -> tuple[NDArray[np.int64] | None, str | None]:
         """Return at least n allowed rows that the server found, or None.
 
@@ -321,9 +321,11 @@ class Reader:
             return None, SERVER_REASON
         if self._index.catalog.version() != snapshot.rows.version:
             return None, None  # written to meanwhile
-        return _allowed_rows(hits, n, allowed), None
+        return _allowed_rows(hits, n, allowed_rows), None
 
-    def _nearest_by_chroma(self, snapshot: Snapshot, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
+    def _nearest_by_chroma(
+        self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask
+    ) -> NDArray[np.int64] | None:
         """Return at least n allowed rows near the vector, or None where the matrix has to be scanned."""
         chroma = self._index.shared.chroma
         collected, state = chroma.collected, (snapshot.generation.number, snapshot.rows.version)
@@ -332,7 +334,7 @@ class Reader:
             return None
         if not searches_chroma(len(snapshot.rows), matrix.dimension):
             return None
-        share = np.count_nonzero(allowed) / max(collected.rows, 1)
+        share = np.count_nonzero(allowed_rows) / max(collected.rows, 1)
         if not searches_despite_filter(share):
             return None
         try:
@@ -343,7 +345,7 @@ class Reader:
             return None
         if chroma.collected != collected:
             return None  # written to meanwhile
-        return _allowed_rows(hits, n, allowed)
+        return _allowed_rows(hits, n, allowed_rows)
 
     def _query_vector(self, query: Query, generation: Generation) -> Vector:
         if query.vector is None and query.text is None:
@@ -359,10 +361,10 @@ def _overfetch(n: int, share: float) -> int:
     return int(1.1 * n / share) + 8 if share < 1 else n
 
 
-def _allowed_rows(rows: NDArray[np.int64], n: int, allowed: Mask) -> NDArray[np.int64] | None:
+def _allowed_rows(rows: NDArray[np.int64], n: int, allowed_rows: Mask) -> NDArray[np.int64] | None:
     """Return the rows that are allowed, None if they are fewer than n."""
-    rows = rows[rows < len(allowed)]
-    rows = rows[allowed[rows]]
+    rows = rows[rows < len(allowed_rows)]
+    rows = rows[allowed_rows[rows]]
     return rows if len(rows) >= n else None
 
 

@@ -64,7 +64,7 @@ class Sessions:
                 for number, (role, text) in enumerate(turns, first)
             ]
             for chunk in chunks:
-                ParsedMetadata.checked(chunk.metadata)
+                ParsedMetadata.check(chunk.metadata)
             self._writer.upsert(chunks)
             if chunks:
                 self._writer.flush()

@@ -65,16 +65,16 @@ class Writer:
         """Write a batch; the callable ``also`` writes in the same transaction and returns the rows that it changed."""
         ahead = self._embed_ahead(batch) if vectors_by_id is None else None
         with self._index.writer():
-            stored = self._stored_hashes(batch)
-            changed = [entry for entry in batch if _changes(entry, stored.get(entry.id))]
+            stored_hashes = self._stored_hashes(batch)
+            changed = [entry for entry in batch if _changes(entry, stored_hashes.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
-            rows, embedded = self._write_vectors(new, stored, vectors_by_id, ahead)
+            rows, embedded = self._write_vectors(new, stored_hashes, vectors_by_id, ahead)
             facts = self._founding_facts(new, rows, has_own_vectors=vectors_by_id is not None)
-            self._commit(changed, rows, stored, edges, facts, also=also)
+            self._commit(changed, rows, stored_hashes, edges, facts, also=also)
             self._index.shared.pending_rows += len(new)
             if self._index.shared.pending_rows >= STEP_ROWS:
                 self._sync.step()
-        updated = sum(entry.id in stored and stored[entry.id].kind != GRAPH for entry in changed)
+        updated = sum(entry.id in stored_hashes and stored_hashes[entry.id].kind != GRAPH for entry in changed)
         return {
             "added": len(changed) - updated,
             "updated": updated,
@@ -169,15 +169,17 @@ class Writer:
             generation = self._index.snapshot().generation
             if self._index.is_unfitted(generation):
                 return None
-            stored = self._stored_hashes(batch)
-            texts = list(dict.fromkeys(e.text for e in batch if e.kind == CHUNK and _needs_vector(e, stored.get(e.id))))
+            stored_hashes = self._stored_hashes(batch)
+            texts = list(
+                dict.fromkeys(e.text for e in batch if e.kind == CHUNK and _needs_vector(e, stored_hashes.get(e.id)))
+            )
             vectors = self._index.embed(texts, generation) if texts else ()
             return _EarlyVectors(generation.number, dict(zip(texts, vectors, strict=True)))
 
     def _write_vectors(
         self,
         new: Sequence[ChunkRow],
-        stored: Mapping[str, StoredHashes],
+        stored_hashes: Mapping[str, StoredHashes],
         vectors_by_id: Mapping[str, Vector] | None,
         ahead: _EarlyVectors | None,
     ) -> tuple[list[int], int]:
@@ -187,7 +189,7 @@ class Writer:
         rows = list(range(start, start + len(new)))
         if not new or self._index.is_unfitted(self._index.generation):
             return rows, 0
-        reusable = self._reusable_rows(new, stored)
+        reusable = self._reusable_rows(new, stored_hashes)
         texts: list[str] = []
         if vectors_by_id is not None:
             vectors = np.stack([vectors_by_id[entry.id] for entry in new])
@@ -202,10 +204,12 @@ class Writer:
         matrix.write(start, vectors, texts=[entry.text_hash for entry in new])
         return rows, len(texts)
 
-    def _reusable_rows(self, new: Sequence[ChunkRow], stored: Mapping[str, StoredHashes]) -> dict[int, int]:
+    def _reusable_rows(self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]) -> dict[int, int]:
         """Return the rows whose undamaged vectors can be reused, by the position of the entry with the same text."""
         reusable = {
-            place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, stored.get(e.id))) is not None
+            place: row
+            for place, e in enumerate(new)
+            if (row := _row_of_same_text(e, stored_hashes.get(e.id))) is not None
         }
         matrix = self._index.generation.matrix
         if matrix is None or not reusable:
@@ -249,7 +253,7 @@ class Writer:
         self,
         changed: Sequence[ChunkRow],
         rows: Sequence[int],
-        stored: Mapping[str, StoredHashes],
+        stored_hashes: Mapping[str, StoredHashes],
         edges: Sequence[Edge],
         facts: Mapping[str, Any],
         *,
@@ -259,7 +263,9 @@ class Writer:
         if not changed and not edges and also is None:
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
-        dead = [row for entry in changed if entry.id in stored and (row := stored[entry.id].row) is not None]
+        dead = [
+            row for entry in changed if entry.id in stored_hashes and (row := stored_hashes[entry.id].row) is not None
+        ]
         now = self._index.clock()
         with self._index.catalog.writing() as connection:
             insert_or_replace(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now)
@@ -307,8 +313,8 @@ class _EarlyVectors(NamedTuple):
     vectors: Mapping[str, Vector]
 
 
-def _changes(entry: ChunkRow, stored: StoredHashes | None) -> bool:
-    return stored is None or stored.kind != entry.kind or stored.content_hash != entry.content_hash
+def _changes(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
+    return stored_hashes is None or stored_hashes.kind != entry.kind or stored_hashes.content_hash != entry.content_hash
 
 
 def _key(edge: Edge) -> tuple[str, str, str]:
@@ -324,10 +330,10 @@ def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
     return heaviest
 
 
-def _needs_vector(entry: ChunkRow, stored: StoredHashes | None) -> bool:
-    return _changes(entry, stored) and _row_of_same_text(entry, stored) is None
+def _needs_vector(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
+    return _changes(entry, stored_hashes) and _row_of_same_text(entry, stored_hashes) is None
 
 
-def _row_of_same_text(entry: ChunkRow, stored: StoredHashes | None) -> int | None:
+def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:
     """Return the row whose vector can be kept because its chunk has the same text."""
-    return stored.row if stored is not None and stored.text_hash == entry.text_hash else None
+    return stored_hashes.row if stored_hashes is not None and stored_hashes.text_hash == entry.text_hash else None

@@ -51,16 +51,16 @@ class BinaryQuantizer:
                 self._words[:, start:stop] = _signs(matrix[start:stop] - self._middle).T
             self._rows = len(matrix)
 
-    def nearest(self, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64]:
+    def nearest(self, vector: Vector, n: int, allowed_rows: Mask) -> NDArray[np.int64]:
         """Return the n allowed rows with the fewest differing bits, in ascending order; more than n for ties.
 
-        ``allowed`` is a mask over rows; all of its rows must have been added.
+        ``allowed_rows`` is a mask over rows; all of its rows must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"
-        differing = _differing(self._words[:, : len(allowed)], _signs((vector - self._middle)[None])[0])
+        differing = _differing(self._words[:, : len(allowed_rows)], _signs((vector - self._middle)[None])[0])
         farthest = 64 * len(self._words)
-        differing[~allowed] = farthest + 1
-        step = max(1, len(allowed) // SAMPLE)
+        differing[~allowed_rows] = farthest + 1
+        step = max(1, len(allowed_rows) // SAMPLE)
         upto = np.cumsum(np.bincount(differing[::step], minlength=farthest + 2))
         least = int(np.searchsorted(upto[: farthest + 1], n / step))
         return np.flatnonzero(differing <= min(least, farthest))
@@ -68,10 +68,10 @@ class BinaryQuantizer:
     def _make_room(self, rows: int, dimension: int) -> None:
         if rows > self._words.shape[1]:
             # A search that is running keeps using the old array.
-            grown = np.zeros((-(-dimension // 64), rows + rows // 4), np.uint64)
+            enlarged_codes = np.zeros((-(-dimension // 64), rows + rows // 4), np.uint64)
             if self._rows:
-                grown[:, : self._rows] = self._words[:, : self._rows]
-            self._words = grown
+                enlarged_codes[:, : self._rows] = self._words[:, : self._rows]
+            self._words = enlarged_codes
 
 
 def _signs(vectors: NDArray[np.float32]) -> Words:

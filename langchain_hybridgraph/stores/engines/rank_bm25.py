@@ -60,17 +60,17 @@ class RankBM25Index:
         """The version of the last :meth:`apply`; it is lost with the process."""
         return self._applied
 
-    def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
+    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
         """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
 
-        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
+        ``allowed_rows[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
         """
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         places = statistics.sharing(terms)
-        if allowed is not None:
-            places = places[statistics.rows[places] < len(allowed)]
-            places = places[allowed[statistics.rows[places]]]
+        if allowed_rows is not None:
+            places = places[statistics.rows[places] < len(allowed_rows)]
+            places = places[allowed_rows[statistics.rows[places]]]
         if n < 1 or not len(places):
             return []
         scores = statistics.scores(terms, places)
@@ -101,14 +101,14 @@ class RankBM25Index:
         idfs = (math.log(texts / max(1, len(statistics.postings.get(word, ())))) for word in counts)
         return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
-    def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the probability in (0, 1) that the question refers to it by an identifier or rare word.
 
-        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is that of :meth:`search`.
+        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` is that of :meth:`search`.
         """
         if not self._analyzer.has_telling_words(text):
             return {}
-        return exact_matches(text, _Postings(self._analyzer, self._count(), allowed))
+        return exact_matches(text, _Postings(self._analyzer, self._count(), allowed_rows))
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         """Remove rows, then add rows, and record ``version``; an added row replaces the row of the same number.
@@ -204,8 +204,8 @@ def _statistics_of(words: dict[int, list[str]], forms: dict[int, _IdentifierForm
 class _Postings:
     """The postings of one question (:class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
 
-    def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed: Mask | None) -> None:
-        self._analyzer, self._statistics, self._allowed = analyzer, statistics, allowed
+    def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed_rows: Mask | None) -> None:
+        self._analyzer, self._statistics, self._allowed_rows = analyzer, statistics, allowed_rows
 
     @property
     def texts(self) -> int:
@@ -230,7 +230,7 @@ class _Postings:
 
     def _rows(self, postings: dict[str, list[int]], term: str) -> list[int]:
         rows: list[int] = self._statistics.rows[postings.get(term, [])].tolist()
-        allowed = self._allowed
-        if allowed is not None:
-            rows = [row for row in rows if row < len(allowed) and allowed[row]]
+        allowed_rows = self._allowed_rows
+        if allowed_rows is not None:
+            rows = [row for row in rows if row < len(allowed_rows) and allowed_rows[row]]
         return rows if len(rows) <= FEW else []

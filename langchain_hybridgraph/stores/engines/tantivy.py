@@ -95,10 +95,10 @@ class TantivyIndex:
         """The version of the last commit that this index sees, 0 if there is none."""
         return self._applied
 
-    def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
+    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
         """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
 
-        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too. The result for n is the
+        ``allowed_rows[row]`` False excludes a row; rows beyond the end of the mask are excluded too. The result for n is the
         beginning of the result for any larger n.
         """
         with _Engine("the keyword search failed"):
@@ -106,12 +106,14 @@ class TantivyIndex:
             query = self._query(searcher, text)
             if query is None or n < 1:
                 return []
-            if allowed is None:
+            if allowed_rows is None:
                 return _best(searcher, query, n, n + _SPARE, None)
-            admitted = int(np.count_nonzero(allowed))
+            admitted = int(np.count_nonzero(allowed_rows))
             if admitted > _FEW_ROWS:
-                return _best(searcher, query, n, math.ceil(1.25 * n * len(allowed) / admitted) + _SPARE, allowed)
-            rows = np.flatnonzero(allowed).tolist()
+                return _best(
+                    searcher, query, n, math.ceil(1.25 * n * len(allowed_rows) / admitted) + _SPARE, allowed_rows
+                )
+            rows = np.flatnonzero(allowed_rows).tolist()
             return _best(searcher, self._among(query, rows), n, admitted + 1, None)
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
@@ -149,16 +151,16 @@ class TantivyIndex:
             idfs = (_idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
             return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
-    def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the probability in (0, 1) that the question refers to it by an identifier or rare word.
 
-        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is that of :meth:`search`.
+        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` is that of :meth:`search`.
         """
         if not self._analyzer.has_telling_words(text):
             return {}
         with _Engine("the search for identifiers failed"):
             searcher = self._open_searcher()
-            postings = _Postings(self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed)
+            postings = _Postings(self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed_rows)
             return exact_matches(text, postings)
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
@@ -259,12 +261,12 @@ class TantivyIndex:
         """Return the query restricted to these rows, with unchanged scores."""
         import tantivy
 
-        must, should, listed = tantivy.Occur.Must, tantivy.Occur.Should, list(rows)
-        if len(listed) < _SET_ROWS:
-            terms = [(should, tantivy.Query.term_query(self._schema, "row", row)) for row in listed]
+        must, should, row_list = tantivy.Occur.Must, tantivy.Occur.Should, list(rows)
+        if len(row_list) < _SET_ROWS:
+            terms = [(should, tantivy.Query.term_query(self._schema, "row", row)) for row in row_list]
             among = tantivy.Query.boolean_query(terms)
         else:
-            among = tantivy.Query.term_set_query(self._schema, "row", listed)
+            among = tantivy.Query.term_set_query(self._schema, "row", row_list)
         return tantivy.Query.boolean_query([(must, tantivy.Query.boost_query(among, 0.0)), (must, query)])
 
     def _commit(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
@@ -364,10 +366,10 @@ class _Postings:
         schema: tantivy.Schema,
         searcher: tantivy.Searcher,
         terms: Sequence[tuple[str, int]],
-        allowed: Mask | None,
+        allowed_rows: Mask | None,
     ) -> None:
         self._analyzer, self._schema, self._searcher = analyzer, schema, searcher
-        self._terms, self._allowed = terms, allowed
+        self._terms, self._allowed_rows = terms, allowed_rows
 
     @property
     def texts(self) -> int:
@@ -399,8 +401,8 @@ class _Postings:
             return []
         query = tantivy.Query.term_query(self._schema, field, term, "basic")
         rows, _ = _ranked(self._searcher, query, _MOST_POSTINGS)
-        if self._allowed is not None:
-            rows = rows[_within(self._allowed, rows)]
+        if self._allowed_rows is not None:
+            rows = rows[_within(self._allowed_rows, rows)]
         return rows.tolist() if len(rows) <= FEW else []
 
 
@@ -493,7 +495,7 @@ def _mark_document(version: int, analysis: str) -> tantivy.Document:
 
 
 def _best(
-    searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed: Mask | None
+    searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed_rows: Mask | None
 ) -> list[tuple[int, float]]:
     """Return the n best allowed rows, ties by row; first fetch all rows that tie with the last one."""
     while True:
@@ -501,8 +503,8 @@ def _best(
         rows, scores = _ranked(searcher, query, fetch)
         worst = scores[-1] if len(scores) else 0.0
         is_all = len(rows) < fetch or fetch == searcher.num_docs
-        if allowed is not None:
-            within = _within(allowed, rows)
+        if allowed_rows is not None:
+            within = _within(allowed_rows, rows)
             rows, scores = rows[within], scores[within]
         if is_all or (len(rows) >= n and scores[n - 1] > worst):
             break
@@ -517,9 +519,9 @@ def _ranked(searcher: tantivy.Searcher, query: tantivy.Query, n: int) -> tuple[R
     return np.array(rows, dtype=np.int64), np.array([score for score, _ in hits], dtype=np.float64)
 
 
-def _within(allowed: Mask, rows: Rows) -> Mask:
-    within = rows < len(allowed)
-    within[within] = allowed[rows[within]]
+def _within(allowed_rows: Mask, rows: Rows) -> Mask:
+    within = rows < len(allowed_rows)
+    within[within] = allowed_rows[rows[within]]
     return within
 
 

@@ -143,9 +143,11 @@ class VectorMatrix:
             is_intact[places] = (owned == sums) | (owned == 0)
         return is_intact
 
-    def lacks(self, allowed: Mask) -> bool:
+    def lacks(self, allowed_rows: Mask) -> bool:
         """Return whether any allowed row is known to be damaged or is beyond the end of the file."""
-        return bool(allowed[len(self._matrix) :].any()) or bool(allowed[_below(self._damaged, len(allowed))].any())
+        return bool(allowed_rows[len(self._matrix) :].any()) or bool(
+            allowed_rows[_below(self._damaged, len(allowed_rows))].any()
+        )
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the cosine of a unit vector with each of these rows."""
@@ -158,23 +160,23 @@ class VectorMatrix:
         return self._cosines(vector, row_array)
 
     def approximate_search(
-        self, vector: Vector, n: int, allowed: Mask
+        self, vector: Vector, n: int, allowed_rows: Mask
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the result of :meth:`search`; for a large matrix, an approximation of it."""
-        return self._verified_answer(self._near, vector, n, allowed)
+        return self._verified_answer(self._near, vector, n, allowed_rows)
 
-    def search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search(self, vector: Vector, n: int, allowed_rows: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the n allowed rows with the largest cosines, and these cosines, best first, ties by row.
 
         Rows beyond the end of the matrix are left out.
         """
-        return self._verified_answer(self._search, vector, n, allowed)
+        return self._verified_answer(self._search, vector, n, allowed_rows)
 
     def _verified_answer(
-        self, find: Find, vector: Vector, n: int, allowed: Mask
+        self, find: Find, vector: Vector, n: int, allowed_rows: Mask
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         self._keep_within_file()
-        readable = self._readable(allowed)
+        readable = self._readable(allowed_rows)
         rows, scores = find(vector, n, readable)
         if self._path is None:
             return rows, scores
@@ -182,21 +184,21 @@ class VectorMatrix:
         # A NaN among the cosines can exclude rows.
         if is_sound and len(rows) >= min(n, int(np.count_nonzero(readable))):
             return rows, scores
-        self._verify_all(len(allowed))
-        return find(vector, n, self._readable(allowed))
+        self._verify_all(len(allowed_rows))
+        return find(vector, n, self._readable(allowed_rows))
 
-    def _readable(self, allowed: Mask) -> Mask:
-        within = allowed[: len(self._matrix)]
+    def _readable(self, allowed_rows: Mask) -> Mask:
+        within = allowed_rows[: len(self._matrix)]
         if len(self._damaged):
             within = within.copy()
             within[_below(self._damaged, len(within))] = False
         return within
 
-    def _verify_sample(self, allowed: Mask) -> bool:
+    def _verify_sample(self, allowed_rows: Mask) -> bool:
         if self._is_sampled:
             return True
         self._is_sampled = True
-        rows = np.flatnonzero(allowed)
+        rows = np.flatnonzero(allowed_rows)
         places = np.linspace(0, len(rows) - 1, min(SAMPLED, len(rows))).astype(np.int64)
         return self._verify(rows[places], SAMPLED)
 
@@ -234,29 +236,29 @@ class VectorMatrix:
         self._verified = np.zeros(len(self._matrix), np.bool_)
         self._signs = BinaryQuantizer()
 
-    def _near(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _near(self, vector: Vector, n: int, allowed_rows: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         count = max(LEAST_RESCORED, RESCORED * n)
-        gather_limit = GATHER_SHARE * len(allowed)
-        size = self._matrix[: len(allowed)].nbytes
-        if searches_exactly(size) or not count < gather_limit < np.count_nonzero(allowed):
-            return self._search(vector, n, allowed)
-        self._signs.add_rows(self._matrix[: len(allowed)])
-        rows = self._signs.nearest(vector, count, allowed)
+        gather_limit = GATHER_SHARE * len(allowed_rows)
+        size = self._matrix[: len(allowed_rows)].nbytes
+        if searches_exactly(size) or not count < gather_limit < np.count_nonzero(allowed_rows):
+            return self._search(vector, n, allowed_rows)
+        self._signs.add_rows(self._matrix[: len(allowed_rows)])
+        rows = self._signs.nearest(vector, count, allowed_rows)
         # Comparing signs gains nothing if many vectors are alike, or if nearly all rows are returned.
         if not n <= len(rows) <= gather_limit:
-            return self._search(vector, n, allowed)
+            return self._search(vector, n, allowed_rows)
         return _best(rows, self._cosines(vector, rows), n)
 
-    def _search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        count = int(np.count_nonzero(allowed))
+    def _search(self, vector: Vector, n: int, allowed_rows: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        count = int(np.count_nonzero(allowed_rows))
         if count == 0 or n <= 0:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        if count <= GATHER_SHARE * len(allowed):
-            rows = np.flatnonzero(allowed)
+        if count <= GATHER_SHARE * len(allowed_rows):
+            rows = np.flatnonzero(allowed_rows)
             return _best(rows, self._cosines(vector, rows), n)
-        scores = cosines(self._matrix[: len(allowed)], vector)
-        if count < len(allowed):
-            scores[~allowed] = -np.inf
+        scores = cosines(self._matrix[: len(allowed_rows)], vector)
+        if count < len(allowed_rows):
+            scores[~allowed_rows] = -np.inf
         return _best(None, scores, min(n, count))
 
     def _cosines(self, vector: Vector, rows: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -302,9 +304,9 @@ class VectorMatrix:
     def _write_memory(self, start: int, vectors: NDArray[np.float32]) -> None:
         stop = start + len(vectors)
         if stop > len(self._matrix):
-            grown: NDArray[Any] = np.zeros((max(stop, 2 * len(self._matrix), 64), self.dimension), np.float32)
-            grown[: len(self._matrix)] = self._matrix
-            self._matrix = grown
+            enlarged_matrix: NDArray[Any] = np.zeros((max(stop, 2 * len(self._matrix), 64), self.dimension), np.float32)
+            enlarged_matrix[: len(self._matrix)] = self._matrix
+            self._matrix = enlarged_matrix
         self._matrix[start:stop] = vectors
 
 

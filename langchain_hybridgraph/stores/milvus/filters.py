@@ -160,10 +160,10 @@ def _form(value: Any) -> str | None:
         case int() | float():
             form = _number_form(value)
         case tuple():
-            form = _joined("l", map(_form, value))
+            form = _join_forms("l", map(_form, value))
         case frozenset():
-            forms = [_joined("i", (key, _form(element))) for key, element in value]
-            form = None if None in forms else _joined("o", sorted(map(str, forms)))
+            forms = [_join_forms("i", (key, _form(element))) for key, element in value]
+            form = None if None in forms else _join_forms("o", sorted(map(str, forms)))
     return form
 
 
@@ -173,9 +173,9 @@ def _number_form(value: int | float) -> str | None:
     return None if math.isnan(value) else f"n{int(value) if value.is_integer() else value}"
 
 
-def _joined(kind: str, forms: Iterable[str | None]) -> str | None:
-    listed = list(forms)
-    return None if None in listed else kind + "".join(f"{len(form or '')}:{form}" for form in listed)
+def _join_forms(kind: str, forms: Iterable[str | None]) -> str | None:
+    form_list = list(forms)
+    return None if None in form_list else kind + "".join(f"{len(form or '')}:{form}" for form in form_list)
 
 
 def _ordered(value: Any) -> Iterator[tuple[str, float]]:

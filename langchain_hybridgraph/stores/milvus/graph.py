@@ -156,13 +156,13 @@ class FetchedGraph:
             self._fetch_small_graph()
         if not missing or self._is_complete:
             return
-        ends = self._fetch_edges(missing, _with_titles(self._listed(missing)) - self._read)
+        ends = self._fetch_edges(missing, _with_titles(self._keep_order(missing)) - self._read)
         if any(map(_is_chunk_id, missing)):
             entities = _with_titles(id for id in ends if id.startswith(ENTITY)) - self._read
             if entities:
                 self._fetch_edges(entities)
 
-    def _listed(self, ids: Iterable[str]) -> Iterable[str]:
+    def _keep_order(self, ids: Iterable[str]) -> Iterable[str]:
         """Return the neighbours listed in the rows of these chunks and in their edges."""
         chunks = [id for id in ids if _is_chunk_id(id)]
         yield from self._index.neighbours(chunks)
@@ -202,9 +202,9 @@ class FetchedGraph:
         view = self._view(is_checked=False)
         titles = _with_titles(id for id in self._ids_near(begins) if id.startswith(ENTITY))
         nodes = view.nodes(sorted(begins | titles))
-        near = _with_ends(nodes[nodes >= 0], view)
-        far = _with_ends(near[view.is_chunk(near)], view)
-        ids = view.ids(far if len(far) <= most_ahead else near)
+        first_hop = _with_ends(nodes[nodes >= 0], view)
+        second_hop = _with_ends(first_hop[view.is_chunk(first_hop)], view)
+        ids = view.ids(second_hop if len(second_hop) <= most_ahead else first_hop)
         self._read_rows([*begins, *ids])
 
     def _read_rows(self, ids: Iterable[str]) -> None:

@@ -112,14 +112,14 @@ class MilvusIndex:
     def in_scope(self, scope: Scope, *conditions: str) -> str:
         """Return an expression that selects all rows in a scope, and possibly others."""
         self.check_scope(scope)
-        listed = list(conditions)
+        condition_list = list(conditions)
         if scope.as_of is not None:
-            listed += [f"valid_from <= {seconds(scope.as_of)}", f"valid_until >= {seconds(scope.as_of)}"]
+            condition_list += [f"valid_from <= {seconds(scope.as_of)}", f"valid_until >= {seconds(scope.as_of)}"]
         if scope.known_at is not None:
-            listed.append(f"added_at <= {int(scope.known_at * 1e9)}")
+            condition_list.append(f"added_at <= {int(scope.known_at * 1e9)}")
         if scope.filter is not None:
-            listed.append(expression(scope.filter))
-        return self.of_tenant(*listed)
+            condition_list.append(expression(scope.filter))
+        return self.of_tenant(*condition_list)
 
     def with_keys(self, keys: Iterable[str]) -> str:
         """Return the expression for rows with these keys. Keys differ between tenants, so no tenant is named.

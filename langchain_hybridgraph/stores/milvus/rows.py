@@ -124,12 +124,12 @@ def neighbours_field(ids: Iterable[str]) -> str:
     >>> neighbours_field(["b", "a", "b"])
     '["b", "a"]'
     """
-    listed, left = list[str](), MOST_LISTED_BYTES
+    listed_ids, bytes_left = list[str](), MOST_LISTED_BYTES
     for id in dict.fromkeys(ids):
-        left -= len(json.dumps(id)) + 2
-        if left >= 0 and len(listed) < MOST_NEIGHBOURS:
-            listed.append(id)
-    return json.dumps(listed)
+        bytes_left -= len(json.dumps(id)) + 2
+        if bytes_left >= 0 and len(listed_ids) < MOST_NEIGHBOURS:
+            listed_ids.append(id)
+    return json.dumps(listed_ids)
 
 
 def _look_ups(row: ChunkRow) -> list[str]:
@@ -176,17 +176,17 @@ def words_of(analyzer: Analyzer, text: str) -> str:
     """
     words = analyzer.joined_words(text)
     if not words.isascii():
-        words = " ".join(map(_spelled, words.split()))
+        words = " ".join(map(_as_ascii_word, words.split()))
     return words if len(words) <= MOST_BYTES else words[:MOST_BYTES].rpartition(" ")[0]
 
 
 def query_words(words: Iterable[str]) -> str:
     """Return the words of a question, spelled as in :func:`words_of`."""
-    return " ".join(map(_spelled, words))
+    return " ".join(map(_as_ascii_word, words))
 
 
 @lru_cache(maxsize=1 << 17)
-def _spelled(word: str) -> str:
+def _as_ascii_word(word: str) -> str:
     """Return a word in ASCII letters and digits, which every tokenizer leaves in one piece."""
     return word if word.isascii() else "x" + blake2b(word.encode(), digest_size=6).hexdigest()
 

@@ -219,8 +219,8 @@ class MilvusChunkStore:
         Milvus returns rows in no order, so the times of all chunks in scope are read, and then the first chunks.
         """
         index, collection = self._index, self._index.names.chunks
-        listed = index.read_all(collection, index.in_scope(scope), ["added_at"])
-        keys = [key for _, key in sorted((row["added_at"], row["key"]) for row in listed)]
+        chunk_rows = index.read_all(collection, index.in_scope(scope), ["added_at"])
+        keys = [key for _, key in sorted((row["added_at"], row["key"]) for row in chunk_rows)]
         ids: list[str] = []
         for part in in_parts(keys, min(max(n, 100), MOST_KEYS)):
             rows = index.read_keys(collection, part)

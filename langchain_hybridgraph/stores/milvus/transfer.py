@@ -81,8 +81,10 @@ class MilvusSource:
 
     def _chunk_pages(self, index: MilvusIndex, kind: str, after: Sequence[Any], size: int) -> Iterator[RecordPage]:
         collection = getattr(self._names, kind)
-        listed = ((row["added_at"], row["key"]) for row in index.read_all(collection, index.of_tenant(), ["added_at"]))
-        keys = np.fromiter(listed, dtype=[("added_at", "<i8"), ("key", "S32")])
+        added_keys = (
+            (row["added_at"], row["key"]) for row in index.read_all(collection, index.of_tenant(), ["added_at"])
+        )
+        keys = np.fromiter(added_keys, dtype=[("added_at", "<i8"), ("key", "S32")])
         added_at, key = after[0], str(after[1]).encode()
         is_next = (keys["added_at"] > added_at) | ((keys["added_at"] == added_at) & (keys["key"] > key))
         keys = np.sort(keys[is_next])

@@ -39,8 +39,8 @@ class Tree:
         if self._state is None or self._index.written_at > self._state[0] or time.monotonic() > self._state[0] + FRESH:
             self._state = time.monotonic(), _CollectionRows(self._index)
         state = self._state[1]
-        allowed = np.array([row.is_in(scope) for row in state.rows], np.bool_)
-        return ScopedTree(state.grown, state, allowed)
+        allowed_rows = np.array([row.is_in(scope) for row in state.rows], np.bool_)
+        return ScopedTree(state.tree_state, state, allowed_rows)
 
 
 class _CollectionRows:
@@ -52,7 +52,7 @@ class _CollectionRows:
         self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
         places = UriNumbers()
         places.grow(len(self.rows), (_place(number, row) for number, row in enumerate(self.rows)))
-        self.grown = TreeState.of(places, self.living_rows)
+        self.tree_state = TreeState.of(places, self.living_rows)
         self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
 
     @property

@@ -99,8 +99,10 @@ class Writer:
                 missing = [row for row in changed if row.id not in units]
                 units |= self._embedded(missing)
                 counts["embedded"] += len(missing)
-            listed = {row.id: [*stored.get(row.id, NEW)["neighbours"], *neighbours.pop(row.id, ())] for row in changed}
-            self._write_rows(collection, changed, units, listed)
+            neighbour_ids = {
+                row.id: [*stored.get(row.id, NEW)["neighbours"], *neighbours.pop(row.id, ())] for row in changed
+            }
+            self._write_rows(collection, changed, units, neighbour_ids)
         self._add_edges(edges)
         self._note_neighbours(neighbours)
         return counts
@@ -213,8 +215,8 @@ class Writer:
 
     def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
         """Collect neighbours of chunks. The lists are written later, because further edges of the chunks may follow."""
-        for id, listed in neighbours.items():
-            self._noted.setdefault(id, []).extend(listed)
+        for id, neighbour_ids in neighbours.items():
+            self._noted.setdefault(id, []).extend(neighbour_ids)
         if len(self._noted) > MOST_NOTED:
             self._write_neighbours()
 
@@ -225,9 +227,9 @@ class Writer:
         for keys in in_parts([index.key(id) for id in noted]):
             changed = []
             for row in index.read(collection, index.with_keys(keys), ["key", "id", "neighbours"], len(keys)):
-                listed = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
-                if len(listed) > len(row["neighbours"]):
-                    changed.append(neighbour_row(index.tenant_name, row["key"], listed))
+                neighbour_ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
+                if len(neighbour_ids) > len(row["neighbours"]):
+                    changed.append(neighbour_row(index.tenant_name, row["key"], neighbour_ids))
             for start in range(0, len(changed), MOST_ROWS):
                 part = changed[start : start + MOST_ROWS]
                 self._change("upsert", collection_name=collection, data=part, partial_update=True)

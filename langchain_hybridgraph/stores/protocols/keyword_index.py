@@ -17,12 +17,12 @@ class KeywordIndex(Protocol):
         """Version of the last :meth:`apply` that is durable; 0 for an empty index."""
         ...
 
-    def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
+    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
         """Return the n best rows with their BM25 scores (> 0), best first, ties by row.
 
         The result is empty for a text without words.
 
-        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
+        ``allowed_rows[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
         """
         ...
 
@@ -41,12 +41,12 @@ class KeywordIndex(Protocol):
         """
         ...
 
-    def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, for each row that shares an identifier or a rare word with the query, a probability in (0, 1).
 
         It is the probability that the query refers to this row.
 
-        Other rows are left out. ``allowed`` excludes rows as in :meth:`search`.
+        Other rows are left out. ``allowed_rows`` excludes rows as in :meth:`search`.
         """
         ...
 

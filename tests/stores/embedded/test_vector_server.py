@@ -416,10 +416,10 @@ def test_a_server_that_becomes_silent_holds_nobody_up(server, folder):
     with opened(folder, ChromaServer(server.url, timeout=0.3)) as store:
         add(store, 0, 20)
         with server.frozen():
-            began = time.monotonic()
+            started_at = time.monotonic()
             add(store, 20, 30)
             assert nearest(store, "text 25", 1) == (["25"], SERVER_REASON)
-            assert time.monotonic() - began < 30
+            assert time.monotonic() - started_at < 30
 
 
 def test_a_failing_server_is_not_tried_each_time(folder, monkeypatch):

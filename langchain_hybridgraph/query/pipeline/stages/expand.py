@@ -162,8 +162,8 @@ def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: 
     """Record which of the requested relations no edge has, and which relations exist."""
     if unknown := sorted(set(requested).difference(existing)):
         quoted, names = ", ".join(map(repr, unknown)), sorted(existing)
-        listed = ", ".join(names[:MAX_RELATIONS]) + (", …" if len(names) > MAX_RELATIONS else "")
-        trace.degrade("unknown-relation", f"no edge is {quoted}; {nearest(unknown[0], names)}there are {listed}")
+        names_text = ", ".join(names[:MAX_RELATIONS]) + (", …" if len(names) > MAX_RELATIONS else "")
+        trace.degrade("unknown-relation", f"no edge is {quoted}; {nearest(unknown[0], names)}there are {names_text}")
 
 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:
@@ -193,10 +193,10 @@ def _score_seeds(
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
     """Add the search's scores of the requested seeds to ``own``; each is 1 if there is no question."""
     new = [id for id in ids if id not in own]
-    candidates, scored = yield from _score_reached(context, candidates, new, own)
+    candidates, scored_candidates = yield from _score_reached(context, candidates, new, own)
     if not candidates.rankings:
-        scored = {**scored, **{id: FusedCandidate(id, 1.0, {"seed": 1.0}) for id in new}}
-    return candidates, scored
+        scored_candidates = {**scored_candidates, **{id: FusedCandidate(id, 1.0, {"seed": 1.0}) for id in new}}
+    return candidates, scored_candidates
 
 
 def _score_reached(
@@ -212,8 +212,8 @@ def _score_reached(
     rankings = [replace(ranking, entries=ranking.entries[:1]) for ranking in candidates.rankings]
     candidates = yield from add_scores(context, candidates._replace(rankings=rankings), ids)
     others = fusion.others(candidates.rankings, ids) if implements(fusion, ScoresOthers) else []
-    scored = others or [FusedCandidate(id, 0.0, {}) for id in ids]
-    return candidates, {**own, **{one.id: one for one in scored}}
+    scored_candidates = others or [FusedCandidate(id, 0.0, {}) for id in ids]
+    return candidates, {**own, **{one.id: one for one in scored_candidates}}
 
 
 def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:

@@ -30,7 +30,7 @@ def rank(
         if contenders is not None and implements(context.pipeline.fusion, KnowsContenders):
             candidates = yield from _score_contenders(context, candidates, context.pipeline.fusion, contenders)
         else:
-            candidates = yield from add_scores(context, candidates, _listed(candidates.rankings))
+            candidates = yield from add_scores(context, candidates, _ids_of(candidates.rankings))
     return candidates
 
 
@@ -60,17 +60,17 @@ def _score_contenders(
     """Score the candidates that can be among the best n; drop all others except the first entry of each ranking."""
     # A source that cannot bound the scores of candidates it did not find has to score them first.
     bounded = {position for position, ranking in enumerate(candidates.rankings) if ranking.rest is not None}
-    candidates = yield from add_scores(context, candidates, _listed(candidates.rankings), skip=bounded)
+    candidates = yield from add_scores(context, candidates, _ids_of(candidates.rankings), skip=bounded)
     contenders = fusion.contenders(candidates.rankings, n)
     rankings = [_only(ranking, contenders) for ranking in candidates.rankings]
     pairs = zip(rankings, candidates.rankings, strict=True)
     if any(len(reduced.entries) < len(ranking.entries) for reduced, ranking in pairs):
         complete = partial(rank, context, candidates.results)
         candidates = candidates._replace(rankings=rankings, complete=complete)
-    return (yield from add_scores(context, candidates, _listed(rankings)))
+    return (yield from add_scores(context, candidates, _ids_of(rankings)))
 
 
-def _listed(rankings: Iterable[Ranking]) -> dict[str, None]:
+def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
     """Return the ids in the rankings, each once."""
     entries = (entry[0] for ranking in rankings for entry in ranking.entries)
     return dict.fromkeys(chain(entries, *(ranking.exact for ranking in rankings)))

@@ -16,7 +16,7 @@ def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     if pipeline.scoring is None or not hits or scores_unread(pipeline):
         return hits
     with trace.stage("score"):
-        scored: list[Hit] = yield from context.ask(
+        scored_hits: list[Hit] = yield from context.ask(
             Effect("memory", partial(pipeline.scoring, hits, query), quick=True), hits
         )
-    return scored
+    return scored_hits

@@ -78,6 +78,6 @@ def forget_linking(connection: sqlite3.Connection, nodes: Iterable[int]) -> None
     """Delete the records of the files whose edges depend on nodes that are about to be deleted."""
     if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None:
         return
-    listed = (json.dumps(list(nodes)),)
-    connection.execute(_LINKING, listed)
-    connection.execute(_MENTIONING, listed)
+    node_list = (json.dumps(list(nodes)),)
+    connection.execute(_LINKING, node_list)
+    connection.execute(_MENTIONING, node_list)

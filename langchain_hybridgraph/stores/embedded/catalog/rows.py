@@ -61,10 +61,10 @@ def _storable(edge: Edge) -> Edge:
 def _checked_edges(edges: Iterable[Edge]) -> list[Edge]:
     if isinstance(edges, Edge) or not isinstance(edges, Iterable):
         raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {edges!r:.80}')
-    listed: list[Any] = list(edges)
-    if others := [each for each in listed if not isinstance(each, Edge)]:
+    edge_list: list[Any] = list(edges)
+    if others := [each for each in edge_list if not isinstance(each, Edge)]:
         raise ConfigurationError(f'an edge must be an Edge, such as Edge("a", "b", "cites"), got {others[0]!r:.80}')
-    return listed
+    return edge_list
 
 
 def content_id(text: str, metadata: Mapping[str, Any]) -> str:

@@ -142,12 +142,12 @@ def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
     """Delete the entities that are no longer mentioned, their edges, and the nodes that only these edges name."""
-    left = connection.execute(
+    orphan_nodes = connection.execute(
         f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
         (number_list(entities),),
     ).fetchall()
-    if left:
-        _delete_nodes(connection, [node for (node,) in left])
+    if orphan_nodes:
+        _delete_nodes(connection, [node for (node,) in orphan_nodes])
 
 
 def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
@@ -202,17 +202,17 @@ def delete_lost_edges(connection: sqlite3.Connection) -> None:
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
     """Delete nodes with their edges, the entities no longer mentioned, and the nodes that no edge names any more."""
     catalog_files.forget_linking(connection, nodes)
-    listed = (number_list(nodes),)
+    id_list = (number_list(nodes),)
     ends = connection.execute(
         f"SELECT target, relation = '{MENTIONS}' FROM edges JOIN nodes ON node = target "
         f"WHERE kind = '{GRAPH}' AND source IN (SELECT value FROM json_each(?1)) "
         f"UNION SELECT source, 0 FROM edges JOIN nodes ON node = source "
         f"WHERE kind = '{GRAPH}' AND target IN (SELECT value FROM json_each(?1))",
-        listed,
+        id_list,
     ).fetchall()
-    connection.execute("DELETE FROM edges WHERE source IN (SELECT value FROM json_each(?))", listed)
-    connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed)
-    connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", listed)
+    connection.execute("DELETE FROM edges WHERE source IN (SELECT value FROM json_each(?))", id_list)
+    connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list)
+    connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", id_list)
     delete_unmentioned(connection, [node for node, is_entity in ends if is_entity])
     connection.execute(
         "DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?)) "
@@ -235,12 +235,12 @@ def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[in
                 (number_list(nodes),),
             )
         ]
-        listed = (number_list(empty),)
+        id_list = (number_list(empty),)
         above = connection.execute(
-            "SELECT DISTINCT source FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed
+            "SELECT DISTINCT source FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list
         ).fetchall()
-        connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed)
-        connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", listed)
+        connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list)
+        connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", id_list)
         nodes = [node for (node,) in above]
 
 

@@ -91,14 +91,14 @@ class Generation:
         """Path of this generation's fitted model."""
         return self._file("model", ".npz")
 
-    def sample(self, allowed: Mask, version: int | None) -> NDArray[np.float32] | None:
+    def sample(self, allowed_rows: Mask, version: int | None) -> NDArray[np.float32] | None:
         """Return vectors of up to 128 chunks, evenly spaced over the allowed rows; None if there are too few.
 
         The sample is cached for the same ``version``; None always takes a fresh one.
         """
         if version is not None and self._sample is not None and self._sample[0] == version:
             return self._sample[1]
-        rows = np.flatnonzero(allowed)
+        rows = np.flatnonzero(allowed_rows)
         vectors = None
         if self.matrix is not None and len(rows) >= FEWEST_SAMPLED:
             places = np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.int64)

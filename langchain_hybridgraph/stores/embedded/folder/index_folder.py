@@ -282,9 +282,9 @@ class IndexFolder:
         """Switch to another generation of vectors; the caller holds ``refresh_lock`` and has committed the change."""
         self._state.snapshot = Snapshot(self.rows, generation)
 
-    def allowed(self, rows: Rows, scope: Scope) -> Mask:
+    def allowed_rows(self, rows: Rows, scope: Scope) -> Mask:
         """Return which rows are in a scope: known and valid at its times, and accepted by its filter."""
-        mask = rows.allowed(scope.as_of, scope.known_at)
+        mask = rows.valid_rows(scope.as_of, scope.known_at)
         if scope.filter is not None:
             mask &= self.columns.mask(scope.filter, len(mask))
         return mask

@@ -80,9 +80,9 @@ class MemoryMirror:
 
     def _grow(self, end: int) -> None:
         if end > len(self._values):
-            grown = np.tile(_UNSET, (max(end, 2 * len(self._values), 1024), 1))
-            grown[: len(self._values)] = self._values
-            self._values = grown
+            enlarged_values = np.tile(_UNSET, (max(end, 2 * len(self._values), 1024), 1))
+            enlarged_values[: len(self._values)] = self._values
+            self._values = enlarged_values
 
 
 # The state of a chunk without any values: not used, not derived, without a type.

@@ -26,9 +26,9 @@ class RowTimes(NamedTuple):
     learned_at: NDArray[np.float64]
     retracted_at: NDArray[np.float64]
 
-    def grown(self, size: int) -> RowTimes:
+    def enlarged_to(self, size: int) -> RowTimes:
         """Return copies with room for this number of rows, valid and known at all times."""
-        return RowTimes(*(_grown(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
+        return RowTimes(*(_enlarge(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
 
 
 _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
@@ -144,7 +144,7 @@ class Rows:
         """Return a new mask of the rows that are alive, valid or not, retracted or not."""
         return self._alive[: self._end].copy()
 
-    def allowed(self, as_of: float | None, known_at: float | None = None) -> Mask:
+    def valid_rows(self, as_of: float | None, known_at: float | None = None) -> Mask:
         """Return a new mask of the rows that are alive, were known at one time (None: now) and are valid at the other.
 
         ``as_of`` None excludes no row because of its validity.
@@ -186,14 +186,14 @@ class Rows:
         all_ids = self._ids
         return [all_ids[row] for row in rows]
 
-    def scored(self, rows: Iterable[int], scores: Iterable[float]) -> list[ScoredId]:
+    def scored_ids(self, rows: Iterable[int], scores: Iterable[float]) -> list[ScoredId]:
         """Return rows and scores as ids and scores, best first, ties by id."""
         all_ids = self._ids
-        ids, listed = [all_ids[row] for row in rows], list(scores)
-        if any(map(ge, listed[1:], listed)):  # not yet in order, or with ties
-            ordered = sorted(zip(map(neg, listed), ids, strict=True))
-            ids, listed = [id for _, id in ordered], [-score for score, _ in ordered]
-        return list(map(ScoredId._make, zip(ids, listed, repeat(None))))
+        ids, score_list = [all_ids[row] for row in rows], list(scores)
+        if any(map(ge, score_list[1:], score_list)):  # not yet in order, or with ties
+            ordered = sorted(zip(map(neg, score_list), ids, strict=True))
+            ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
+        return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
 
     def _take(self, entry: RowState, shared: RowTimes) -> None:
         row = entry.row
@@ -222,11 +222,11 @@ class Rows:
     def _grow(self, end: int) -> None:
         if end > len(self._alive):
             size = max(end, 2 * len(self._alive), 1024)
-            self._times = self._times.grown(size)
+            self._times = self._times.enlarged_to(size)
             self._alive = np.concatenate([self._alive, np.zeros(size - len(self._alive), np.bool_)])
         self._ids.extend([""] * (end - len(self._ids)))
         self._end = end
 
 
-def _grown(values: NDArray[np.float64], size: int, fill: float) -> NDArray[np.float64]:
+def _enlarge(values: NDArray[np.float64], size: int, fill: float) -> NDArray[np.float64]:
     return np.concatenate([values, np.full(size - len(values), fill)])

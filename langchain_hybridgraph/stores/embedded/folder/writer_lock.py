@@ -97,10 +97,10 @@ class FileLock:
         file, pause = self._open(), _FIRST_PAUSE
         try:
             while not self._try(file):
-                left = deadline - time.monotonic()
-                if left <= 0:
+                seconds_left = deadline - time.monotonic()
+                if seconds_left <= 0:
                     return False
-                time.sleep(min(left, pause * random.uniform(0.5, 1.5)))
+                time.sleep(min(seconds_left, pause * random.uniform(0.5, 1.5)))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             self._file, file = file, -1
         finally:

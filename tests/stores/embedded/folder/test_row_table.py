@@ -18,7 +18,7 @@ def updated(rows, touched=(), entries=(), end=0, *, version=1, past=()):
 
 
 def living(rows, as_of=None, known_at=None):
-    return np.flatnonzero(rows.allowed(as_of, known_at)).tolist()
+    return np.flatnonzero(rows.valid_rows(as_of, known_at)).tolist()
 
 
 def test_empty():
@@ -117,7 +117,11 @@ def test_rows_beyond_the_end_of_the_commit_are_taken():
 def test_scored_orders_by_score_then_id():
     """Best first, ties by id."""
     rows = updated(Rows(""), entries=[stored(0, "c"), stored(1, "a"), stored(2, "b")], end=3)
-    assert [(e.id, e.score) for e in rows.scored([0, 1, 2], [0.5, 0.5, 0.9])] == [("b", 0.9), ("a", 0.5), ("c", 0.5)]
+    assert [(e.id, e.score) for e in rows.scored_ids([0, 1, 2], [0.5, 0.5, 0.9])] == [
+        ("b", 0.9),
+        ("a", 0.5),
+        ("c", 0.5),
+    ]
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.booleans()), max_size=6), min_size=1, max_size=12))
