@@ -89,7 +89,7 @@ class Corpus:
         return [f"t{n}" for n in range(len(self.texts))]
 
 
-def grown(size: int, questions: int = 300) -> Corpus:
+def enlarge_corpus(size: int, questions: int = 300) -> Corpus:
     """Return all sets together, grown to ``size`` texts.
 
     An added text is made of halves of two others, and its vector is between theirs.

@@ -182,7 +182,10 @@ def report(opened_sets: Sequence[Conversations]) -> None:
         after = [mean_figures(ask, one, one.first_turns, foreign_histories=True)[0] for ask, one in asks]
         short = [mean_figures(ask, one, one.short, foreign_histories=True)[0] for ask, one in asks]
         figures = " | ".join(f"{gained:.3f} {recall:.3f}" for gained, recall in [*whole, tuple(np.mean(whole, axis=0))])
-        print(f"| {label} | {figures} | {_listed(firsts)} | {_listed(after)} | {_listed(short)} |", flush=True)
+        print(
+            f"| {label} | {figures} | {_format_figures(firsts)} | {_format_figures(after)} | {_format_figures(short)} |",
+            flush=True,
+        )
     last, ours, human = (np.mean(by_name[name], axis=0) for name in ("last turn", "**default**", "human rewrite"))
     print("\nof the gap between last turn and human rewrite the default closes", end=" ")
     print(
@@ -209,7 +212,7 @@ def speed(one: Conversations) -> None:
     print(f"expanding takes {typical}, after {len(long):,} turns {many:.2f} ms")
 
 
-def _listed(figures: Sequence[float]) -> str:
+def _format_figures(figures: Sequence[float]) -> str:
     return " ".join(f"{figure:.3f}" for figure in figures)
 
 

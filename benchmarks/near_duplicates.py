@@ -34,11 +34,11 @@ def main() -> None:
         vectors = sets.PrecomputedEmbeddings(name).vectors
         pairs = list(near_pairs(vectors, arguments.near))
         others = [pair for pair in pairs if not same_wording(*pair[1:])]
-        joined = [pair for pair in others if may_be_reworded(*pair[1:])]
-        separate = [pair for pair in others if pair not in joined]
-        counts = (len(vectors), len(pairs), len(pairs) - len(others), len(joined), len(separate))
+        reworded_pairs = [pair for pair in others if may_be_reworded(*pair[1:])]
+        separate = [pair for pair in others if pair not in reworded_pairs]
+        counts = (len(vectors), len(pairs), len(pairs) - len(others), len(reworded_pairs), len(separate))
         print(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} |")
-        for kind, some in (("joined", joined), ("apart", separate)):
+        for kind, some in (("joined", reworded_pairs), ("apart", separate)):
             for cosine, one, other in some[: arguments.show]:
                 print(f"  {kind} {cosine:.3f}: {one[:100]!r}, {other[:100]!r}")
 

@@ -292,7 +292,7 @@ Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 class Form(NamedTuple):
     """Notation in a file for a value whose Python type does not determine it.
 
-    If the value can name an object, ``names`` is the table of these objects, and ``allowed_values`` follows their names.
+    If the value can name an object, ``names`` is the table of these objects, ``allowed_values`` follows their names.
     """
 
     type: Any

@@ -18,7 +18,7 @@ from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import CLOSED, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 LATER = "Quokkas smile at visitors."
-LISTED = [kind for kind in STORES if kind not in CLOSED]
+LISTABLE = [kind for kind in STORES if kind not in CLOSED]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("stores")
 
 
-@pytest.fixture(params=LISTED)
+@pytest.fixture(params=LISTABLE)
 def store(request, folder):
     make, options = STORES[request.param]
     vector_store = make(list(TEXTS.values()), folder, **options)
@@ -276,13 +276,13 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(monkeypatch):
     texts = InMemoryVectorStore.from_texts(["a cat sat"], Fixed())
     retriever = HybridRetriever(texts, k=2)
     texts.add_texts(["dogs bark"])
-    is_reading, may_go_on, listed = threading.Event(), threading.Event(), InMemoryAdapter.ids
+    is_reading, may_go_on, listing_adapter = threading.Event(), threading.Event(), InMemoryAdapter.ids
 
     def slowly(self):
         if os.getpid() == parent:
             is_reading.set()
             assert may_go_on.wait(60)
-        return listed(self)
+        return listing_adapter(self)
 
     parent = os.getpid()
     monkeypatch.setattr(InMemoryAdapter, "ids", slowly)

@@ -55,7 +55,7 @@ KINDS = ["cosine", "l2", "FAISS", "InMemoryVectorStore"]
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def listed(request, tmp_path_factory):
+def retriever_over_store(request, tmp_path_factory):
     """A retriever over a store that is not ours."""
     settings = {"k": 6, "fusion": ConvexCombination("bound"), "semantic_weight": 0.5}
     if request.param == "FAISS":
@@ -88,31 +88,31 @@ QUESTIONS = ["Which pets purr?", "thing3x1", "bread in the oven", "a fast engine
 @pytest.mark.parametrize(
     "options", [{}, {"target_uri": "food"}, {"filter": {"year": {"$gte": 2024}}}, {"k": 12}]
 )  # beyond, cosines differ by rounding only
-def test_results_equal_those_of_the_embedded_store(listed, own, question, options):
+def test_results_equal_those_of_the_embedded_store(retriever_over_store, own, question, options):
     """Every store with these texts and this embedding gives equal documents in the same order."""
-    result, expected = listed.find(question, **options), own.find(question, **options)
+    result, expected = retriever_over_store.find(question, **options), own.find(question, **options)
     assert contents(result) == contents(expected)
     assert [each.score for each in result] == pytest.approx([each.score for each in expected], abs=1e-5)
     assert result.degraded == expected.degraded
     assert "no-layers" in result.degraded
 
 
-def test_documents_and_the_async_twin_give_the_same(listed, own):
+def test_documents_and_the_async_twin_give_the_same(retriever_over_store, own):
     """``retrieve`` and ``aretrieve`` agree, too."""
     expected = [document.id for document in own.retrieve("Which pets purr?")]
-    assert [document.id for document in listed.retrieve("Which pets purr?")] == expected
-    assert [document.id for document in asyncio.run(listed.aretrieve("Which pets purr?"))] == expected
+    assert [document.id for document in retriever_over_store.retrieve("Which pets purr?")] == expected
+    assert [document.id for document in asyncio.run(retriever_over_store.aretrieve("Which pets purr?"))] == expected
 
 
-def test_texts_are_read_by_their_uri(listed, own):
+def test_texts_are_read_by_their_uri(retriever_over_store, own):
     """L0, L1 and L2 of a document are available by its URI."""
     for layer in ("abstract", "overview", "read"):
-        assert getattr(listed, layer)("food/soup/3.md") == getattr(own, layer)("food/soup/3.md")
+        assert getattr(retriever_over_store, layer)("food/soup/3.md") == getattr(own, layer)("food/soup/3.md")
 
 
-def test_a_search_limits_each_type(listed, own):
+def test_a_search_limits_each_type(retriever_over_store, own):
     """There are at most k results of each type."""
-    result, expected = listed.search("install the oven", k=2), own.search("install the oven", k=2)
+    result, expected = retriever_over_store.search("install the oven", k=2), own.search("install the oven", k=2)
     assert (contents(result.resources), contents(result.skills)) == (
         contents(expected.resources),
         contents(expected.skills),

@@ -134,8 +134,8 @@ KEY_OF_TABLE = {
 def test_allowed_names_are_the_existing_ones(what):
     """Every fusion, traversal, score, reranker and expander is listed among the allowed values and accepted."""
     key, table = KEY_OF_TABLE[what], named_objects(what)
-    allowed = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
-    assert allowed.startswith(" or ".join(", ".join(table).rsplit(", ", 1)))
+    allowed_names = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
+    assert allowed_names.startswith(" or ".join(", ".join(table).rsplit(", ", 1)))
     for name in set(table) - {"score"}:  # a threshold has no default
         assert getattr(HybridGraphSettings(**{key: name}), key) == name
 
@@ -208,10 +208,10 @@ def test_every_key_has_a_good_and_a_bad_value():
 def test_the_error_of_a_bad_value_names_file_key_value_and_allowed_values(key, value, write):
     """The error is a single line with all four."""
     path = write(f"{key}: {value}")
-    allowed = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
+    allowed_names = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(path)
-    assert str(caught.value).startswith(f"{path}:1: {key} is {value!r}; expected {allowed}")
+    assert str(caught.value).startswith(f"{path}:1: {key} is {value!r}; expected {allowed_names}")
     assert "\n" not in str(caught.value)
 
 

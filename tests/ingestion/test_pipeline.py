@@ -281,13 +281,13 @@ def settings_of(size):
 @settings(max_examples=60)
 def test_the_last_ingest_of_a_document_counts(before, after, size):
     """After pruning, the store equals that of a first ingest, whatever was ingested before."""
-    grown, fresh = MemoryStore(), MemoryStore()
-    ingest(documents_of(before), grown, **settings_of(size))
-    ingest(documents_of(after), grown, prune_documents=True, **settings_of(size))
+    larger_store, fresh = MemoryStore(), MemoryStore()
+    ingest(documents_of(before), larger_store, **settings_of(size))
+    ingest(documents_of(after), larger_store, prune_documents=True, **settings_of(size))
     ingest(documents_of(after), fresh, **settings_of(size))
-    assert grown.chunks == fresh.chunks
+    assert larger_store.chunks == fresh.chunks
     for relation in ("sequence", "references"):
-        assert grown.links(relation) == fresh.links(relation)
+        assert larger_store.links(relation) == fresh.links(relation)
 
 
 @given(corpus, corpus, st.integers(3, 9), st.integers(0, 6))

@@ -234,8 +234,8 @@ def test_labels_of_what_joins_are_united(store):
 
 def test_the_outcome_is_reported(store):
     """The record has the text that it is about."""
-    [joined] = admit([memory("a"), memory("b")], store._intake)[1:]
-    assert (joined.id, joined.text) == ("a", memory("b").text)
+    [duplicate] = admit([memory("a"), memory("b")], store._intake)[1:]
+    assert (duplicate.id, duplicate.text) == ("a", memory("b").text)
 
 
 @pytest.mark.parametrize("text", ["", " \n"])

@@ -33,9 +33,9 @@ def ranked(source, weight, ids):
     return Ranking(source, weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
 
 
-def scored(source, weight, scores, listed=None, **options):
-    """A list with its scores, best first; ``listed`` are the ids that the source found itself."""
-    entries = [ScoredId(id, scores[id]) for id in (scores if listed is None else listed)]
+def scored(source, weight, scores, listed_ids=None, **options):
+    """A list with its scores, best first; ``listed_ids`` are the ids that the source found itself."""
+    entries = [ScoredId(id, scores[id]) for id in (scores if listed_ids is None else listed_ids)]
     return Ranking(source, weight, sorted(entries, key=lambda e: (-e.score, e.id)), scores, **options)
 
 
@@ -43,7 +43,7 @@ def keyword(weight, scores, **options):
     return scored("keyword", weight, scores, bound=100.0, **options)
 
 
-def listed(fused):
+def ids_and_scores(fused):
     return [(one.id, pytest.approx(one.score, abs=1e-6)) for one in fused]
 
 
@@ -56,11 +56,11 @@ def two_sources(draw):
     """The lists of a vector and a keyword source, each with its own score for all candidates."""
     cosines = draw(st.dictionaries(st.sampled_from(IDS), st.floats(-1, 1), max_size=16))
     words = draw(st.dictionaries(st.sampled_from(IDS), st.floats(0, 60), max_size=16))
-    listed = [id for id in cosines if draw(st.booleans())]
+    listed_ids = [id for id in cosines if draw(st.booleans())]
     matched = [id for id in words if words[id] > 0 and draw(st.booleans())]
     weight = draw(st.floats(0.05, 0.95))
     return [
-        scored("vector", weight, {id: cosines.get(id, 0.0) for id in {*cosines, *matched}}, listed, bound=1.0),
+        scored("vector", weight, {id: cosines.get(id, 0.0) for id in {*cosines, *matched}}, listed_ids, bound=1.0),
         scored("keyword", 1 - weight, words, matched, bound=60.0),
     ]
 
@@ -71,7 +71,12 @@ def two_sources(draw):
 def test_weighted_reciprocal_ranks():
     """Σ weight / (60 + rank), divided by the largest possible value."""
     lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
-    assert listed(ReciprocalRankFusion()(lists)) == [("a", 0.990476), ("c", 0.977778), ("b", 0.688710), ("d", 0.295161)]
+    assert ids_and_scores(ReciprocalRankFusion()(lists)) == [
+        ("a", 0.990476),
+        ("c", 0.977778),
+        ("b", 0.688710),
+        ("d", 0.295161),
+    ]
 
 
 def test_raw_reciprocal_ranks():
@@ -85,7 +90,7 @@ def test_raw_reciprocal_ranks():
 def test_raw_reciprocal_ranks_of_equal_weights():
     """A candidate of both lists counts twice."""
     lists = [ranked("vector", 0.5, ["n1", "n2"]), ranked("keyword", 0.5, ["n2", "n3"])]
-    assert listed(RAW(lists)) == [("n2", 0.016261), ("n1", 0.008197), ("n3", 0.008065)]
+    assert ids_and_scores(RAW(lists)) == [("n2", 0.016261), ("n1", 0.008197), ("n3", 0.008065)]
 
 
 def test_the_best_can_be_one():
@@ -98,17 +103,20 @@ def test_the_best_can_be_one():
 def test_an_empty_list_gives_its_weight_away():
     """If the keyword list is empty, the vector list has the full weight."""
     lists = [ranked("vector", 0.7, "ab"), ranked("keyword", 0.3, "")]
-    assert listed(ReciprocalRankFusion()(lists)) == [("a", 1.0), ("b", 0.983871)]
+    assert ids_and_scores(ReciprocalRankFusion()(lists)) == [("a", 1.0), ("b", 0.983871)]
 
 
 def test_a_source_of_weight_zero_answers_alone():
     """If only this source has results, no other can take its weight."""
-    assert listed(ReciprocalRankFusion()([ranked("vector", 1, ""), ranked("keyword", 0, "a")])) == [("a", 1.0)]
+    assert ids_and_scores(ReciprocalRankFusion()([ranked("vector", 1, ""), ranked("keyword", 0, "a")])) == [("a", 1.0)]
 
 
 def test_a_duplicate_counts_at_its_best_rank():
     """The second ``a`` adds nothing, and ``b`` keeps its third rank."""
-    assert listed(RAW([ranked("vector", 1, "aab")])) == [("a", pytest.approx(1 / 61)), ("b", pytest.approx(1 / 63))]
+    assert ids_and_scores(RAW([ranked("vector", 1, "aab")])) == [
+        ("a", pytest.approx(1 / 61)),
+        ("b", pytest.approx(1 / 63)),
+    ]
 
 
 def test_three_sources_tie_exactly():
@@ -132,13 +140,13 @@ def test_an_unusable_rank_constant_is_refused(constant):
 def test_scores_over_the_best_of_their_list():
     """.7 · cosine / best cosine + .3 · BM25 / best BM25."""
     lists = [scored("vector", 0.7, {"a": 0.8, "b": 0.4}), keyword(0.3, {"b": 10.0, "a": 5.0})]
-    assert listed(BY_MAX(lists)) == [("a", 0.85), ("b", 0.65)]
+    assert ids_and_scores(BY_MAX(lists)) == [("a", 0.85), ("b", 0.65)]
 
 
 def test_scores_over_their_bounds():
     """The cosine itself, and BM25 over the largest that the query could reach."""
     lists = [scored("vector", 0.7, {"a": 0.8, "b": 0.4}), scored("keyword", 0.3, {"b": 10.0}, bound=40.0)]
-    assert listed(ConvexCombination(normalize="bound")(lists)) == [("a", 0.56), ("b", 0.355)]
+    assert ids_and_scores(ConvexCombination(normalize="bound")(lists)) == [("a", 0.56), ("b", 0.355)]
 
 
 def test_a_cosine_counts_in_standard_deviations():
@@ -191,7 +199,7 @@ def test_a_candidate_of_one_source_has_the_others_score_too():
 def test_scores_below_zero_count_as_zero():
     """A negative cosine subtracts nothing from the keyword part."""
     lists = [scored("vector", 0.7, {"a": 0.5, "b": -0.5}, ["a"]), scored("keyword", 0.3, {"b": 9.0})]
-    assert listed(BY_MAX(lists)) == [("a", 0.7), ("b", 0.3)]
+    assert ids_and_scores(BY_MAX(lists)) == [("a", 0.7), ("b", 0.3)]
 
 
 def test_an_unknown_score_counts_as_zero():
@@ -252,11 +260,11 @@ def test_a_longer_list_changes_no_score():
     st.integers(1, 6),
     st.floats(0, 1),
 )
-def test_candidates_that_are_not_contenders_are_not_among_the_best(texts, listed, n, share):
+def test_candidates_that_are_not_contenders_are_not_among_the_best(texts, listed_ids, n, share):
     """A candidate whose BM25 was not requested, because it could not matter, is not among the best n."""
     bm25 = sorted(((score, id) for id, (_, score) in texts.items()), reverse=True)
-    head = {id: score for score, id in bm25[:listed]}
-    rest = bm25[listed - 1][0] if listed <= len(bm25) else 0.0
+    head = {id: score for score, id in bm25[:listed_ids]}
+    rest = bm25[listed_ids - 1][0] if listed_ids <= len(bm25) else 0.0
     vector = scored("vector", share, {id: cosine for id, (cosine, _) in texts.items()})
     bounded = keyword(1 - share, head, rest=rest)
     whole = replace(bounded, scores={id: score for score, id in bm25})
@@ -339,7 +347,7 @@ def test_three_deviations_around_the_mean():
 
 def test_a_list_without_deviation_has_the_middle_score():
     """All of its scores equal the mean."""
-    assert listed(DistributionBased()([scored("vector", 1, {"a": 3.0, "b": 3.0})])) == [("a", 0.5), ("b", 0.5)]
+    assert ids_and_scores(DistributionBased()([scored("vector", 1, {"a": 3.0, "b": 3.0})])) == [("a", 0.5), ("b", 0.5)]
 
 
 def test_the_larger_of_two_weighted_scores_wins():

@@ -26,14 +26,14 @@ def hit(id, score=0.5, text=""):
     return Hit(Chunk(id, text), score, "fused", {"vector": score * 0.75, "keyword": score * 0.25})
 
 
-def listed(hits):
+def ids_and_scores(hits):
     return [(h.id, pytest.approx(h.score, abs=1e-6)) for h in hits]
 
 
 def test_scores_decide_the_order():
     """The hits come back best first by the new score."""
     hits = [hit("a", 0.9), hit("b", 0.8), hit("c", 0.7)]
-    assert listed(apply_scores(hits, [0.2, 0.4, 0.3], KEEPS)) == [("b", 0.4), ("c", 0.3), ("a", 0.2)]
+    assert ids_and_scores(apply_scores(hits, [0.2, 0.4, 0.3], KEEPS)) == [("b", 0.4), ("c", 0.3), ("a", 0.2)]
 
 
 def test_equal_scores_are_ordered_by_id():
@@ -44,12 +44,12 @@ def test_equal_scores_are_ordered_by_id():
 def test_logits_go_through_a_sigmoid():
     """One score outside [0, 1] makes all of them logits: 2 → .880797, .5 → .622459, −2 → .119203."""
     reranked = apply_scores([hit("a"), hit("b"), hit("c")], [-2.0, 0.5, 2.0], KEEPS)
-    assert listed(reranked) == [("c", 0.880797), ("b", 0.622459), ("a", 0.119203)]
+    assert ids_and_scores(reranked) == [("c", 0.880797), ("b", 0.622459), ("a", 0.119203)]
 
 
 def test_a_rounding_error_is_not_a_logit():
     """1.0000001 and −0.0000001 are taken as 1 and 0."""
-    assert listed(apply_scores([hit("a"), hit("b")], [1.0000001, -0.0000001], KEEPS)) == [
+    assert ids_and_scores(apply_scores([hit("a"), hit("b")], [1.0000001, -0.0000001], KEEPS)) == [
         ("a", 1.0),
         ("b", 0.0),
     ]
@@ -79,7 +79,7 @@ def test_unscored_hits_rank_below_in_their_earlier_order():
     """Hits without a score are evenly spread below the lowest one, in their earlier order."""
     hits = [hit("z"), hit("a"), hit("m"), hit("b")]
     reranked = apply_scores(hits, [None, 0.4, None, 0.8], KEEPS)
-    assert listed(reranked) == [("b", 0.8), ("a", 0.4), ("z", 0.4 * 2 / 3), ("m", 0.4 / 3)]
+    assert ids_and_scores(reranked) == [("b", 0.8), ("a", 0.4), ("z", 0.4 * 2 / 3), ("m", 0.4 / 3)]
     assert [h.rerank_score for h in reranked] == [0.8, 0.4, None, None]
 
 
@@ -92,7 +92,7 @@ def test_no_scores_at_all():
 def test_only_a_reranker_that_filters_drops():
     """A score of None drops the hit only if the reranker declares that it filters."""
     hits = [hit("a"), hit("b")]
-    assert listed(apply_scores(hits, [None, 0.4], DROPS)) == [("b", 0.4)]
+    assert ids_and_scores(apply_scores(hits, [None, 0.4], DROPS)) == [("b", 0.4)]
     assert apply_scores(hits, [None, None], DROPS) == []
 
 
@@ -141,7 +141,7 @@ def test_score_reranker_keeps_from_min_score_on():
     """A hit with ``min_score`` itself stays, lower ones are dropped; scores and order stay."""
     reranker = ScoreReranker(0.5)
     hits = [hit("b", 0.9), hit("c", 0.5), hit("a", 0.4999)]
-    assert listed(apply_scores(hits, reranker.rerank("q", hits), reranker)) == [("b", 0.9), ("c", 0.5)]
+    assert ids_and_scores(apply_scores(hits, reranker.rerank("q", hits), reranker)) == [("b", 0.9), ("c", 0.5)]
 
 
 @pytest.mark.parametrize("min_score", [-0.1, 1.1, float("nan")])

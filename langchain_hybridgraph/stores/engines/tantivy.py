@@ -98,7 +98,7 @@ class TantivyIndex:
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
         """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
 
-        ``allowed_rows[row]`` False excludes a row; rows beyond the end of the mask are excluded too. The result for n is the
+        ``allowed_rows[row]`` False excludes a row; rows beyond its end are excluded too. The result for n is the
         beginning of the result for any larger n.
         """
         with _Engine("the keyword search failed"):

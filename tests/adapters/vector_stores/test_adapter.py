@@ -51,9 +51,9 @@ def test_every_known_store_is_recognised(adapter):
 
 def test_it_lists_counts_and_reads(adapter):
     """Listing, counting and reading give the same texts."""
-    listed = list(adapter.documents())
-    assert sorted(document.page_content for document in listed) == sorted(TEXTS.values())
-    ids = [document.id for document in listed]
+    documents = list(adapter.documents())
+    assert sorted(document.page_content for document in documents) == sorted(TEXTS.values())
+    ids = [document.id for document in documents]
     assert sorted(adapter.ids()) == sorted(ids)
     assert adapter.count() == len(TEXTS)
     assert {document.id for document in adapter.get(ids)} == set(ids)

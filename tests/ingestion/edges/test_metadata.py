@@ -13,14 +13,14 @@ def chunk(id, document=None, **metadata):
     return Chunk(id, "1 0 | text", metadata, document or id)
 
 
-def joined(store, chunks, keys=("author",), **options):
+def edges_of(store, chunks, keys=("author",), **options):
     ingest(chunks, store, split=None, edges=[MetadataEdges(keys, **options)])
     return store
 
 
 def test_equal_values_join_both_ways():
     """Two documents with the same author are connected, a third is not, and the description names the author."""
-    store = joined(
+    store = edges_of(
         memory(), [chunk("a", author="Ada Lovelace"), chunk("b", author="Ada Lovelace"), chunk("c", author="X")]
     )
     assert pairs(store) == {("a", "b"), ("b", "a")}
@@ -31,54 +31,54 @@ def test_equal_values_join_both_ways():
 def test_a_value_that_is_contained_joins():
     """A value matches an element of a list, and lists match by any common element."""
     lists = [chunk("a", labels=["x", "y"]), chunk("b", labels="x"), chunk("c", labels=["y", "z"])]
-    assert pairs(joined(memory(), lists, ["labels"])) == {("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")}
+    assert pairs(edges_of(memory(), lists, ["labels"])) == {("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")}
 
 
 def test_chunks_of_one_document_are_not_joined():
     """All chunks of a document lead to the other document's first one."""
     chunks = [chunk(f"{d}{n}", d, author="Ada", chunk_index=n) for d in "ab" for n in (1, 0)]
-    assert pairs(joined(memory(), chunks)) == {("a0", "b0"), ("a1", "b0"), ("b0", "a0"), ("b1", "a0")}
+    assert pairs(edges_of(memory(), chunks)) == {("a0", "b0"), ("a1", "b0"), ("b0", "a0"), ("b1", "a0")}
 
 
 def test_values_are_equal_as_filters_say():
     """1 equals 1.0 but not true; missing, null and empty values, objects and NaN connect nothing."""
     values = [1, 1.0, True, None, None, "", "", {"x": 1}, {"x": 1}, float("nan"), float("nan")]
     chunks = [chunk(f"c{n:02}", v=value) for n, value in enumerate(values)]
-    assert pairs(joined(memory(), [*chunks, chunk("d"), chunk("e")], ["v"])) == {("c00", "c01"), ("c01", "c00")}
+    assert pairs(edges_of(memory(), [*chunks, chunk("d"), chunk("e")], ["v"])) == {("c00", "c01"), ("c01", "c00")}
 
 
 def test_dots_walk_into_objects():
     """The key author.name addresses the name in the object author."""
-    store = joined(memory(), [chunk(id, author={"name": "Ada"}) for id in "ab"], ["author.name"])
+    store = edges_of(memory(), [chunk(id, author={"name": "Ada"}) for id in "ab"], ["author.name"])
     assert all_edges(store)["a", "b", "shares"].description == "Both have author.name Ada."
 
 
 @pytest.mark.parametrize("key", ["$price", "a b", "Größe"])
 def test_any_name_is_a_key(key):
     """A key may look like a filter operator."""
-    store = joined(memory(), [chunk("a", **{key: 1})], [key])
-    assert pairs(joined(store, [chunk("b", **{key: 1})], [key])) == {("a", "b"), ("b", "a")}
+    store = edges_of(memory(), [chunk("a", **{key: 1})], [key])
+    assert pairs(edges_of(store, [chunk("b", **{key: 1})], [key])) == {("a", "b"), ("b", "a")}
 
 
 def test_several_common_values_weigh_more():
     """Two common values of weight .5 give .75, and both are named."""
-    store = joined(memory(), [chunk(id, author="Ada", year=1843) for id in "ab"], ["author", "year"])
+    store = edges_of(memory(), [chunk(id, author="Ada", year=1843) for id in "ab"], ["author", "year"])
     edge = all_edges(store)["a", "b", "shares"]
     assert (edge.weight, edge.description) == (0.75, "Both have author Ada and year 1843.")
 
 
 def test_a_common_value_stays_linear():
     """A value in 50 documents makes 4 edges for each and a connected graph; 5 documents form a complete graph."""
-    store = joined(memory(), [chunk(f"{n:02}", author="Ada") for n in range(50)])
+    store = edges_of(memory(), [chunk(f"{n:02}", author="Ada") for n in range(50)])
     graph = nx.DiGraph(list(pairs(store)))
     assert set(dict(graph.out_degree()).values()) == {4}
     assert nx.is_strongly_connected(graph)
-    assert len(pairs(joined(memory(), [chunk(str(n), author="Ada") for n in range(5)]))) == 20
+    assert len(pairs(edges_of(memory(), [chunk(str(n), author="Ada") for n in range(5)]))) == 20
 
 
 def test_the_nearest_in_the_circle_of_ids():
     """Each of eight documents is connected to two on either side."""
-    store = joined(memory(), [chunk(str(n), author="Ada") for n in range(8)])
+    store = edges_of(memory(), [chunk(str(n), author="Ada") for n in range(8)])
     assert {target for source, target in pairs(store) if source == "0"} == {"6", "7", "1", "2"}
 
 
@@ -93,31 +93,31 @@ def test_one_by_one_equals_at_once(batches, n):
     """Documents added and changed in several ingests have the edges of one ingest of their final state."""
     store, whole, last = memory(), memory(), {}
     for batch in batches:
-        joined(store, [chunk(id, v=values) for id, values in batch.items()], ["v"], per_value=n)
+        edges_of(store, [chunk(id, v=values) for id, values in batch.items()], ["v"], per_value=n)
         last.update(batch)
-    joined(whole, [chunk(id, v=values) for id, values in last.items()], ["v"], per_value=n)
+    edges_of(whole, [chunk(id, v=values) for id, values in last.items()], ["v"], per_value=n)
     assert all_edges(store) == all_edges(whole)
 
 
 def test_many_values_are_looked_up_at_once():
     """Documents of earlier ingests are found for any number of values."""
-    store = joined(memory(), [chunk(f"a{n}", v=f"v{n}") for n in range(50)], ["v"])
-    joined(store, [chunk(f"b{n}", v=f"v{n}") for n in range(50)], ["v"])
+    store = edges_of(memory(), [chunk(f"a{n}", v=f"v{n}") for n in range(50)], ["v"])
+    edges_of(store, [chunk(f"b{n}", v=f"v{n}") for n in range(50)], ["v"])
     assert pairs(store) == {pair for n in range(50) for pair in ((f"a{n}", f"b{n}"), (f"b{n}", f"a{n}"))}
 
 
 def test_again_writes_nothing():
     """Ingesting unchanged documents again changes no row of the catalog."""
     chunks = [chunk(f"{n}", author="Ada", year=n // 3) for n in range(12)]
-    store = joined(memory(), chunks, ["author", "year"])
+    store = edges_of(memory(), chunks, ["author", "year"])
     before = changes(store)
-    joined(store, chunks, ["author", "year"])
+    edges_of(store, chunks, ["author", "year"])
     assert changes(store) == before
 
 
 def test_deletion_leaves_nothing():
     """Deleting a document deletes its edges and its node."""
-    store = joined(memory(), [chunk(id, author="Ada") for id in "abc"])
+    store = edges_of(memory(), [chunk(id, author="Ada") for id in "abc"])
     store.delete(["b"])
     assert pairs(store) == {("a", "c"), ("c", "a")}
     assert rows_about(store, "b") == 0
@@ -125,7 +125,7 @@ def test_deletion_leaves_nothing():
 
 def test_a_store_that_cannot_be_read_connects_within_an_ingest():
     """Over a store with AcceptsChunks only, the documents of one ingest are connected."""
-    assert joined(MemoryStore(), [chunk(id, author="Ada") for id in "ab"]).links("shares") == {("a", "b"), ("b", "a")}
+    assert edges_of(MemoryStore(), [chunk(id, author="Ada") for id in "ab"]).links("shares") == {("a", "b"), ("b", "a")}
 
 
 def test_a_version_that_was_replaced_is_not_joined():
@@ -133,7 +133,7 @@ def test_a_version_that_was_replaced_is_not_joined():
     from langchain_core.documents import Document
 
     versions = [Document(f"1 0 | {n}", id="x", metadata={"author": "Ada"}) for n in range(2)]
-    store = joined(memory(), [*versions, Document("1 0 | y", id="y", metadata={"author": "Ada"})])
+    store = edges_of(memory(), [*versions, Document("1 0 | y", id="y", metadata={"author": "Ada"})])
     assert pairs(store) == {("x", "y"), ("y", "x")}
 
 

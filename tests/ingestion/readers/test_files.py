@@ -98,15 +98,15 @@ def test_links_do_not_loop(folder, monkeypatch):
 
 def test_each_folder_is_visited_once(folder, monkeypatch):
     """Folders that link to each other are each read once, by their real paths."""
-    listed = []
+    visited_folders = []
     scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
+    monkeypatch.setattr(os, "scandir", lambda path: visited_folders.append(path) or scandir(path))
     root = folder(**{f"docs__{n}__a_DOT_md": "a" for n in range(8)})
     for one in range(8):
         for other in range(8):
             (root / f"docs/{one}/{other}").symlink_to(root / f"docs/{other}")
     assert sources("docs") == sources("docs", follow_links=True) == [f"docs/{n}/a.md" for n in range(8)]
-    assert len(listed) == 2 * 9
+    assert len(visited_folders) == 2 * 9
 
 
 def test_deep_folders_are_walked(folder):

@@ -23,12 +23,12 @@ def test_it_goes_as_far_as_the_walk():
 
 def test_each_has_the_better_of_both():
     """A chunk that both reach has the higher of both values, and its path."""
-    joined, evidence, ring = (
+    combined, evidence, ring = (
         walked(one) for one in (CombinedTraversal(), LinkEvidence(), WaterCircle(direction="both"))
     )
     assert evidence.keys() | ring.keys() >= set("bcd")
     for id in "bcd":
-        assert joined[id].value == max(other[id].value for other in (evidence, ring) if id in other)
+        assert combined[id].value == max(other[id].value for other in (evidence, ring) if id in other)
 
 
 def test_a_seed_is_not_evidence_for_itself():

@@ -6,7 +6,7 @@ import pytest
 
 from langchain_hybridgraph.errors import RetrievalError
 from langchain_hybridgraph.records import Query
-from tests.support.samples.small_pipeline import Listed, Shelf, hybrid, ids, run
+from tests.support.samples.small_pipeline import ListSource, Shelf, hybrid, ids, run
 
 
 def test_two_lists_become_one():
@@ -26,7 +26,7 @@ def test_a_hit_names_its_sources():
 
 def test_a_smaller_k_gives_the_head_of_a_larger_one():
     """The results for k = 1, 2, … are heads of the result for k = 6."""
-    sources = (Listed("vector", 0.7, "abcdef"), Listed("keyword", 0.3, "fedgh"))
+    sources = (ListSource("vector", 0.7, "abcdef"), ListSource("keyword", 0.3, "fedgh"))
     answers = [run(Query("q", k), store=Shelf(*"abcdefgh"), sources=sources)[0] for k in range(1, 7)]
     assert [ids(hits) for hits in answers] == [ids(answers[-1])[:k] for k in range(1, 7)]
 

@@ -189,12 +189,12 @@ def test_fusion_by_rank():
     """Weighted reciprocal ranks, the best possible being 1."""
     lists = {"why?": ["a", "b"], "why? because": ["b", "c"]}
 
-    class Listed(BaseRetriever):
+    class ListRetriever(BaseRetriever):
         def _get_relevant_documents(self, query, *, run_manager):
             return [Document(id=id, page_content=id) for id in lists[query]]
 
     expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
-    retriever = AdvancedRetriever(Listed(), expander=expander, fuse_raw=True)
+    retriever = AdvancedRetriever(ListRetriever(), expander=expander, fuse_raw=True)
     result = retriever.retrieve_with_context("why?", HISTORY, k=3)
     assert ids(result) == ["b", "a", "c"]
     scores = [document.metadata["relevance_score"] for document in result]
@@ -206,12 +206,12 @@ def test_fusion_by_rank():
 def test_an_unsure_expansion_counts_half():
     """A quarter in place of a half, where two searches are fused."""
 
-    class Listed(BaseRetriever):
+    class ListRetriever(BaseRetriever):
         def _get_relevant_documents(self, query, *, run_manager):
             return [Document(id=query, page_content=query)]
 
     expander = lambda query, history: ExpandedQuery("because", "", 0.5, sure=False)  # noqa: E731 - as any callable
-    result = AdvancedRetriever(Listed(), expander=expander).retrieve_with_context("why?", HISTORY, k=2)
+    result = AdvancedRetriever(ListRetriever(), expander=expander).retrieve_with_context("why?", HISTORY, k=2)
     assert [(one.id, one.metadata["score"]) for one in result] == [("why?", 0.75), ("because", 0.25)]
 
 
@@ -316,12 +316,12 @@ def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
         ],
     }
 
-    class Listed(BaseRetriever):
+    class ListRetriever(BaseRetriever):
         def _get_relevant_documents(self, query, *, run_manager):
             return lists[query]
 
     expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
-    retriever = AdvancedRetriever(Listed(), expander=expander, fuse_raw=True)
+    retriever = AdvancedRetriever(ListRetriever(), expander=expander, fuse_raw=True)
     first, second = retriever.retrieve_with_context("why?", HISTORY, k=3)
     metadata = first.metadata
     assert (first.id, metadata["lang"], metadata["page"], metadata["bm25_score"]) == ("a", "en", 2, 4.5)
@@ -738,10 +738,10 @@ class Runs(BaseCallbackHandler):
     """Parents and children of runs."""
 
     def __init__(self):
-        self.began, self.ended = [], 0
+        self.started_runs, self.ended = [], 0
 
     def on_retriever_start(self, serialized, query, *, run_id, parent_run_id=None, name=None, **kwargs):
-        self.began.append((name, query, run_id, parent_run_id))
+        self.started_runs.append((name, query, run_id, parent_run_id))
 
     def on_retriever_end(self, documents, **kwargs):
         self.ended += 1
@@ -752,13 +752,13 @@ def test_one_run_with_a_child_per_search(hybrid):
     runs = Runs()
     input = {"input": "and its price?", "chat_history": HISTORY}
     AdvancedRetriever(hybrid).invoke(input, {"callbacks": [runs]})
-    (name, query, run_id, parent), (inner, _, _, inner_parent) = runs.began
+    (name, query, run_id, parent), (inner, _, _, inner_parent) = runs.started_runs
     assert (name, query, parent) == ("AdvancedRetriever", "and its price?", None)
     assert (inner, inner_parent, runs.ended) == ("HybridRetriever", run_id, 2)
     runs = Runs()
     asyncio.run(AdvancedRetriever(Words()).ainvoke(input, {"callbacks": [runs]}))
-    assert [run[0] for run in runs.began] == ["AdvancedRetriever", "Words", "Words"]
-    assert {run[3] for run in runs.began[1:]} == {runs.began[0][2]}
+    assert [run[0] for run in runs.started_runs] == ["AdvancedRetriever", "Words", "Words"]
+    assert {run[3] for run in runs.started_runs[1:]} == {runs.started_runs[0][2]}
 
 
 def test_in_a_chain_of_expressions(hybrid):

@@ -64,9 +64,9 @@ def test_all_that_agree_alike_are_there():
 def test_rows_that_are_not_allowed_are_left_out():
     """Only allowed rows come back, in their order; nothing when none is allowed."""
     matrix = random_vectors(1_000, 64)
-    allowed = np.arange(1_000) % 3 == 0
-    rows = taken_in(matrix).nearest(matrix[0], 50, allowed)
-    assert allowed[rows].all()
+    allowed_rows = np.arange(1_000) % 3 == 0
+    rows = taken_in(matrix).nearest(matrix[0], 50, allowed_rows)
+    assert allowed_rows[rows].all()
     assert rows.tolist() == sorted(rows.tolist())
     assert taken_in(matrix).nearest(matrix[0], 50, np.zeros(1_000, np.bool_)).tolist() == []
 

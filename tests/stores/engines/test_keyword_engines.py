@@ -28,8 +28,8 @@ def make(request):
         index.close()
 
 
-def search(index, text, n=100, allowed=None):
-    return [row for row, _ in index.search(text, n, allowed)]
+def search(index, text, n=100, allowed_rows=None):
+    return [row for row, _ in index.search(text, n, allowed_rows)]
 
 
 # -- searching -------------------------------------------------------------------------------------------------
@@ -185,10 +185,10 @@ def test_disallowed_rows_are_not_found(make):
     assert search(index, "ada", 5, np.array([False, True, True])) == [1, 2]
 
 
-@pytest.mark.parametrize("allowed", [[], [False], [False] * 9])
-def test_nothing_is_allowed(make, allowed):
+@pytest.mark.parametrize("allowed_rows", [[], [False], [False] * 9])
+def test_nothing_is_allowed(make, allowed_rows):
     """Nothing is found."""
-    assert make("ada").search("ada", 5, np.array(allowed, dtype=bool)) == []
+    assert make("ada").search("ada", 5, np.array(allowed_rows, dtype=bool)) == []
 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.97])
@@ -197,11 +197,11 @@ def test_a_masked_answer_is_the_allowed_part_of_the_whole(make, share):
     numbers = np.random.default_rng(3)
     texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)]
     index = make(*texts)
-    allowed = numbers.random(3000) < share
-    whole = [hit for hit in index.search("w1 w2 w3 w7", 3000) if allowed[hit[0]]]
+    allowed_rows = numbers.random(3000) < share
+    whole = [hit for hit in index.search("w1 w2 w3 w7", 3000) if allowed_rows[hit[0]]]
     assert whole
     for n in (1, 10, 3000):
-        assert index.search("w1 w2 w3 w7", n, allowed) == whole[:n]
+        assert index.search("w1 w2 w3 w7", n, allowed_rows) == whole[:n]
 
 
 def test_scores_of_many_rows(make):
@@ -275,10 +275,10 @@ def test_answers_agree_with_each_other(engine, batches, question, mask, n):
     for version, batch in enumerate(batches, 1):
         index.apply(version, batch, [])
     whole = index.search(question, 100)
-    allowed = np.array(mask, dtype=bool)
+    allowed_rows = np.array(mask, dtype=bool)
     assert whole == sorted(whole, key=lambda hit: (-hit[1], hit[0]))
     assert index.search(question, n) == whole[:n]
-    assert index.search(question, n, allowed) == [hit for hit in whole if hit[0] < len(mask) and mask[hit[0]]][:n]
+    assert index.search(question, n, allowed_rows) == [hit for hit in whole if hit[0] < len(mask) and mask[hit[0]]][:n]
     assert index.scores(question, range(40)) == dict(whole)
     assert all(0 < score <= index.bound(question) for _, score in whole)
     index.close()

@@ -85,13 +85,13 @@ def test_search_is_a_sort_of_all_cosines(seed, rows, n, share):
     vectors = np.round(generator.normal(size=(rows, 2)) * 2)  # few directions: many ties
     matrix = VectorMatrix(None, 2)
     matrix.write(0, unit(vectors))
-    allowed = generator.random(rows) < share
+    allowed_rows = generator.random(rows) < share
     vector = unit(generator.normal(size=2))
-    hits, scores = matrix.search(vector, n, allowed)
+    hits, scores = matrix.search(vector, n, allowed_rows)
     cosines = matrix.take(range(rows)) @ vector
-    expected = sorted(np.flatnonzero(allowed).tolist(), key=lambda row: (-cosines[row], row))[:n]
+    expected = sorted(np.flatnonzero(allowed_rows).tolist(), key=lambda row: (-cosines[row], row))[:n]
     assert sorted(hits.tolist()) == sorted(expected) or scores[-1] == pytest.approx(cosines[expected[-1]], abs=1e-6)
-    assert scores.tolist() == pytest.approx(sorted(cosines[allowed].tolist(), reverse=True)[:n], abs=1e-6)
+    assert scores.tolist() == pytest.approx(sorted(cosines[allowed_rows].tolist(), reverse=True)[:n], abs=1e-6)
 
 
 def test_ties_are_broken_by_row_before_the_cut():
@@ -147,10 +147,10 @@ def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
     """The results are rows of the exact search, with the same cosines, in the same order."""
     matrix, vectors = VectorMatrix(path, 96), random_units(0, 4_000, 96)
     matrix.write(0, vectors)
-    allowed = np.arange(4_000) % 2 == 0
+    allowed_rows = np.arange(4_000) % 2 == 0
     near = unit(vectors[6] + 0.8 * vectors[8])
-    rows, scores = matrix.approximate_search(near, 10, allowed)
-    exact = dict(zip(*(each.tolist() for each in matrix.search(near, 2_000, allowed)), strict=True))
+    rows, scores = matrix.approximate_search(near, 10, allowed_rows)
+    exact = dict(zip(*(each.tolist() for each in matrix.search(near, 2_000, allowed_rows)), strict=True))
     assert rows[:2].tolist() == [6, 8]
     assert len(rows) == 10
     assert scores.tolist() == pytest.approx([exact[row] for row in rows.tolist()])

@@ -175,10 +175,10 @@ def test_edges_that_a_chunk_does_not_list_yet_are_followed(store, monkeypatch):
     later.upsert([], edges=EDGES["entities"])
     before, unlisted = calls_of(later, retriever)
     later.flush()
-    after, listed = calls_of(later, retriever)
+    after, calls_when_listed = calls_of(later, retriever)
     assert (len(before), len(after)) == (4, 3)
     assert {(hit.id, hit.hops) for hit in unlisted.hits} == {("seed", 0), ("near", 1), ("far", 2)}
-    assert listed.hits == unlisted.hits
+    assert calls_when_listed.hits == unlisted.hits
 
 
 def test_a_changed_chunk_keeps_its_neighbours(store):

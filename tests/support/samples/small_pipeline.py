@@ -22,7 +22,7 @@ class Shelf:
         return {id: c for id, c in admitted.items() if scope.filter is None or scope.filter.matches(c.metadata)}
 
 
-class Listed:
+class ListSource:
     """A source that always gives the same list, with scores from 1 downwards."""
 
     def __init__(self, name: str, weight: float, names: str | Exception, reason: str | None = None):
@@ -52,5 +52,5 @@ def ids(hits) -> str:
 
 
 def hybrid(vector, keyword, **settings):
-    sources = (Listed("vector", 0.7, vector), Listed("keyword", 0.3, keyword))
+    sources = (ListSource("vector", 0.7, vector), ListSource("keyword", 0.3, keyword))
     return run(Query("q", 10), **{"store": Shelf(*"abcdefgh"), "sources": sources} | settings)

@@ -22,7 +22,7 @@ from langchain_hybridgraph.stores.embedded.catalog.records import (
 )
 
 # The nodes that edges may join in a tenant: chunks, parents, entities a chunk mentions, directories with a chunk below.
-_JOINED = f"""
+_CONNECTED_NODES = f"""
 WITH RECURSIVE joined (node) AS (
     SELECT node FROM nodes WHERE tenant = ?1 AND kind <> '{GRAPH}'
     UNION SELECT target FROM edges JOIN nodes ON node = source
@@ -92,7 +92,7 @@ def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[
 def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
     """Delete a tenant's edges with a missing end, then its graph nodes without an edge; return the number of edges."""
     connection.execute(
-        f"{_JOINED} DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) "
+        f"{_CONNECTED_NODES} DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) "
         "AND (source NOT IN joined OR target NOT IN joined)",
         (tenant,),
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Query, Scope
-from tests.support.samples.small_pipeline import Listed, Shelf, ids, run
+from tests.support.samples.small_pipeline import ListSource, Shelf, ids, run
 
 
 def test_deleted_chunks_take_no_place():
     """Deleted chunks in the result of an engine are skipped before the list is cut."""
-    sources = (Listed("vector", 1, "abcdefgh"),)
+    sources = (ListSource("vector", 1, "abcdefgh"),)
     hits, _ = run(Query("q", 2), store=Shelf("g", "h"), sources=sources)
     assert ids(hits) == "gh"
 
@@ -17,7 +17,7 @@ def test_deleted_chunks_take_no_place():
 def test_only_as_many_chunks_are_read_as_are_used():
     """k = 2 without reordering stages reads two chunks if all exist."""
     shelf = Shelf(*"abcdefgh")
-    run(Query("q", 2), store=shelf, sources=(Listed("vector", 1, "abcdefgh"),))
+    run(Query("q", 2), store=shelf, sources=(ListSource("vector", 1, "abcdefgh"),))
     assert shelf.read_ids == list("ab")
 
 
@@ -25,5 +25,5 @@ def test_the_filter_is_checked_for_every_hit():
     """A source that ignores the filter leaks nothing."""
     shelf = Shelf("a", "b", a={"x": 1}, b={"x": 2})
     query = Query("q", 5, Scope(filter=parse_filter({"x": 2})))
-    hits, _ = run(query, store=shelf, sources=(Listed("vector", 1, "ab"),))
+    hits, _ = run(query, store=shelf, sources=(ListSource("vector", 1, "ab"),))
     assert ids(hits) == "b"

@@ -6,7 +6,7 @@ import pytest
 
 from langchain_hybridgraph.errors import RetrievalError, TenantError
 from langchain_hybridgraph.records import Query
-from tests.support.samples.small_pipeline import Listed, Shelf, hybrid, ids, run
+from tests.support.samples.small_pipeline import ListSource, Shelf, hybrid, ids, run
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_callers_mistake_is_not_a_degradation():
 
 def test_a_source_can_report_a_degradation():
     """The reasons of a source that answered are reported, and its results count."""
-    sources = (Listed("vector", 0.7, "", "query-out-of-vocabulary"), Listed("keyword", 0.3, "ab"))
+    sources = (ListSource("vector", 0.7, "", "query-out-of-vocabulary"), ListSource("keyword", 0.3, "ab"))
     hits, trace = run(Query("q", 5), store=Shelf(*"ab"), sources=sources)
     assert ids(hits) == "ab"
     assert trace.reasons == ("query-out-of-vocabulary",)
@@ -64,7 +64,7 @@ def test_a_query_without_text_searches_by_its_vector_only(text):
     """Without a vector the result is empty and gives the reason."""
     calls = []
 
-    class RecordingSource(Listed):
+    class RecordingSource(ListSource):
         def search(self, query, n):
             calls.append(query.text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from langchain_hybridgraph.records import Chunk, Query
-from tests.support.samples.small_pipeline import Listed, Shelf, run
+from tests.support.samples.small_pipeline import ListSource, Shelf, run
 
 
 class Parents(Shelf):
@@ -25,7 +25,7 @@ class Parents(Shelf):
 
 
 def through_parents(store):
-    return run(Query("q", 5), store=store, sources=(Listed("vector", 1, ["c1", "x", "c2"]),), parents=True)
+    return run(Query("q", 5), store=store, sources=(ListSource("vector", 1, ["c1", "x", "c2"]),), parents=True)
 
 
 def test_children_are_replaced_by_their_parent():

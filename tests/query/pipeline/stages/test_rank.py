@@ -7,7 +7,7 @@ import pytest
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.records import Query, ScoredId, SourceResult
-from tests.support.samples.small_pipeline import Listed, Shelf, ids, run
+from tests.support.samples.small_pipeline import ListSource, Shelf, ids, run
 
 
 class Broken:
@@ -28,14 +28,14 @@ class Broken:
 @pytest.mark.parametrize("how", ["raises", "nan"])
 def test_a_failed_fusion_is_replaced_by_interleaving(how):
     """Interleaving abcde and xbyz starts with a x b c."""
-    sources = (Listed("vector", 0.7, "abcde"), Listed("keyword", 0.3, "xbyz"))
+    sources = (ListSource("vector", 0.7, "abcde"), ListSource("keyword", 0.3, "xbyz"))
     hits, trace = run(Query("q", 4), store=Shelf(*"abcdexyz"), sources=sources, fusion=Broken(how))
     assert ids(hits) == "axbc"
     assert trace.reasons == ("fusion-failed", "interleaved")
     assert trace.method == "interleave"
 
 
-class Words(Listed):
+class Words(ListSource):
     """A keyword source that knows a bound for other candidates, and records the candidates it scores."""
 
     requests: list[str]
@@ -68,7 +68,7 @@ def test_all_are_scored_when_contenders_are_gone():
     assert hits[0].bm25_score == 1.0
 
 
-class Near(Listed):
+class Near(ListSource):
     """A vector source: cosine .9, and .4 less for each further name; it scores what others found with 0."""
 
     def search(self, query, n):
