@@ -183,7 +183,7 @@ def report(opened_sets: Sequence[Conversations]) -> None:
         short = [mean_figures(ask, one, one.short, foreign_histories=True)[0] for ask, one in asks]
         figures = " | ".join(f"{gained:.3f} {recall:.3f}" for gained, recall in [*whole, tuple(np.mean(whole, axis=0))])
         print(
-            f"| {label} | {figures} | {_format_figures(firsts)} | {_format_figures(after)} | {_format_figures(short)} |",
+            f"| {label} | {figures} | {_figures(firsts)} | {_figures(after)} | {_figures(short)} |",
             flush=True,
         )
     last, ours, human = (np.mean(by_name[name], axis=0) for name in ("last turn", "**default**", "human rewrite"))
@@ -212,7 +212,7 @@ def speed(one: Conversations) -> None:
     print(f"expanding takes {typical}, after {len(long):,} turns {many:.2f} ms")
 
 
-def _format_figures(figures: Sequence[float]) -> str:
+def _figures(figures: Sequence[float]) -> str:
     return " ".join(f"{figure:.3f}" for figure in figures)
 
 

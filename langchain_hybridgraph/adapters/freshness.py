@@ -86,7 +86,7 @@ class Freshness:
     def bring_up_to_date(
         self, refresh: Refresh, version: Any, started_at: float | None = None
     ) -> tuple[str | None, str | None]:
-        """Check the store as ``refresh`` requires and apply its changes; ``started_at`` is that of the search (None: now).
+        """Check the store as ``refresh`` requires and apply its changes; ``started_at`` is the search's (None: now).
 
         Returns the degradation ``keyword-stale`` with a remark if the index still lacks texts, else None. If the store
         cannot be reached, the vector search reports it, not this method.

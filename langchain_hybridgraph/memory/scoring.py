@@ -249,7 +249,7 @@ class CompositeScores:
     """Data about candidates apart from their similarity, as columns.
 
     ``similarity`` is the weight of the similarities, ``others`` are the parts that do not depend on them. ``evidence``
-    is that of the times, ``hotness`` consists of the weight of use and of each hotness, ``novelty_factors`` has that of each
+    is that of the times, ``hotness`` is the weight of use and of each hotness, ``novelty_factors`` has that of each
     score.
     """
 
