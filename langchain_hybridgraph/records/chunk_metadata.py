@@ -50,7 +50,7 @@ class ParsedMetadata(NamedTuple):
 
         ``labels`` must be a list: in a single text, every substring would match as a label.
 
-        >>> ParsedMetadata.checked({"confidence": 7})
+        >>> ParsedMetadata.check({"confidence": 7})
         Traceback (most recent call last):
         ValueError: confidence: 7 is not a number from 0 to 1
         """
