@@ -197,7 +197,9 @@ def _absent(path: Path) -> typer.BadParameter:
 def _nothing_to_read(paths: list[Path]) -> Exception:
     from langchain_hybridgraph.ingestion import SUPPORTED_SUFFIXES, FileError
 
-    return FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
+    return FileError(
+        f"nothing to read in {_join_names(paths)}; folders are searched for {_join_names(SUPPORTED_SUFFIXES)}"
+    )
 
 
 def _report_vanished(documents: list[str]) -> None:
@@ -217,8 +219,8 @@ def _print_report(outcome: Outcome) -> None:
 
 def _first_ids(documents: list[str]) -> str:
     """Return a colon and the first few ids; an empty string if there are no ids."""
-    return f": {_listed(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
+    return f": {_join_names(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     return ", ".join(map(str, names))
