@@ -108,20 +108,20 @@ def test_hanging_calls_do_not_starve_the_next():
 
 def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
     """At most a few calls pile up on a dead source; it is tried again when one of them has returned."""
-    gate, lane, started_at = threading.Event(), Lane("test", Owner()), threading.Semaphore(0)
+    gate, lane, starts = threading.Event(), Lane("test", Owner()), threading.Semaphore(0)
 
     def hang():
-        started_at.release()
+        starts.release()
         gate.wait(20)
 
     for _ in range(worker_threads.ABANDONED_CALLS):
         (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 0.05)
         assert failure.late
     for _ in range(worker_threads.ABANDONED_CALLS):
-        assert started_at.acquire(timeout=10)
+        assert starts.acquire(timeout=10)
     (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 10)
     assert skipped.reason == "deadline-exceeded:vector"
-    assert not started_at.acquire(blocking=False)
+    assert not starts.acquire(blocking=False)
     gate.set()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
