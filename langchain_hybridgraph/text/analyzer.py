@@ -166,9 +166,9 @@ class _Vocabulary(dict[str, str]):
         self._stem, self._keep, self._lower, self._fold = stem, keep, lower, fold
 
     def words(self, text: str) -> list[str]:
-        return self.joined(text).split()
+        return self.join_words(text).split()
 
-    def joined(self, text: str) -> str:
+    def join_words(self, text: str) -> str:
         return " ".join(map(self.__getitem__, _surface_forms(text)))
 
     def __missing__(self, form: str) -> str:

@@ -39,8 +39,8 @@ def _fill(field: Any, kind: str, values: Sequence[Any]) -> None:
         case "INT64":
             scalars.long_data.data.extend(values)
         case "ARRAY":
-            for listed in values:
-                scalars.array_data.data.add().string_data.data.extend(listed)
+            for strings in values:
+                scalars.array_data.data.add().string_data.data.extend(strings)
         case "FLOAT_VECTOR":
             field.vectors.dim = len(values[0])
             field.vectors.float_vector.MergeFromString(_packed_floats(np.asarray(values, "<f4").tobytes()))
