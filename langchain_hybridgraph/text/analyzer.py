@@ -132,7 +132,7 @@ class Analyzer:
 
     def joined_words(self, text: str) -> str:
         """Return the words of :meth:`all_words` in one text, separated by spaces."""
-        return self._every.joined(text)
+        return self._every.join_words(text)
 
 
 def language_name(language: str | None) -> str:
