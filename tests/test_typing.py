@@ -15,11 +15,11 @@ from langchain_hybridgraph import (
     HybridRetriever,
     MemoryRetriever,
 )
-from langchain_hybridgraph.options.conversation import AdvancedArguments
+from langchain_hybridgraph.options.advanced import AdvancedArguments
 from langchain_hybridgraph.options.graph import GraphArguments
 from langchain_hybridgraph.options.hierarchical import HierarchicalArguments
+from langchain_hybridgraph.options.hybrid import HybridArguments
 from langchain_hybridgraph.options.memory import MemoryArguments
-from langchain_hybridgraph.options.retriever import HybridArguments
 
 ROOT = Path(__file__).parent.parent
 

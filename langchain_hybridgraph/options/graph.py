@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.options.group import OptionGroup
-from langchain_hybridgraph.options.retriever import HybridArguments
+from langchain_hybridgraph.options.hybrid import HybridArguments
 from langchain_hybridgraph.options.validation import check_texts
 from langchain_hybridgraph.query.graph import Traversal, traversal_from
 from langchain_hybridgraph.query.graph.expansion import Candidates

@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field, field_validator
 from langchain_hybridgraph.adapters.named_stages import PLANNERS, create_stage
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.group import OptionGroup
-from langchain_hybridgraph.options.retriever import Form, HybridArguments
+from langchain_hybridgraph.options.hybrid import HybridArguments
+from langchain_hybridgraph.options.retriever import Form
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
 from langchain_hybridgraph.records.uris import plain_uri
 

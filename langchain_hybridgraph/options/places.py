@@ -7,12 +7,13 @@ from types import MappingProxyType
 
 from pydantic import BaseModel
 
-from langchain_hybridgraph.options.conversation import ConversationFields
+from langchain_hybridgraph.options.advanced import ConversationFields
 from langchain_hybridgraph.options.graph import GraphFields
 from langchain_hybridgraph.options.group import groups_of
 from langchain_hybridgraph.options.hierarchical import HierarchicalFields
+from langchain_hybridgraph.options.hybrid import HybridFields
 from langchain_hybridgraph.options.memory import MemoryFields
-from langchain_hybridgraph.options.retriever import HybridFields, PipelineFields
+from langchain_hybridgraph.options.retriever import PipelineFields
 
 RETRIEVERS: Mapping[str, tuple[type[BaseModel], ...]] = MappingProxyType(
     {

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, Field, field_validator
 
 from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.options.command_line import K_DEFAULT, K_LEAST, MIN_SCORE, K
-from langchain_hybridgraph.options.index import IndexOptions
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
 from langchain_hybridgraph.query.fusion import Fusion, fusion_from
@@ -26,10 +24,6 @@ if TYPE_CHECKING:
 
 Form = str | Mapping[str, Any]
 """A stage in a settings file: a name, or a mapping of ``type`` and parameters."""
-
-# Default weights of (vector, keyword): benchmarks/README.md says how they were chosen.
-WEIGHTS = (0.7, 0.3)
-LSA_WEIGHTS = (0.4, 0.6)
 
 
 class PipelineFields(BaseModel):
@@ -90,29 +84,6 @@ class PipelineFields(BaseModel):
         return value if value is None or value is ALL_TIME else parse_time(value)
 
 
-class HybridFields(BaseModel):
-    """Options of :class:`~langchain_hybridgraph.retrievers.hybrid.HybridRetriever`."""
-
-    keyword_retriever: BaseRetriever | None = Field(
-        default=None, description="Retriever to use for the keyword search, instead of an index."
-    )
-    semantic_weight: float | None = Field(
-        default=None,
-        ge=0,
-        description="Weight of the vector search. If only one weight is set, the other is 1 minus this weight. If "
-        "both are unset, they depend on the embedding: with LSA {} for vectors and {} for keywords, otherwise {} and "
-        "{}.".format(*LSA_WEIGHTS, *WEIGHTS),
-    )
-    keyword_weight: float | None = Field(
-        default=None, ge=0, description="Weight of the keyword search; unset: see semantic_weight."
-    )
-    index: IndexOptions = Field(
-        default_factory=IndexOptions,
-        repr=False,
-        description="Keyword index for a vector store that has none, or for documents.",
-    )
-
-
 # -- keyword arguments, for editors and type checkers ---------------------------------------------------------
 # They cannot be derived from the fields: a type checker runs no code, and a field has the type of the value that it
 # stores, while an argument may also be a name, a mapping or a function that the field converts. A test compares names.
@@ -127,8 +98,8 @@ class ObservedArguments(TypedDict, total=False):
     telemetry: TelemetryOptions | Mapping[str, Any]
 
 
-class HybridArguments(ObservedArguments, total=False):
-    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.hybrid.HybridRetriever`."""
+class PipelineArguments(ObservedArguments, total=False):
+    """Keyword arguments of every retriever that searches a store."""
 
     k: int
     filter: Filter | Mapping[str, Any] | None
@@ -143,7 +114,3 @@ class HybridArguments(ObservedArguments, total=False):
     annotate: Annotate
     metadata_prefix: str
     selection: SelectionOptions | Mapping[str, Any]
-    keyword_retriever: BaseRetriever | None
-    semantic_weight: float | None
-    keyword_weight: float | None
-    index: IndexOptions | Mapping[str, Any]

@@ -9,7 +9,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.base import Runnable, RunnableBindingBase
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.conversation import AdvancedArguments
+from langchain_hybridgraph.options.advanced import AdvancedArguments
 from langchain_hybridgraph.retrievers.advanced.retriever import AdvancedRetriever, refuse_to_keep_documents
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from langchain_hybridgraph.execution.effects import (
 )
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.worker_threads import lane_of
-from langchain_hybridgraph.options.conversation import (
+from langchain_hybridgraph.options.advanced import (
     AdvancedArguments,
     AdvancedHybridArguments,
     ConversationArguments,

@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field, field_validator
 
 from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.retriever import Form, HybridArguments, ObservedArguments
+from langchain_hybridgraph.options.hybrid import HybridArguments
+from langchain_hybridgraph.options.retriever import Form, ObservedArguments
 from langchain_hybridgraph.query.conversation import HistoryTerms, expander_from
 
 

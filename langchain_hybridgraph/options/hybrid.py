@@ -1,0 +1,48 @@
+"""Options of HybridRetriever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.retrievers import BaseRetriever
+from pydantic import BaseModel, Field
+
+from langchain_hybridgraph.options.index import IndexOptions
+from langchain_hybridgraph.options.retriever import PipelineArguments
+
+# Default weights of (vector, keyword): benchmarks/README.md says how they were chosen.
+WEIGHTS = (0.7, 0.3)
+LSA_WEIGHTS = (0.4, 0.6)
+
+
+class HybridFields(BaseModel):
+    """Options of :class:`~langchain_hybridgraph.retrievers.hybrid.HybridRetriever`."""
+
+    keyword_retriever: BaseRetriever | None = Field(
+        default=None, description="Retriever to use for the keyword search, instead of an index."
+    )
+    semantic_weight: float | None = Field(
+        default=None,
+        ge=0,
+        description="Weight of the vector search. If only one weight is set, the other is 1 minus this weight. If "
+        "both are unset, they depend on the embedding: with LSA {} for vectors and {} for keywords, otherwise {} and "
+        "{}.".format(*LSA_WEIGHTS, *WEIGHTS),
+    )
+    keyword_weight: float | None = Field(
+        default=None, ge=0, description="Weight of the keyword search; unset: see semantic_weight."
+    )
+    index: IndexOptions = Field(
+        default_factory=IndexOptions,
+        repr=False,
+        description="Keyword index for a vector store that has none, or for documents.",
+    )
+
+
+class HybridArguments(PipelineArguments, total=False):
+    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.hybrid.HybridRetriever`."""
+
+    keyword_retriever: BaseRetriever | None
+    semantic_weight: float | None
+    keyword_weight: float | None
+    index: IndexOptions | Mapping[str, Any]
