@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory.admission import Admission, admit
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.embedded.catalog.rows import content_id
-from langchain_hybridgraph.stores.embedded.feedback import Feedback
+from langchain_hybridgraph.stores.embedded.memory import EmbeddedMemory
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.writer import Writer
 
 
-class DocumentMemory(Feedback):
+class DocumentMemory(EmbeddedMemory):
     """The memories of a store: adding and replacing them, and what is learned about them from feedback."""
 
     def __init__(self, index: IndexFolder, writer: Writer, intake: MemoryIntake, near_duplicate: float) -> None:

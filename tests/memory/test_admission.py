@@ -451,7 +451,7 @@ def test_two_threads_add_a_memory_once(store):
 def test_all_of_a_call_is_one_transaction(store, monkeypatch):
     """An error while writing what is learned leaves no new memory and no edge."""
     store.upsert([memory("old", 0, "one", labels=["x"])])
-    monkeypatch.setattr("langchain_hybridgraph.stores.embedded.catalog.feedback.revise", lambda *args: 1 / 0)
+    monkeypatch.setattr("langchain_hybridgraph.stores.embedded.catalog.memory.revise", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         admit([memory("new", 60, "two", labels=["x"])], store._intake)
     assert (store.find(Scope()), store.edges(["new"])) == (["old"], [])

@@ -17,7 +17,7 @@ from langchain_hybridgraph.errors import (
     StoreLockedError,
 )
 from langchain_hybridgraph.records.serialization import Serializable
-from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.rows import text_hash
@@ -100,7 +100,7 @@ class Maintenance:
                 version, texts = self._index.catalog.version(), self._index.catalog.text_hashes()
                 problems += self._index.catalog.faults()
                 with self._index.catalog.reading() as connection:
-                    problems += catalog_feedback.faults(connection)
+                    problems += catalog_memory.faults(connection)
                 edges = self._index.catalog.count_edges()
             rows = list(texts)
             problems += self._vector_faults(texts)
@@ -165,7 +165,7 @@ class Maintenance:
         with self._index.writer():
             with self._index.catalog.writing() as connection:
                 catalog_writes.delete_lost_edges(connection)
-                if repaired := catalog_feedback.repair(connection, self._index.clock()):
+                if repaired := catalog_memory.repair(connection, self._index.clock()):
                     catalog_outbox.log_changes(connection, repaired)
             self._index.snapshot()
             self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
@@ -208,7 +208,7 @@ class Maintenance:
             self._index.snapshot()
             facts = self._index.catalog.facts()
             with self._index.catalog.reading() as connection:
-                learned = catalog_feedback.count(connection, self._index.rows.tenant)
+                learned = catalog_memory.count(connection, self._index.rows.tenant)
             counts = {**self._index.catalog.count(self._index.rows.tenant), **learned}
         summaries = self._summaries()
         return {

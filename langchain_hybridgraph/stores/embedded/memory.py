@@ -1,4 +1,4 @@
-"""Confidence, utility and validity of chunks."""
+"""Confidence, utility and validity of memories."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from langchain_hybridgraph.memory.columns import MemoryColumns
 from langchain_hybridgraph.memory.feedback import FeedbackEffect, credibility, feedback_effect
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
-from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import records as catalog_records
-from langchain_hybridgraph.stores.embedded.catalog.feedback import MemoryValues, StoredMemory
+from langchain_hybridgraph.stores.embedded.catalog.memory import MemoryValues, StoredMemory
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.folder.memory_columns import MemoryMirror
@@ -32,7 +32,7 @@ INSTANT = 1e-6
 _NOTHING = MemoryState()
 
 
-class Feedback:
+class EmbeddedMemory:
     """Values learned about the chunks of an index. Each operation is one transaction, and earlier values are kept.
 
     The store's ``clock`` returns the time of a change in unix seconds, by default ``time.time``. To replay past events,
@@ -55,7 +55,7 @@ class Feedback:
         """
         self._index.check_scope(scope)
         with self._index.guard, self._index.catalog.reading() as connection:
-            return catalog_feedback.learned(connection, self._index.rows.tenant, ids, scope.known_at)
+            return catalog_memory.learned(connection, self._index.rows.tenant, ids, scope.known_at)
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the state of chunks as columns (see ``stores.protocols.HasMemory``); parents have no row.
@@ -92,15 +92,15 @@ class Feedback:
         with self._index.writer(), self._index.catalog.writing() as connection:
             memories = self._read_memories(connection, ids)
             for memory in memories.values():
-                catalog_feedback.revise(connection, memory, _values_after(memory.values, effect), self._index.clock())
+                catalog_memory.revise(connection, memory, _values_after(memory.values, effect), self._index.clock())
                 if memory.source is not None and (effect.ok or effect.bad):
-                    catalog_feedback.credit(connection, self._index.rows.tenant, memory.source, effect.ok, effect.bad)
+                    catalog_memory.credit(connection, self._index.rows.tenant, memory.source, effect.ok, effect.bad)
         return list(memories)
 
     def mark_used(self, ids: str | Iterable[str]) -> int:
         """Count one use of each of these memories, now; return the number that exist."""
         with self._index.writer(), self._index.catalog.writing() as connection:
-            return catalog_feedback.mark_used(connection, self._index.rows.tenant, _id_list(ids), self._index.clock())
+            return catalog_memory.mark_used(connection, self._index.rows.tenant, _id_list(ids), self._index.clock())
 
     def credibility(self, source: str) -> float:
         """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
@@ -110,7 +110,7 @@ class Feedback:
         metadata.
         """
         with self._index.guard, self._index.catalog.reading() as connection:
-            ok, bad = catalog_feedback.credibility_counts(connection, self._index.rows.tenant, reference(source))
+            ok, bad = catalog_memory.credibility_counts(connection, self._index.rows.tenant, reference(source))
         return credibility(ok, bad)
 
     # -- this tenant's search mode ---------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Feedback:
                 rows = []
                 for memory in memories.values():
                     if memory.values.retracted_at is None:
-                        catalog_feedback.revise(connection, memory, memory.values._replace(retracted_at=now), now)
+                        catalog_memory.revise(connection, memory, memory.values._replace(retracted_at=now), now)
                         rows.append(memory.row)
                 if rows:
                     catalog_outbox.log_changes(connection, [row for row in rows if row is not None])
@@ -216,9 +216,9 @@ class Feedback:
                 f"{quote_value(new_id)} would be valid until {iso_time(new.values.valid_until)}, before it begins"
             )
         if old.values.valid_until is None or old.values.valid_until > end:
-            yield from catalog_feedback.revise(connection, old, old.values._replace(valid_until=end), now)
+            yield from catalog_memory.revise(connection, old, old.values._replace(valid_until=end), now)
         if new.values.valid_from is None:
-            yield from catalog_feedback.revise(connection, new, new.values._replace(valid_from=begin), now)
+            yield from catalog_memory.revise(connection, new, new.values._replace(valid_from=begin), now)
 
     def expire(self) -> int:
         """Delete everything that has expired by its own metadata; return the number deleted.
@@ -228,14 +228,14 @@ class Feedback:
         """
         with self._index.writer():
             with self._index.catalog.reading() as connection:
-                expired = catalog_feedback.expired_ids(connection, self._index.rows.tenant, self._index.clock())
+                expired = catalog_memory.expired_ids(connection, self._index.rows.tenant, self._index.clock())
             return self._writer.remove(expired)
 
     # -- look-up ----------------------------------------------------------------------------------------------
 
     def _read_memories(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, StoredMemory]:
         requested = _id_list(ids)
-        memories = catalog_feedback.read_states(connection, self._index.rows.tenant, requested)
+        memories = catalog_memory.read_states(connection, self._index.rows.tenant, requested)
         if missing := [id for id in requested if id not in memories]:
             raise ValueError(
                 f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) shows which of several ids are"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
-from langchain_hybridgraph.stores.embedded.catalog.feedback import StoredMemory
+from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
+from langchain_hybridgraph.stores.embedded.catalog.memory import StoredMemory
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
-from langchain_hybridgraph.stores.embedded.feedback import Feedback
 from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
+from langchain_hybridgraph.stores.embedded.memory import EmbeddedMemory
 from langchain_hybridgraph.stores.embedded.reader import Reader
 from langchain_hybridgraph.stores.embedded.writer import Writer
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class MemoryIntake:
     """The operations on an index that admitting new memories needs (see ``memory.admission.MemoryTarget``)."""
 
-    def __init__(self, index: IndexFolder, reader: Reader, writer: Writer, feedback: Feedback) -> None:
+    def __init__(self, index: IndexFolder, reader: Reader, writer: Writer, feedback: EmbeddedMemory) -> None:
         self._index, self._reader, self._writer, self._feedback = index, reader, writer, feedback
 
     def clock(self) -> float:
@@ -134,7 +134,7 @@ class MemoryIntake:
     ) -> Iterator[int]:
         for memory in self._stored_memories(connection, undated).values():
             if memory.values.created_at is None:
-                yield from catalog_feedback.revise(
+                yield from catalog_memory.revise(
                     connection, memory, memory.values._replace(created_at=memory.values.learned_at), now
                 )
         for change in changes:
@@ -144,7 +144,7 @@ class MemoryIntake:
                     after = after._replace(used_at=now)
                 if change.confidence is not None:
                     after = after._replace(confidence=change.confidence)
-                yield from catalog_feedback.revise(connection, memory, after, now)
+                yield from catalog_memory.revise(connection, memory, after, now)
 
     def _stored_memories(self, connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, StoredMemory]:
-        return catalog_feedback.read_states(connection, self._index.rows.tenant, ids)
+        return catalog_memory.read_states(connection, self._index.rows.tenant, ids)

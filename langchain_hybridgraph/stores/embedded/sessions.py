@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, reference
-from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog.rows import check_name
 from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.reader import is_in
@@ -51,7 +51,7 @@ class Sessions:
         with self._index.writer():
             created = self._index.clock() if created_at is None else parse_time(created_at)
             with self._index.catalog.reading() as connection:
-                first = catalog_feedback.next_turn(connection, self._index.rows.tenant, session_id)
+                first = catalog_memory.next_turn(connection, self._index.rows.tenant, session_id)
             ends = {} if lifetime is None else {"valid_until": iso_time(created + lifetime)}
             about = {"memory_type": MEMORY_TYPE, **(metadata or {}), "session_id": session_id, **ends}
             chunks = [
@@ -73,13 +73,13 @@ class Sessions:
     def counts(self) -> dict[str, int]:
         """Return the number of turns of each session, by the session's id."""
         with self._index.guard, self._index.catalog.reading() as connection:
-            return catalog_feedback.sessions(connection, self._index.rows.tenant)
+            return catalog_memory.sessions(connection, self._index.rows.tenant)
 
     def delete(self, session_id: str) -> int:
         """Delete all turns of a session; return their number, 0 for an unknown session."""
         with self._index.writer():
             with self._index.catalog.reading() as connection:
-                turn_ids = catalog_feedback.session_ids(connection, self._index.rows.tenant, reference(session_id))
+                turn_ids = catalog_memory.session_ids(connection, self._index.rows.tenant, reference(session_id))
             return self._writer.remove(turn_ids)
 
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
-from langchain_hybridgraph.stores.embedded.feedback import Feedback
 from langchain_hybridgraph.stores.embedded.file_records import FileRecords
 from langchain_hybridgraph.stores.embedded.folder.engine_sync import EngineSync, open_index
 from langchain_hybridgraph.stores.embedded.graph import GraphView
 from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
+from langchain_hybridgraph.stores.embedded.memory import EmbeddedMemory
 from langchain_hybridgraph.stores.embedded.memory_intake import MemoryIntake
 from langchain_hybridgraph.stores.embedded.reader import Reader
 from langchain_hybridgraph.stores.embedded.sessions import Sessions
@@ -79,7 +79,7 @@ class EmbeddedStore:
         self.graph = GraphView(index)
         self.files = FileRecords(index)
         self.sessions = Sessions(index, self._writer)
-        self.memory = Feedback(index, self._writer)
+        self.memory = EmbeddedMemory(index, self._writer)
         self._intake = MemoryIntake(index, self._reader, self._writer, self.memory)
         self.admin = Maintenance(index, self._writer, sync, summaries=self.summaries.maintenance)
 

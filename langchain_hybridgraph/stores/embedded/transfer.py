@@ -14,8 +14,8 @@ import numpy as np
 
 from langchain_hybridgraph.errors import NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Chunk, Query, Scope, SourceResult
-from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
 from langchain_hybridgraph.stores.embedded.catalog import files as catalog_files
+from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import transfer as catalog_transfer
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
@@ -133,7 +133,7 @@ class EmbeddedSource:
             tenants = tuple(self._catalog.tenants()) if is_multi else ("",)
             position = self._catalog.graph_position()
             with self._catalog.reading() as connection:
-                memory = catalog_feedback.position(connection)
+                memory = catalog_memory.position(connection)
                 before = catalog_transfer.count_rows_before(connection, int(about.get("fitted_row", 0)))
         model = self.path / f"model-{about['generation']}.npz"
         return StoreFacts(

@@ -9,7 +9,7 @@ import numpy as np
 
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog.feedback import insert_or_replace
+from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, GRAPH, ChunkRow, StoredHashes
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding, probe_facts

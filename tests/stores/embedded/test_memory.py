@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
 from langchain_hybridgraph.filters import has_labels
 from langchain_hybridgraph.records import SUPERSEDES, Chunk, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.protocols import HasMemory, implements
@@ -488,7 +488,7 @@ def test_an_error_inside_undoes_all(memory, monkeypatch):
         if len(credits) == 2:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(catalog_feedback, "credit", fail)
+    monkeypatch.setattr(catalog_memory, "credit", fail)
     with pytest.raises(ZeroDivisionError):
         memory.memory.feedback(["a", "b"], "validate")
     assert (trust(memory, "a"), trust(memory, "b")) == ((None, None), (None, None))

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import records as catalog_records
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
-from langchain_hybridgraph.stores.embedded.catalog.feedback import MemoryValues
+from langchain_hybridgraph.stores.embedded.catalog.memory import MemoryValues
 from langchain_hybridgraph.stores.embedded.catalog.records import json_list
 from langchain_hybridgraph.stores.transfer import EdgeRecord, MemoryRecord, TenantSetting
 
@@ -51,7 +51,7 @@ def ids_of(connection: sqlite3.Connection, nodes: Iterable[int]) -> list[str]:
 
 def memories(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> dict[str, MemoryRecord]:
     """Return the state of each of these chunks and parents, with its history."""
-    states = catalog_feedback.read_states(connection, tenant, ids)
+    states = catalog_memory.read_states(connection, tenant, ids)
     nodes = json.dumps([state.node for state in states.values()])
     histories = [_history(connection, table, columns, nodes) for table, columns in _HISTORIES]
     return {

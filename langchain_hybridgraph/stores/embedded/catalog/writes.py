@@ -35,7 +35,7 @@ WITH RECURSIVE joined (node) AS (
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
     """Insert or replace chunks and parents by (tenant, id); edges that name them are kept.
 
-    ``catalog_feedback.insert_or_replace`` writes everything else about them in the same transaction.
+    ``catalog_memory.insert_or_replace`` writes everything else about them in the same transaction.
     """
     names = ChunkRow._fields[:-1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])

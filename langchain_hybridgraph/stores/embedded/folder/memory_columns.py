@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.memory.columns import MemoryColumns
-from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 
 if TYPE_CHECKING:
     import sqlite3
@@ -50,26 +50,26 @@ class MemoryMirror:
     def _follow(self, end: int) -> None:
         """Apply the changes since the last call, and read rows up to ``end``."""
         with self._catalog.reading() as connection:
-            position = catalog_feedback.position(connection)
+            position = catalog_memory.position(connection)
         if position == self._position and end <= self._end:
             return
         with self._catalog.snapshot(), self._catalog.reading() as connection:
             self._position = self._read(connection)
 
     def _read(self, connection: sqlite3.Connection) -> int:
-        position = catalog_feedback.position(connection)
-        if catalog_feedback.is_forgotten(connection, self._position):
+        position = catalog_memory.position(connection)
+        if catalog_memory.is_forgotten(connection, self._position):
             self._end = 0
         elif position > self._position:
-            self._take(catalog_feedback.changed_by_row(connection, self._tenant, self._position))
-        stop = catalog_feedback.next_row(connection)
+            self._take(catalog_memory.changed_by_row(connection, self._tenant, self._position))
+        stop = catalog_memory.next_row(connection)
         for start in range(self._end, stop, _AT_ONCE):
-            self._take(catalog_feedback.by_row(connection, self._tenant, start, start + _AT_ONCE))
+            self._take(catalog_memory.by_row(connection, self._tenant, start, start + _AT_ONCE))
         self._grow(max(stop, 1))  # one more for missing rows
         self._end = stop
         return position
 
-    def _take(self, records: Sequence[catalog_feedback.ByRow]) -> None:
+    def _take(self, records: Sequence[catalog_memory.ByRow]) -> None:
         if not records:
             return
         rows = np.array([one[0] for one in records], np.int64)

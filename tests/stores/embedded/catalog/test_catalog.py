@@ -11,7 +11,7 @@ from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog import writes as catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog.catalog import Catalog
-from langchain_hybridgraph.stores.embedded.catalog.feedback import insert_or_replace
+from langchain_hybridgraph.stores.embedded.catalog.memory import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog.migrations import FORMAT_VERSION
 from langchain_hybridgraph.stores.embedded.catalog.rows import catalog_rows
 

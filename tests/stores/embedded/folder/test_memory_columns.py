@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.memory.columns import MemoryColumns
 from langchain_hybridgraph.records import Chunk, MemoryState, Scope
-from langchain_hybridgraph.stores.embedded.catalog import feedback as catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog import memory as catalog_memory
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
@@ -141,8 +141,8 @@ def test_the_log_stays_short():
             for _ in range(5_100):
                 connection.execute("UPDATE learned SET active_count = active_count + 1")
             assert connection.execute("SELECT count(*) FROM learned_changes").fetchone()[0] == 5_000
-            assert catalog_feedback.is_forgotten(connection, 50)
-            assert not catalog_feedback.is_forgotten(connection, 101)
+            assert catalog_memory.is_forgotten(connection, 50)
+            assert not catalog_memory.is_forgotten(connection, 101)
         assert_alike(store)
 
 
