@@ -11,6 +11,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# The public names are listed twice. Type checkers and editors run no code, so they need import statements. At runtime
+# the table below is needed: running these statements would import LangChain for a filter or an error, and reading them
+# from the source would fail where only byte code is installed. A test compares both lists.
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.indexing import index as index
     from langchain_hybridgraph.adapters.structured_query import FilterTranslator as FilterTranslator

@@ -230,6 +230,15 @@ def test_importing_the_package_is_light():
     assert done.stdout.strip() == "[]"
 
 
+def test_type_checkers_see_the_public_names():
+    """The import statements for type checkers and the table for the interpreter have the same names and modules."""
+    package = importlib.import_module(PACKAGE)
+    source = Path(package.__file__).read_text(encoding="utf-8")
+    statements = re.findall(rf"^    from {PACKAGE}\.(\S+) import (\w+) as (\w+)$", source, re.MULTILINE)
+    assert {name: home for home, name, _ in statements} == package._HOME_OF
+    assert [alias for _, name, alias in statements if alias != name] == []
+
+
 def test_all_public_names_can_be_imported():
     """Each name that the package lists can be imported from it."""
     package = importlib.import_module(PACKAGE)
