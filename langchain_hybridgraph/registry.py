@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -98,14 +98,25 @@ def _expected_types(kind: Callable[..., Any]) -> str:
     return "expected " + ", ".join(f"{name}: {types[name]}" for name in parameters_of(kind))
 
 
-def nearest(name: object, names: Mapping[str, Any] | list[str]) -> str:
+def nearest(name: object, names: Iterable[str]) -> str:
     """Suggest the most similar known name, as the beginning of a sentence; "" if none is similar.
 
     >>> nearest("bsf", ["bfs", "beam"])
     "did you mean 'bfs'? "
     """
-    near = get_close_matches(str(name), list(names), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
+    similar = similar_name(name, names)
+    return "" if similar is None else f"did you mean {similar!r}? "
+
+
+def similar_name(name: object, names: Iterable[str]) -> str | None:
+    """Return the most similar known name, else the first one that continues the name; None if there is none.
+
+    >>> similar_name("hopdecay", ["beam", "hop_decay"]), similar_name("mmr", ["budget", "mmr_lambda"])
+    ('hop_decay', 'mmr_lambda')
+    """
+    text, names = str(name), list(names)
+    near = get_close_matches(text, names, n=1) or [each for each in names if text and each.startswith(f"{text}_")]
+    return near[0] if near else None
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from langchain_hybridgraph.adapters.documents import Annotate
@@ -12,6 +11,7 @@ from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.filters import Filter
 from langchain_hybridgraph.options.group import group_with
 from langchain_hybridgraph.options.validation import stage_forms
+from langchain_hybridgraph.registry import similar_name
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.options.graph import GraphOptions
@@ -118,7 +118,9 @@ def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> 
 
     if "graph" in all_names and (form := stage_forms(others)):
         yield f"per call give graph={form!r}"
+    elif own := [name for name in others if name in getattr(kind, "model_fields", ())]:
+        yield f"set it in the constructor: {kind.__name__}(…, {', '.join(f'{name}=…' for name in own)})"
     elif places := [f"{name} is an option of {place}" for name in others if (place := place_of(name))]:
         yield from places
-    elif near := [match for name in others for match in get_close_matches(name, all_names, 1)]:
+    elif near := [similar for name in others if (similar := similar_name(name, all_names)) is not None]:
         yield f"did you mean {' and '.join(near)}?"

@@ -45,6 +45,12 @@ def one_of(values: Iterable[object]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+def literals(annotation: object) -> list[str]:
+    """Return the strings that a type allows by name, with or without other values."""
+    values = [value for member in _members(annotation) if get_origin(member) is Literal for value in get_args(member)]
+    return [value for value in values if isinstance(value, str)]
+
+
 def is_number(annotation: object) -> bool:
     """Return whether a type allows only numbers, with or without None."""
     return {*_members(annotation)} - {NoneType} in ({int}, {float})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
-from difflib import get_close_matches
 from typing import Any, Self, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -14,6 +13,7 @@ from pydantic_core import InitErrorDetails
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.options.expected_values import expected_value, is_number
 from langchain_hybridgraph.options.validation import OPTION_ERROR, option_error, stage_forms, wrong_value
+from langchain_hybridgraph.registry import similar_name
 
 T = TypeVar("T")
 PlaceOf = Callable[[str], str | None]  # see places.py
@@ -109,7 +109,8 @@ def _problems(kind: type[BaseModel], options: Mapping[str, Any], place_of: Place
 def _name_problem(kind: type[BaseModel], name: str, value: object, place_of: PlaceOf) -> InitErrorDetails | None:
     if name in kind.model_fields:
         return None
-    return _problem_of(f"{kind.__name__} has no such option. {_advice(kind, name, value, place_of)}", (name,), value)
+    message = f"{kind.__name__} has no option {shorten(name, 100)!r}. {_advice(kind, name, value, place_of)}"
+    return _problem_of(message, (name,), value)
 
 
 def _type_problem(kind: type[BaseModel], name: str, value: object) -> InitErrorDetails | None:
@@ -161,7 +162,7 @@ def _advice(kind: type[BaseModel], name: str, value: object, place_of: PlaceOf) 
     if (place := place_of(name)) is not None:
         return f"{name} is an option of {place}"
     grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
-    if near := get_close_matches(name, [*names, *grouped], n=1):
-        place = f" It is an option of {grouped[near[0]]}=" if near[0] in grouped else ""
-        return f"Did you mean {near[0]!r}?{place}"
+    if (similar := similar_name(name, [*names, *grouped])) is not None:
+        place = f" It is an option of {grouped[similar]}=" if similar in grouped else ""
+        return f"Did you mean {similar!r}?{place}"
     return f"The options are {', '.join(names)}"

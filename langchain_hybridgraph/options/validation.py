@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
-from langchain_hybridgraph.options.expected_values import expected_value, is_number
+from langchain_hybridgraph.options.expected_values import expected_value, is_number, literals
 from langchain_hybridgraph.query.graph import TRAVERSALS
 from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
-from langchain_hybridgraph.registry import parameters_of
+from langchain_hybridgraph.registry import parameters_of, similar_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -217,11 +217,15 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
     'k must be an integer ≥ 0, got -1; the default is 10'
     >>> wrong_value(PipelineFields, "k", "5")
     "k must be an integer ≥ 0, got '5'; write k=5"
+    >>> wrong_value(PipelineFields, "on_error", "degraded")
+    "on_error must be 'degrade', 'empty' or 'raise', got 'degraded'; did you mean 'degrade'?"
     """
     field = kind.model_fields[name]
     message = f"{name} must be {expected_value(field)}, got {quote_value(value)}"
     if isinstance(value, str) and is_number(field.annotation) and value.strip().isdecimal():
         return f"{message}; write {name}={value.strip()}"
+    if isinstance(value, str) and (similar := similar_name(value, literals(field.annotation))) is not None:
+        return f"{message}; did you mean {similar!r}?"
     default = field.default
     return f"{message}; the default is {default!r}" if isinstance(default, str | int | float) else message
 

@@ -34,14 +34,24 @@ def store():
         (HybridRetriever, "semantic_wieght", "semantic_weight"),
         (GraphRetriever, "max_hop", "max_hops"),
         (MemoryRetriever, "session_ids", "session_id"),
+        (HybridRetriever, "mmr", "mmr_lambda"),
     ],
 )
 def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, name, similar):
     """The error is a ValidationError of pydantic, and thus a ValueError, without a link to a page of pydantic."""
-    with pytest.raises(ValidationError, match=f"{name}\n.*no such option. Did you mean '{similar}'") as error:
+    with pytest.raises(ValidationError, match=f"has no option '{name}'. Did you mean '{similar}'") as error:
         kind(store, **{name: 1})
     assert isinstance(error.value, ValueError)
     assert "http" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "similar"), [({"preset": "hopdecay"}, "hop_decay"), ({"on_error": "degraded"}, "degrade")]
+)
+def test_a_misspelt_value_is_named_with_a_similar_one(store, options, similar):
+    """The message lists all values and suggests one."""
+    with pytest.raises(ValidationError, match=f"must be .*'{similar}'.*; did you mean '{similar}'"):
+        GraphRetriever(store, **options)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +67,7 @@ def test_an_error_names_the_place_of_a_stage_parameter(store, options, message):
     """The error has the group with the traversal or score; HybridRetriever has neither."""
     with pytest.raises(ValidationError, match=re.escape(message)):
         GraphRetriever(store, **options)
-    with pytest.raises(ValidationError, match="no such option") as error:
+    with pytest.raises(ValidationError, match="has no option") as error:
         HybridRetriever(store, **options)
     assert "Give" not in str(error.value)
 
@@ -73,6 +83,7 @@ def test_an_error_names_the_place_of_a_stage_parameter(store, options, message):
         ({"seed_k": 1}, "seed_k is an option of graph=: per call give graph={'seed_k': 1};"),
         ({"mmr_lambda": 0.5}, "mmr_lambda is an option of selection=: per call give selection={'mmr_lambda': 0.5};"),
         ({"semantic_wieght": 1}, "did you mean semantic_weight?"),
+        ({"reranker": None}, "set it in the constructor: GraphRetriever(…, reranker=…);"),
     ],
 )
 def test_an_error_names_the_place_of_a_constructor_option(store, options, message):
@@ -170,7 +181,7 @@ def test_a_call_takes_what_the_constructor_takes(store, option):
     ("group", "message"),
     [
         ({"selection": {"mmr_lambda": 1.5}}, r"mmr_lambda must be a number from 0 to 1, or None, got 1.5"),
-        ({"selection": {"mmr_lamda": 1}}, r"SelectionOptions has no such option. Did you mean 'mmr_lambda'\?"),
+        ({"selection": {"mmr": 1}}, r"SelectionOptions has no option 'mmr'. Did you mean 'mmr_lambda'\?"),
         ({"selection": 3}, "expected SelectionOptions or a mapping of its options, got 3"),
         ({"graph": {"traversal": "dfs"}}, "traversal 'dfs' is unknown; did you mean 'bfs'"),
     ],
