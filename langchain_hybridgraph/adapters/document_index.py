@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.identity import Identity
-from langchain_hybridgraph.adapters.scopes import ScopedRows
+from langchain_hybridgraph.adapters.scoped_rows import ScopedRows
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.records import Chunk, Scope, replace_surrogates

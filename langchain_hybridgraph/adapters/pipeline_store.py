@@ -19,11 +19,11 @@ from langchain_hybridgraph.adapters.filtered_search import FEW, FilteredSearch, 
 from langchain_hybridgraph.adapters.freshness import Freshness, Refresh
 from langchain_hybridgraph.adapters.identity import Identity
 from langchain_hybridgraph.adapters.listed_tree import ListedTree
-from langchain_hybridgraph.adapters.scopes import in_scope
 from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, adapter_of
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records.scope_check import in_scope
 from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:

@@ -42,12 +42,12 @@ from langchain_hybridgraph.query.graph.combined import CombinedTraversal
 from langchain_hybridgraph.query.graph.expansion import Expansion, RankedExpansion
 from langchain_hybridgraph.query.graph.scores import NoisyOr
 from langchain_hybridgraph.query.pipeline import Pipeline
+from langchain_hybridgraph.query.session_turns import HistoryTurns, SessionTurns, StoredTurns, StoreWithMessages
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
-from langchain_hybridgraph.retrievers.session_sources import HistoryTurns, SessionTurns, StoredTurns, StoreWithMessages
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
     HasMemory,

@@ -1,8 +1,8 @@
-"""Check of chunks against a scope."""
+"""Masks of the chunks that are in a scope."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.filters import compare
 from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.records.scope_check import begin_of, end_of, filterable
 from langchain_hybridgraph.stores.engines.metadata_columns import MetadataColumns
-from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,22 +21,8 @@ if TYPE_CHECKING:
     Times = NDArray[np.float64]
 
 
-def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
-    """Return whether a chunk's metadata are in the scope; a scope with a tenant includes only chunks that name it."""
-    if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
-        return False
-    if scope.as_of is not None and not _begin(chunk.metadata) <= scope.as_of <= _end(chunk.metadata):
-        return False
-    return not filtered or scope.filter is None or scope.filter.matches(filterable(chunk))
-
-
-def filterable(chunk: Chunk) -> dict[str, Any]:
-    """Return the metadata that filters read, with the document's id even if it was derived from the source."""
-    return {"document_id": chunk.document, **chunk.metadata}
-
-
 class ScopedRows:
-    """Masks over a growing list of chunks, with the result of :func:`in_scope` for each chunk.
+    """Masks over a growing list of chunks, with the result of ``in_scope`` for each chunk.
 
     A row is a chunk's position in the list. Several threads may use one object.
 
@@ -60,8 +46,8 @@ class ScopedRows:
         """Add chunks at the end."""
         with self._growing:
             added = list(chunks)
-            begins = [_begin(chunk.metadata) for chunk in added]
-            ends = [_end(chunk.metadata) for chunk in added]
+            begins = [begin_of(chunk.metadata) for chunk in added]
+            ends = [end_of(chunk.metadata) for chunk in added]
             self._times = (np.append(self._times[0], begins), np.append(self._times[1], ends))
             self._chunks += added
 
@@ -80,19 +66,3 @@ class ScopedRows:
     def _read(self, start: int, stop: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for row in range(start, stop):
             yield row, filterable(self._chunks[row])
-
-
-def _begin(metadata: Mapping[str, Any]) -> float:
-    return _time(metadata.get("valid_from"), parse_time, -np.inf)
-
-
-def _end(metadata: Mapping[str, Any]) -> float:
-    return _time(metadata.get("valid_until"), parse_end, np.inf)
-
-
-def _time(value: Any, parse: Callable[[Any], float], unset: float) -> float:
-    try:
-        return unset if value is None else parse(value)
-    except ValueError:
-        # A value that is not a time says nothing about validity.
-        return unset

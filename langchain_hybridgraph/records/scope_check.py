@@ -1,0 +1,43 @@
+"""Check of one chunk against a scope."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from langchain_hybridgraph.records.chunks import Chunk
+from langchain_hybridgraph.records.queries import Scope
+from langchain_hybridgraph.times import parse_end, parse_time
+
+
+def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
+    """Return whether a chunk's metadata are in the scope; a scope with a tenant includes only chunks that name it."""
+    if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
+        return False
+    if scope.as_of is not None and not begin_of(chunk.metadata) <= scope.as_of <= end_of(chunk.metadata):
+        return False
+    return not filtered or scope.filter is None or scope.filter.matches(filterable(chunk))
+
+
+def filterable(chunk: Chunk) -> dict[str, Any]:
+    """Return the metadata that filters read, with the document's id even if it was derived from the source."""
+    return {"document_id": chunk.document, **chunk.metadata}
+
+
+def begin_of(metadata: Mapping[str, Any]) -> float:
+    """Return the beginning of a chunk's validity; −∞ if it has none."""
+    return _time(metadata.get("valid_from"), parse_time, -math.inf)
+
+
+def end_of(metadata: Mapping[str, Any]) -> float:
+    """Return the end of a chunk's validity; ∞ if it has none."""
+    return _time(metadata.get("valid_until"), parse_end, math.inf)
+
+
+def _time(value: Any, parse: Callable[[Any], float], unset: float) -> float:
+    try:
+        return unset if value is None else parse(value)
+    except ValueError:
+        # A value that is not a time says nothing about validity.
+        return unset
