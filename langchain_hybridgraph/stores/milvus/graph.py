@@ -3,13 +3,15 @@
 A chunk lists its neighbours, and an edge to an entity lists the entities of its source (see ``rows``). So one call
 reads all edges of the nodes of a hop together with those of the entities that they mention. The edges of the next hop
 follow at once, since nearly every traversal from chunk to chunk goes on to them, and then one call reads all chunks
-that were reached. Two hops therefore take at most three calls, over edges and over entities. An incomplete list costs
-a call and changes no result. A small graph is read completely by the first call.
+that were reached. Two hops therefore take at most three calls, over edges and over entities. A traversal that needs the
+degrees of chunks has the edges of the chunks two hops away read at the same time as the chunks. An incomplete list
+costs a call and changes no result. A small graph is read completely by the first call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -53,7 +55,7 @@ class FetchedGraph:
         self._is_complete = False  # whether all edges have been read
         self._surrounded: set[str] = set()  # ids around which the chunks have been read
         self._entities: dict[str, Sequence[str]] = {}  # entities of chunks whose edges may not have been read
-        self._goes_on = False  # whether the traversal follows links from chunk to chunk
+        self._needs_degrees = False  # whether the traversal follows links from chunk to chunk, by their degrees
         self._rows: dict[str, StoredRow | None] = {}
         self._ends: Nodes | None = None
 
@@ -93,12 +95,12 @@ class FetchedGraph:
 
     def links(self, nodes: Nodes) -> NeighborEdges:
         """Return the edges as stored."""
-        self._fetch_around(nodes, goes_on=self._goes_on)
+        self._fetch_around(nodes, goes_on=self._needs_degrees)
         return self._view().links(nodes)
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node; for chunks, later reads include the edges of the next hop."""
-        self._goes_on = self._goes_on or bool(self._view().is_chunk(nodes).any())
+        """Return the number of edges of each node; for chunks, later reads include the edges of the next two hops."""
+        self._needs_degrees = self._needs_degrees or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
         return self._view().degrees(nodes)
 
@@ -205,7 +207,14 @@ class FetchedGraph:
         first_hop = _with_ends(nodes[nodes >= 0], view)
         second_hop = _with_ends(first_hop[view.is_chunk(first_hop)], view)
         ids = view.ids(second_hop if len(second_hop) <= most_ahead else first_hop)
-        self._read_rows([*begins, *ids])
+        unread = {id for id in ids if _is_chunk_id(id)} - self._read
+        if not self._needs_degrees or self._is_complete or not unread:
+            self._read_rows([*begins, *ids])
+            return
+        with ThreadPoolExecutor(1) as pool:
+            rows = pool.submit(self._read_rows, [*begins, *ids])
+            self._fetch(unread)
+            rows.result()
 
     def _read_rows(self, ids: Iterable[str]) -> None:
         missing = [id for id in dict.fromkeys(ids) if id not in self._rows and _is_chunk_id(id)]

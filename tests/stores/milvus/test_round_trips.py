@@ -137,13 +137,13 @@ def large_stores(store):
         ("evidence", "fan", 3),
         ("evidence", "crowd", 3),
         ("pagerank", "references", 4),
-        ("pagerank", "entities", 5),
+        ("pagerank", "entities", 4),
         ("pagerank", "fan", 4),
         ("pagerank", "crowd", 4),
     ],
 )
 def test_a_graph_query_in_a_large_graph_makes_few_calls(large_stores, traversal, seed, most):
-    """All edges of a hop are one call, over entities too, and so are all chunks; PageRank may need one hop more."""
+    """All edges of a hop are one call, over entities too, and so are all chunks; PageRank reads both at once."""
     retriever = GraphRetriever(large_stores[0], k=5, graph=BFS | {"traversal": {"type": traversal}})
     calls, result = calls_of(large_stores[0], retriever, f"the {seed} of the river")
     assert calls[0] == "hybrid_search"

@@ -1,5 +1,6 @@
 """Stores in milvus-lite, and the calls that they make."""
 
+import threading
 from contextlib import contextmanager
 
 from langchain_core.embeddings import Embeddings
@@ -13,12 +14,13 @@ class WordEmbeddings(HashedWords, Embeddings):
 
 @contextmanager
 def counted_calls(store):
-    """Yield a list to which the name of every call of the server is added."""
-    calls, connection = [], store._index.connection
+    """Yield a list to which the name of every call of the server is added, except calls made in another thread."""
+    calls, connection, thread = [], store._index.connection, threading.current_thread()
     call, acall = connection.call, connection.acall
 
     def counted(method, **arguments):
-        calls.append(method)
+        if threading.current_thread() is thread:
+            calls.append(method)
         return call(method, **arguments)
 
     async def acounted(method, **arguments):
