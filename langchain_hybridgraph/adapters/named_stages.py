@@ -9,8 +9,9 @@ from typing import Any
 
 from langchain_hybridgraph.embeddings.resolve import imported_factory
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
+from langchain_hybridgraph.query import llm_rerank
 from langchain_hybridgraph.query.llm_rerank import LLMReranker
-from langchain_hybridgraph.query.planning import QueryPlanner, RulePlanner
+from langchain_hybridgraph.query.planning import QueryPlanner, RulePlanner, llm_planner
 from langchain_hybridgraph.query.rerank import RERANKERS as WITHOUT_MODEL
 from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.registry import from_config
@@ -48,17 +49,17 @@ def _is_factory(name: str) -> bool:
 def _llm_reranker(
     model: str,
     *,
-    batch_size: int = 10,
-    max_characters: int = 2_000,
-    workers: int = 5,
-    timeout: float | None = 30.0,
+    batch_size: int = llm_rerank.BATCH_SIZE,
+    max_characters: int = llm_rerank.MAX_CHARACTERS,
+    workers: int = llm_rerank.WORKERS,
+    timeout: float | None = llm_rerank.TIMEOUT,
     method: str | None = None,
 ) -> LLMReranker:
     settings = {"batch_size": batch_size, "max_characters": max_characters, "workers": workers}
     return LLMReranker(chat_model(model), **settings, timeout=timeout, method=method)
 
 
-def _llm_planner(model: str, *, timeout: float | None = 20.0, method: str | None = None) -> QueryPlanner:
+def _llm_planner(model: str, *, timeout: float | None = llm_planner.TIMEOUT, method: str | None = None) -> QueryPlanner:
     return QueryPlanner(chat_model(model), timeout=timeout, method=method)
 
 

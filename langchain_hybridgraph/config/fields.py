@@ -34,6 +34,7 @@ from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
+from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 
 # Tables of the objects that a setting can name, each table written as module:variable.
 KINDS: Mapping[str, str] = {
@@ -382,7 +383,7 @@ class ServerFields(BaseModel):
         None,
         description="Token of the server, or user:password. Set it in an environment variable rather than in a file.",
     )
-    collection: str = Field("hybridgraph", description="Prefix of the names of the collections.")
+    collection: str = Field(COLLECTION, description="Prefix of the names of the collections.")
     consistency: Literal["Strong", "Session", "Bounded", "Eventually"] = Field(
         "Session", description="Consistency level of reads."
     )

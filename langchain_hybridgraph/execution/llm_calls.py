@@ -33,7 +33,7 @@ def model_call(
     return Effect(source, partial(ask, question, configuration), arun, lane=lane_of("model", caller))
 
 
-def check_timeout(owner: str, timeout: float | None, example: int) -> None:
+def check_timeout(owner: str, timeout: float | None, example: float) -> None:
     """Raise ConfigurationError for a timeout of 0 seconds or less; None means no limit."""
     if timeout is not None and not timeout > 0:
-        raise ConfigurationError(f"{owner}(timeout={timeout!r}): pass seconds, such as {example}, or None")
+        raise ConfigurationError(f"{owner}(timeout={timeout!r}): pass seconds, such as {example:g}, or None")

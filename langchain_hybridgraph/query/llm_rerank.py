@@ -20,6 +20,8 @@ from langchain_hybridgraph.execution.structured_output import (
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
 
+# Defaults: number of texts per call, characters of each, calls at the same time, and seconds for all of them.
+BATCH_SIZE, MAX_CHARACTERS, WORKERS, TIMEOUT = 10, 2_000, 5, 30.0
 _LONGEST_QUERY = 4_000
 _EARLIER = 1e-7  # weight of the earlier order in a score, since many texts get the same mark
 _FORM = answer_schema(
@@ -75,14 +77,14 @@ class LLMReranker:
         self,
         llm: Any,
         *,
-        batch_size: int = 10,
-        max_characters: int = 2_000,
-        workers: int = 5,
-        timeout: float | None = 30.0,
+        batch_size: int = BATCH_SIZE,
+        max_characters: int = MAX_CHARACTERS,
+        workers: int = WORKERS,
+        timeout: float | None = TIMEOUT,
         method: str | None = None,
     ) -> None:
         _check(batch_size, max_characters, workers)
-        check_timeout("LLMReranker", timeout, 30)
+        check_timeout("LLMReranker", timeout, TIMEOUT)
         self._model = with_schema(llm, _FORM, "LLMReranker", include_raw=True, method=method)
         self.batch_size = batch_size
         self.max_characters = max_characters

@@ -9,6 +9,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
+from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 
@@ -50,7 +51,7 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
         token: str = "",
         database: str = "",
         tenant: str | None = None,
-        collection: str = "hybridgraph",
+        collection: str = COLLECTION,
         language: str | None = None,
         consistency: Consistency = "Session",
         timeout: float = TIMEOUT,

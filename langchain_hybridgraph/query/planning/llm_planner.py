@@ -34,6 +34,8 @@ STYLES: Mapping[str, str] = {
     "trial plan",
     SKILL: "instructions for doing something. Begin such a query with a verb, as in: connect a store to Grafana",
 }
+TIMEOUT = 20.0
+"""Seconds that the model may take, by default."""
 _LONGEST_MESSAGE = 4_000
 _LONGEST_QUERY = 1_000
 _USUAL_PRIORITY = 3
@@ -85,10 +87,10 @@ class QueryPlanner:
         llm: Any,
         *,
         types: Mapping[str, str] = STYLES,
-        timeout: float | None = 20.0,
+        timeout: float | None = TIMEOUT,
         method: str | None = None,
     ) -> None:
-        check_timeout("QueryPlanner", timeout, 20)
+        check_timeout("QueryPlanner", timeout, TIMEOUT)
         self._model = with_schema(llm, _FORM, "QueryPlanner", include_raw=True, method=method)
         self._types = {name.casefold(): name for name in types}
         self._instructions = _instructions(types)

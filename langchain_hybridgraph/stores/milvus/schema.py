@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
 
+COLLECTION = "hybridgraph"
+"""Prefix of the names of the collections, by default."""
+
 FORMAT = 2
 PROPERTY = "hybridgraph"
 K1, B = 1.2, 0.75

@@ -20,7 +20,13 @@ from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_KEYS, Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.memory import MilvusMemory, MilvusSessions
 from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
-from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings, open_collections, stored_facts
+from langchain_hybridgraph.stores.milvus.schema import (
+    COLLECTION,
+    Collections,
+    CollectionSettings,
+    open_collections,
+    stored_facts,
+)
 from langchain_hybridgraph.stores.milvus.search import Searcher
 from langchain_hybridgraph.stores.milvus.tree import Tree
 from langchain_hybridgraph.stores.milvus.writer import Writer
@@ -75,7 +81,7 @@ class MilvusChunkStore:
         token: str = "",
         database: str = "",
         tenant: str | None = None,
-        collection: str = "hybridgraph",
+        collection: str = COLLECTION,
         language: str | None = None,
         consistency: Consistency = "Session",
         timeout: float = TIMEOUT,
@@ -107,7 +113,7 @@ class MilvusChunkStore:
         self.sessions = MilvusSessions(index)
 
     @classmethod
-    def embedding_of(cls, uri: str, *, token: str = "", collection: str = "hybridgraph") -> str | None:
+    def embedding_of(cls, uri: str, *, token: str = "", collection: str = COLLECTION) -> str | None:
         """Return the name of the embedding that a store was created with; None if the store does not exist.
 
         Raises StoreUnavailableError, NotAnIndexError and FormatVersionError.

@@ -17,7 +17,13 @@ from langchain_hybridgraph.stores.milvus.filters import text
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MilvusIndex
 from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
-from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings, open_collections, stored_facts
+from langchain_hybridgraph.stores.milvus.schema import (
+    COLLECTION,
+    Collections,
+    CollectionSettings,
+    open_collections,
+    stored_facts,
+)
 from langchain_hybridgraph.stores.milvus.search import Searcher
 from langchain_hybridgraph.stores.milvus.writer import Writer
 from langchain_hybridgraph.stores.transfer import ChunkRecord, EdgeRecord, Kind, RecordPage, StoreFacts
@@ -29,7 +35,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.transfer import MemoryRecord
 
 KINDS: Sequence[Kind] = ("parents", "chunks", "edges")
-COLLECTION = "hybridgraph"
 TIMEOUT = 60.0
 # Key of the row that contains the progress of a copy.
 PROGRESS = "progress"
