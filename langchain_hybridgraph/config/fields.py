@@ -23,7 +23,6 @@ from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.number_checks import number_in_range
 from langchain_hybridgraph.options.advanced import ConversationFields
 from langchain_hybridgraph.options.command_line import LANGUAGE, TENANT
-from langchain_hybridgraph.options.expected_values import one_of
 from langchain_hybridgraph.options.graph import GraphFields, GraphOptions
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.hierarchical import HierarchicalFields, TreeOptions
@@ -32,6 +31,7 @@ from langchain_hybridgraph.options.index import IndexOptions
 from langchain_hybridgraph.options.memory import SOURCES, MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
+from langchain_hybridgraph.options.validation.expected_values import one_of
 from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION

@@ -10,7 +10,7 @@ from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.filters import Filter
 from langchain_hybridgraph.options.group import group_with
-from langchain_hybridgraph.options.validation import stage_forms
+from langchain_hybridgraph.options.validation.values import stage_forms
 from langchain_hybridgraph.registry import similar_name
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> 
             yield f"{name} is an option of {group}=: per call give {group}={ {name: value}!r}"
         else:
             others[name] = value
-    from langchain_hybridgraph.options.places import place_of  # only errors need the options of all retrievers
+    # Only errors need the options of all retrievers.
+    from langchain_hybridgraph.options.validation.option_places import place_of
 
     if "graph" in all_names and (form := stage_forms(others)):
         yield f"per call give graph={form!r}"

@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.options.group import OptionGroup
 from langchain_hybridgraph.options.hybrid import HybridArguments
-from langchain_hybridgraph.options.validation import check_texts
+from langchain_hybridgraph.options.validation.arguments import check_texts
 from langchain_hybridgraph.query.graph import Traversal, traversal_from
 from langchain_hybridgraph.query.graph.expansion import Candidates
 from langchain_hybridgraph.query.graph.scores import GraphScore, HopDecay, graph_score_from

@@ -11,12 +11,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.options.expected_values import expected_value, is_number
-from langchain_hybridgraph.options.validation import OPTION_ERROR, option_error, stage_forms, wrong_value
+from langchain_hybridgraph.options.validation.expected_values import expected_value, is_number
+from langchain_hybridgraph.options.validation.values import OPTION_ERROR, option_error, stage_forms, wrong_value
 from langchain_hybridgraph.registry import similar_name
 
 T = TypeVar("T")
-PlaceOf = Callable[[str], str | None]  # see places.py
+PlaceOf = Callable[[str], str | None]  # see validation/option_places.py
 
 
 class OptionGroup(BaseModel):

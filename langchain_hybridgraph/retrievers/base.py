@@ -21,10 +21,11 @@ from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.worker_threads import lane_of
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallOptions, CallSettings, unknown_options
-from langchain_hybridgraph.options.expected_values import is_plain
 from langchain_hybridgraph.options.retriever import PipelineFields
 from langchain_hybridgraph.options.selection import SelectionOptions
-from langchain_hybridgraph.options.validation import check_value, check_vector
+from langchain_hybridgraph.options.validation.arguments import check_vector
+from langchain_hybridgraph.options.validation.expected_values import is_plain
+from langchain_hybridgraph.options.validation.values import check_value
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph.expansion import Expansion

@@ -15,7 +15,7 @@ from langchain_hybridgraph.ingestion.edges.entities import names_in
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings
 from langchain_hybridgraph.options.graph import GraphArguments, GraphFields, GraphOptions, shorthand_of
 from langchain_hybridgraph.options.presets import GraphPreset, own_score, preset_of
-from langchain_hybridgraph.options.validation import check_texts
+from langchain_hybridgraph.options.validation.arguments import check_texts
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import Fusion
 from langchain_hybridgraph.query.graph import Traversal

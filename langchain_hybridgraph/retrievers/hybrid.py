@@ -29,7 +29,7 @@ from langchain_hybridgraph.options.calls import CallOptions
 from langchain_hybridgraph.options.group import groups_of
 from langchain_hybridgraph.options.hybrid import LSA_WEIGHTS, WEIGHTS, HybridArguments, HybridFields
 from langchain_hybridgraph.options.index import IndexOptions
-from langchain_hybridgraph.options.validation import check_documents, check_store
+from langchain_hybridgraph.options.validation.arguments import check_documents, check_store
 from langchain_hybridgraph.query.fusion import check_weights
 from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource

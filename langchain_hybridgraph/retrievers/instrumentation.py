@@ -12,8 +12,8 @@ from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, model_valida
 from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.options.group import check_options
-from langchain_hybridgraph.options.places import place_of
 from langchain_hybridgraph.options.telemetry import TelemetryOptions
+from langchain_hybridgraph.options.validation.option_places import place_of
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.dispatch import (

@@ -39,7 +39,8 @@ from langchain_hybridgraph.options.advanced import (
     ConversationArguments,
     ConversationFields,
 )
-from langchain_hybridgraph.options.validation import check_retriever, check_value
+from langchain_hybridgraph.options.validation.arguments import check_retriever
+from langchain_hybridgraph.options.validation.values import check_value
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.retrievers.advanced.query_log import QueryLog
 from langchain_hybridgraph.retrievers.advanced.search import DEFAULT_SESSION, ConversationSearch

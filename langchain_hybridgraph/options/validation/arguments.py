@@ -1,58 +1,22 @@
-"""Validation of options and first arguments."""
+"""Validation of first arguments: stores, documents, vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel
 
-from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
-from langchain_hybridgraph.options.expected_values import expected_value, is_number, literals
-from langchain_hybridgraph.query.graph import TRAVERSALS
-from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
-from langchain_hybridgraph.registry import parameters_of, similar_name
+from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.options.validation.values import option_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return the traversal and the score that have these parameters, or the parameters that they abbreviate.
-
-    Names that are parameters of neither are left out.
-
-    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["traversal"]
-    {'type': 'bfs', 'max_hops': 1, 'direction': 'both'}
-    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["score"]
-    {'type': 'distance_decay', 'tau': 0.5}
-    """
-    parameters = dict(_expand_shorthand(name, value) for name, value in options.items())
-    forms: dict[str, dict[str, object]] = {}
-    for what, kinds in (("traversal", TRAVERSALS), ("score", GRAPH_SCORES)):
-        matching = {
-            kind: [name for name in parameters if name in parameters_of(stage)] for kind, stage in kinds.items()
-        }
-        kind = max(matching, key=lambda each: len(matching[each]))
-        if matching[kind]:
-            forms[what] = {"type": kind} | {name: parameters.pop(name) for name in matching[kind]}
-    return forms
-
-
-def _expand_shorthand(name: str, value: object) -> tuple[str, object]:
-    """Return the name and value of the parameter that a shorthand stands for."""
-    if name == "bidirectional":
-        return "direction", "both" if value else "out"
-    if name in ("relation_filter", "relations"):
-        return "relations", [value] if isinstance(value, str) else value
-    return name, value
 
 
 def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
@@ -183,57 +147,3 @@ def _how_to_create(value: object, kind: str, *, over: str) -> str:
 def _is_a(value: object) -> str:
     name = type(value).__name__
     return f"This is {'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
-
-
-def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
-    """Raise ConfigurationError for an option of a call with a value that the constructor would reject.
-
-    ``name`` is a field of ``kind``.
-    """
-    field = kind.model_fields[name]
-    try:
-        # Pydantic converts texts and bools to numbers. With strict=True, it rejects NumPy's numbers.
-        is_wrong_type = isinstance(value, str | bool) and is_number(field.annotation)
-        if not is_wrong_type:
-            _adapter(kind, name).validate_python(value, strict=isinstance(value, str))
-    except ValidationError:
-        is_wrong_type = True
-    if is_wrong_type:
-        raise ConfigurationError(wrong_value(kind, name, value))
-
-
-@cache
-def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    field = kind.model_fields[name]
-    bounded: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-    return TypeAdapter(bounded, config=ConfigDict(arbitrary_types_allowed=True))
-
-
-def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
-    """Return the message about an invalid value of an option: the expected and the given value, and how to fix it.
-
-    >>> from langchain_hybridgraph.options.retriever import PipelineFields
-    >>> wrong_value(PipelineFields, "k", -1)
-    'k must be an integer ≥ 0, got -1; the default is 10'
-    >>> wrong_value(PipelineFields, "k", "5")
-    "k must be an integer ≥ 0, got '5'; write k=5"
-    >>> wrong_value(PipelineFields, "on_error", "degraded")
-    "on_error must be 'degrade', 'empty' or 'raise', got 'degraded'; did you mean 'degrade'?"
-    """
-    field = kind.model_fields[name]
-    message = f"{name} must be {expected_value(field)}, got {quote_value(value)}"
-    if isinstance(value, str) and is_number(field.annotation) and value.strip().isdecimal():
-        return f"{message}; write {name}={value.strip()}"
-    if isinstance(value, str) and (similar := similar_name(value, literals(field.annotation))) is not None:
-        return f"{message}; did you mean {similar!r}?"
-    default = field.default
-    return f"{message}; the default is {default!r}" if isinstance(default, str | int | float) else message
-
-
-OPTION_ERROR = "retriever_option"
-"""Type of the errors of pydantic that have messages of this package."""
-
-
-def option_error(message: str) -> PydanticCustomError:
-    """Return the error that pydantic reports for an option, with this message."""
-    return PydanticCustomError(OPTION_ERROR, "{message}", {"message": message})

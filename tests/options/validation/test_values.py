@@ -16,9 +16,9 @@ from langchain_hybridgraph import (
     MemoryRetriever,
 )
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.expected_values import bounds_of, is_number
 from langchain_hybridgraph.options.group import groups_of
-from langchain_hybridgraph.options.places import RETRIEVERS, place_of
+from langchain_hybridgraph.options.validation.expected_values import bounds_of, is_number
+from langchain_hybridgraph.options.validation.option_places import RETRIEVERS, place_of
 
 KINDS = (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever)
 # LangChain's own options, the first argument, and options that take any object.

@@ -1,0 +1,1 @@
+"""Validation of options, and the messages of their errors."""
