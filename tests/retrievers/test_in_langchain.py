@@ -15,7 +15,6 @@ from langchain_classic.retrievers import (
     MultiVectorRetriever,
     ParentDocumentRetriever,
     RePhraseQueryRetriever,
-    SelfQueryRetriever,
     TimeWeightedVectorStoreRetriever,
 )
 from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
@@ -36,7 +35,6 @@ from langgraph.graph.message import add_messages
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
-    FilterTranslator,
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphStore,
@@ -45,25 +43,13 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     history_aware,
 )
-from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.samples.vehicles import TEXTS, documents, ids
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
 
-TEXTS = {
-    "roadster": ("The red roadster by Tesla costs 200,000 euros.", {"kind": "car", "year": 2020}),
-    "van": ("The blue van costs 9,000 euros.", {"kind": "car", "year": 2008}),
-    "train": ("Trains are slow and carry coal.", {"kind": "train", "year": 1990}),
-    "ship": ("Ships carry wood over the sea.", {"kind": "ship", "year": 2020}),
-    "cats": ("Cats sleep most of the day.", {"kind": "pet", "year": 2015}),
-}
 HISTORY = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
 FOLLOW_UP = {"input": "and its price?", "chat_history": HISTORY}
-
-
-def documents():
-    return [
-        Document(text, id=id, metadata={"source": f"{id}.md", **metadata}) for id, (text, metadata) in TEXTS.items()
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +62,6 @@ def store():
 @pytest.fixture(scope="module")
 def other():
     return InMemoryVectorStore.from_documents(documents(), LSAEmbeddings().fit([text for text, _ in TEXTS.values()]))
-
-
-def ids(documents):
-    return [document.id for document in documents]
 
 
 # -- a conversation ------------------------------------------------------------------------------------------------
@@ -332,54 +314,3 @@ def test_time_weighted_retriever_over_our_store():
     around = TimeWeightedVectorStoreRetriever(vectorstore=HybridGraphStore(), decay_rate=1e-9, k=1)
     around.add_documents([Document(text) for text, _ in TEXTS.values()])
     assert around.invoke("red roadster by Tesla")[0].page_content == TEXTS["roadster"][0]
-
-
-def self_query(store, structured):
-    answer = f'```json\n{{"query": "{structured[0]}", "filter": {structured[1]}, "limit": {structured[2]}}}\n```'
-    return SelfQueryRetriever.from_llm(
-        FakeListChatModel(responses=[answer]),
-        store,
-        "vehicles",
-        [{"name": "kind", "description": "kind", "type": "string"}, {"name": "year", "description": "", "type": "int"}],
-        structured_query_translator=FilterTranslator(),
-        enable_limit=True,
-    )
-
-
-@pytest.mark.parametrize(
-    ("structured", "expected"),
-    [
-        (("", '"eq(\\"year\\", 2020)"', "null"), ["roadster", "ship"]),
-        (("", '"eq(\\"year\\", 2020)"', "1"), ["roadster"]),
-        (("", '"and(gt(\\"year\\", 2000), not(eq(\\"kind\\", \\"car\\")))"', "null"), ["ship", "cats"]),
-        (("", '"in(\\"kind\\", [\\"pet\\", \\"train\\"])"', "null"), ["train", "cats"]),
-        (("coal", '"lt(\\"year\\", 2000)"', "null"), ["train"]),
-        (("red roadster", '"NO_FILTER"', "1"), ["roadster"]),
-    ],
-)
-def test_self_query_retriever_over_our_store(store, structured, expected):
-    """A filter without a query is answered with what it matches."""
-    assert ids(self_query(store, structured).invoke("?")) == expected
-
-
-async def test_self_query_constructor_before_a_hybrid_retriever(store):
-    """The constructor makes a query and options of a call."""
-    constructor = self_query(store, ("", '"eq(\\"kind\\", \\"car\\")"', "1")).query_constructor
-    retriever, translator = HybridRetriever(store), FilterTranslator()
-
-    async def search(structured):
-        query, options = translator.visit_structured_query(structured)
-        return await retriever.ainvoke(query, **options)
-
-    assert ids(await (constructor | search).ainvoke({"query": "any car"})) == ["roadster"]
-
-
-def test_unsupported_structured_queries():
-    """``like`` is refused, dates lose their type."""
-    from langchain_core.structured_query import Comparator, Comparison
-
-    translator = FilterTranslator()
-    with pytest.raises(FilterError, match="like is not a comparator"):
-        translator.visit_comparison(Comparison(Comparator.LIKE, "kind", "c%"))
-    day = Comparison(Comparator.GT, "at", {"date": "2024-05-01", "type": "date"})
-    assert translator.visit_comparison(day) == {"at": {"$gt": "2024-05-01"}}

@@ -10,16 +10,7 @@ from langchain_hybridgraph.adapters.vector_stores import adapter_of
 from langchain_hybridgraph.adapters.vector_stores.choice import _ADAPTERS
 from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.stores.bare_store import BareStore
-from tests.support.stores.real_stores import (
-    COSINES,
-    QUERY_VECTOR,
-    QUESTION,
-    STORES,
-    TEXTS,
-    Fixed,
-    close,
-    documents,
-)
+from tests.support.stores.real_stores import COSINES, QUERY_VECTOR, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 WITH_ADAPTERS = {
     kind: STORES[kind] for kind in ("chroma l2", "faiss l2", "qdrant dot on disk", "milvus ip", "in memory")

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from langchain_hybridgraph import HybridRetriever
-from tests.support.stores.real_stores import (
-    COSINES,
-    QUESTION,
-    TEXTS,
-    Fixed,
-    documents,
-    faiss,
-)
+from tests.support.stores.real_stores import COSINES, QUESTION, TEXTS, Fixed, documents, faiss
 
 
 def test_faiss_numbers_its_rows_again_after_a_deletion():

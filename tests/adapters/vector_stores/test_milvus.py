@@ -3,15 +3,7 @@
 import pytest
 
 from langchain_hybridgraph import HybridRetriever
-from tests.support.stores.real_stores import (
-    COSINES,
-    QUESTION,
-    TEXTS,
-    Fixed,
-    close,
-    documents,
-    milvus,
-)
+from tests.support.stores.real_stores import COSINES, QUESTION, TEXTS, Fixed, close, documents, milvus
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,7 @@
 import pytest
 
 from langchain_hybridgraph import HybridRetriever
-from tests.support.stores.real_stores import (
-    QUESTION,
-    TEXTS,
-    qdrant,
-)
+from tests.support.stores.real_stores import QUESTION, TEXTS, qdrant
 
 
 @pytest.fixture(scope="module")

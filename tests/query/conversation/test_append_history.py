@@ -1,8 +1,6 @@
 """The question with the last turns in front of it."""
 
-from langchain_hybridgraph.query.conversation import (
-    AppendHistory,
-)
+from langchain_hybridgraph.query.conversation import AppendHistory
 from langchain_hybridgraph.query.conversation.history import turns
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])

@@ -2,10 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph.query.conversation import (
-    ExpandedQuery,
-    HistoryTerms,
-)
+from langchain_hybridgraph.query.conversation import ExpandedQuery, HistoryTerms
 from langchain_hybridgraph.query.conversation.coreference import with_name
 from langchain_hybridgraph.query.conversation.history import turns
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph.query.conversation import (
-    StripQuestion,
-)
+from langchain_hybridgraph.query.conversation import StripQuestion
 from langchain_hybridgraph.query.conversation.history import turns
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,7 +22,6 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import Field
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -35,48 +33,8 @@ from langchain_hybridgraph import (
     history_aware,
 )
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.conversation import ExpandedQuery
-from langchain_hybridgraph.query.rerank import TextReranker
 from tests.support.models.saying_model import SayingModel
-
-TEXTS = {
-    "roadster": "The red roadster by Tesla costs 200,000 and is fast.",
-    "van": "The blue van costs 9,000 and carries parcels.",
-    "train": "Trains are slow in winter and carry coal.",
-    "bread": "Bread is made of flour, water and salt.",
-    "price": "The price of gold rose in winter.",
-    "sea": "The sea is salt water.",
-}
-HISTORY = ["User: Which car is red?", "Assistant: The roadster by Tesla is red."]
-
-
-@pytest.fixture(scope="module")
-def store():
-    with HybridGraphStore.from_texts(
-        list(TEXTS.values()), "lsa", ids=list(TEXTS), metadatas=[{"n": n} for n in range(len(TEXTS))]
-    ) as vector_store:
-        yield vector_store
-
-
-@pytest.fixture(scope="module")
-def hybrid(store):
-    return HybridRetriever(store)
-
-
-class Words(BaseRetriever):
-    """Finds texts by the words they share with the query: a retriever that takes only the query."""
-
-    queries: list = Field(default_factory=list)
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        self.queries.append(query)
-        words = set(query.lower().replace("?", "").split())
-        shared = {id: len(words & set(text.lower().split())) for id, text in TEXTS.items()}
-        return [
-            Document(id=id, page_content=TEXTS[id])
-            for id in sorted(shared, key=lambda i: (-shared[i], i))
-            if shared[id]
-        ]
+from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
 
 
 class Failing(Words):
@@ -116,10 +74,6 @@ class NoContext(Embeddings):
         if len(text) > 30:
             raise KeyError(text)
         return self.inner.embed_query(text)
-
-
-def ids(documents):
-    return [document.id for document in documents]
 
 
 # -- with and without a history -----------------------------------------------------------------------------------
@@ -185,46 +139,6 @@ def test_over_a_foreign_retriever_both_are_searched():
     assert set(ids(result)) == set(ids(words.invoke("and its price? car red Tesla roadster")))
 
 
-def test_fusion_by_rank():
-    """Weighted reciprocal ranks, the best possible being 1."""
-    lists = {"why?": ["a", "b"], "why? because": ["b", "c"]}
-
-    class ListRetriever(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            return [Document(id=id, page_content=id) for id in lists[query]]
-
-    expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
-    retriever = AdvancedRetriever(ListRetriever(), expander=expander, fuse_raw=True)
-    result = retriever.retrieve_with_context("why?", HISTORY, k=3)
-    assert ids(result) == ["b", "a", "c"]
-    scores = [document.metadata["relevance_score"] for document in result]
-    assert scores == pytest.approx([(61 / 62 + 1) / 2, 1 / 2, 61 / 62 / 2])
-    assert [document.metadata["retrieval_rank"] for document in result] == [1, 2, 3]
-    assert result[0].metadata["retrieval_source"] == "fused"
-
-
-def test_an_unsure_expansion_counts_half():
-    """A quarter in place of a half, where two searches are fused."""
-
-    class ListRetriever(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            return [Document(id=query, page_content=query)]
-
-    expander = lambda query, history: ExpandedQuery("because", "", 0.5, sure=False)  # noqa: E731 - as any callable
-    result = AdvancedRetriever(ListRetriever(), expander=expander).retrieve_with_context("why?", HISTORY, k=2)
-    assert [(one.id, one.metadata["score"]) for one in result] == [("why?", 0.75), ("because", 0.25)]
-
-
-def test_two_searches_give_no_more_than_one():
-    """Without k the length is that of the longer search, whatever the fusion could give."""
-    lsa = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa").embeddings
-    plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), lsa)
-    retriever = AdvancedRetriever(plain.as_retriever(search_kwargs={"k": 2}))
-    result = retriever.retrieve_with_context("and its price?", HISTORY)
-    assert (result.plan["searched"], len(result)) == ("both", 2)
-    assert len(retriever.retrieve_with_context("and its price?", HISTORY, k=4)) == 4
-
-
 def test_without_fusion_only_the_expanded_is_searched():
     """AppendHistory as SPEC has it."""
     words = Words()
@@ -235,13 +149,6 @@ def test_without_fusion_only_the_expanded_is_searched():
     assert words.queries == ["and its price? Assistant: A roadster User: how fast Assistant: 200"]
 
 
-WHOLE = "What does the red roadster cost?"
-
-
-def rewrite():
-    return LLMRewrite(FakeListChatModel(responses=[WHOLE]))
-
-
 def test_a_rewrite_stands_for_the_question(hybrid):
     """The answer is that of the rewrite alone, for retrievers of this package and for others."""
     for below in (hybrid, Words()):
@@ -249,139 +156,7 @@ def test_a_rewrite_stands_for_the_question(hybrid):
         assert (result.plan["searched"], ids(result)) == ("expanded", ids(below.invoke(WHOLE)))
 
 
-def test_the_raw_question_is_searched_with_the_rewrite(hybrid):
-    """With fuse_raw=True; a score is the weighted mean of those that rank in both searches, in one unit."""
-    query = "and its price?"
-    retriever = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True)
-    result = retriever.retrieve_with_context(query, HISTORY, k=6)
-    both = [hybrid.retrieve(text, k=50) for text in (query, WHOLE)]
-    raw, rewritten = ({hit.id: hit.score / one.answerability.unit for hit in one.hits} for one in both)
-    mean = {id: 0.2 * raw.get(id, 0.0) + 0.8 * rewritten.get(id, 0.0) for id in ids(result)}
-    scores = {document.id: document.metadata["score"] for document in result}
-    assert result.plan["searched"] == "both"
-    assert scores == pytest.approx(
-        {id: score * max(scores.values()) / max(mean.values()) for id, score in mean.items()}
-    )
-    assert max(scores.values()) <= max(one.hits[0].score for one in both)
-    assert [hit.id for hit in result.hits] == ids(result) == sorted(mean, key=lambda id: (-mean[id], id))
-    assert len(result.hits) > 1
-    assert all(hit.score == pytest.approx(sum(hit.parts.values())) for hit in result.hits)
-
-
 NOTED = ("vector_score", "bm25_score", "rerank_score")
-
-
-@pytest.mark.parametrize("reranked", [False, True])
-@pytest.mark.parametrize("called", ["retrieve", "invoke"])
-def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, called):
-    """Scores that only the rewritten question's search has are kept, and so are those of each search."""
-    query, k = "and its price?", 6
-    below = hybrid.model_copy(
-        update={"reranker": TextReranker(lambda _, texts: [0.5] * len(texts))} if reranked else {}
-    )
-    retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
-    if called == "retrieve":
-        result = retriever.retrieve_with_context(query, HISTORY, k=k)
-        for hit, document in zip(result.hits, result, strict=True):
-            assert {name: getattr(hit, name) for name in NOTED} == {name: document.metadata[name] for name in NOTED}
-            assert hit.parts == pytest.approx(document.metadata["score_breakdown"])
-    else:
-        result = retriever.invoke(
-            {"input": query, "chat_history": HISTORY}, {"callbacks": [BaseCallbackHandler()]}, k=k, annotate="all"
-        )
-    raw, rewritten = ({one.id: one.metadata for one in below.retrieve(text, k=50)} for text in (query, WHOLE))
-    assert any(raw[id]["bm25_score"] is None and rewritten[id]["bm25_score"] is not None for id in ids(result))
-    for document in result:
-        metadata = document.metadata
-        for name in NOTED:
-            expected = raw[document.id][name] if raw[document.id][name] is not None else rewritten[document.id][name]
-            assert metadata[name] == pytest.approx(expected), name
-        assert math.fsum(metadata["score_breakdown"].values()) == pytest.approx(metadata["score"])
-        counted = [one[document.id] for one in (raw, rewritten) if one[document.id]["score"]]
-        assert metadata["score_breakdown"].keys() == {part for one in counted for part in one["score_breakdown"]}
-        for name, alone in (("question", raw), ("conversation", rewritten)):
-            notes = metadata["searches"][name]
-            assert notes["score"] == pytest.approx(alone[document.id]["score"])
-            assert notes["score_breakdown"] == pytest.approx(alone[document.id]["score_breakdown"])
-            assert notes["retrieval_rank"] == alone[document.id]["retrieval_rank"]
-
-
-def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
-    """Scores and other metadata of either search are kept; each search's own score is under its name."""
-    lists = {
-        "why?": [Document("a", id="a", metadata={"score": 3.0, "lang": "en", "bm25_score": None})],
-        "why? because": [
-            Document("b", id="b", metadata={"score": 9.0}),
-            Document("a", id="a", metadata={"score": 7.0, "bm25_score": 4.5, "page": 2}),
-        ],
-    }
-
-    class ListRetriever(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            return lists[query]
-
-    expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
-    retriever = AdvancedRetriever(ListRetriever(), expander=expander, fuse_raw=True)
-    first, second = retriever.retrieve_with_context("why?", HISTORY, k=3)
-    metadata = first.metadata
-    assert (first.id, metadata["lang"], metadata["page"], metadata["bm25_score"]) == ("a", "en", 2, 4.5)
-    assert metadata["score"] == pytest.approx((1 + 61 / 62) / 2)
-    assert metadata["score_breakdown"] == pytest.approx({"question": 1 / 2, "conversation": 61 / 62 / 2})
-    assert metadata["searches"] == {
-        "question": {"retrieval_rank": 1, "score": 3.0},
-        "conversation": {"retrieval_rank": 2, "score": 7.0, "bm25_score": 4.5},
-    }
-    assert (second.metadata["retrieval_source"], second.metadata["score"]) == ("conversation", 0.5)
-
-
-def test_a_prefix_comes_before_every_key_of_two_searches(store):
-    """None of our keys is without it."""
-    below = HybridRetriever(store, metadata_prefix="hg_")
-    retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
-    metadata = retriever.retrieve_with_context("and its price?", HISTORY)[0].metadata
-    assert metadata["hg_bm25_score"] is not None
-    assert metadata["hg_searches"]["conversation"]["bm25_score"] is not None
-    assert all(key.startswith("hg_") for key in metadata.keys() - store.get_by_ids(["roadster"])[0].metadata.keys())
-
-
-def test_the_least_score_holds_for_what_is_fused(hybrid):
-    """It applies to the mean, not to each search, whether set by the call or the constructor."""
-    retriever = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True)
-    every = retriever.retrieve_with_context("and its price?", HISTORY, k=6)
-    scores = [document.metadata["score"] for document in every]
-    least = (scores[0] + scores[1]) / 2
-    assert ids(retriever.retrieve_with_context("and its price?", HISTORY, k=6, min_score=least)) == ids(every)[:1]
-    strict = AdvancedRetriever(hybrid.model_copy(update={"min_score": least}), expander=rewrite(), fuse_raw=True)
-    assert ids(strict.retrieve_with_context("and its price?", HISTORY, k=6)) == ids(every)[:1]
-
-
-def test_the_answer_for_k_is_the_head_of_a_larger_one(hybrid):
-    """Also when two searches are fused."""
-    retriever = AdvancedRetriever(hybrid, expander=AppendHistory())
-    whole = ids(retriever.retrieve_with_context("and its price?", HISTORY, k=6))
-    assert len(whole) > 1
-    assert all(ids(retriever.retrieve_with_context("and its price?", HISTORY, k=k)) == whole[:k] for k in range(6))
-
-
-def test_stored_documents_are_not_changed():
-    """Documents of a foreign retriever may be its own objects."""
-    stored = Document(id="a", page_content="a", metadata={"own": 1})
-
-    class StoredDocument(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            return [stored]
-
-    AdvancedRetriever(StoredDocument()).retrieve_with_context("why?", HISTORY)
-    assert stored.metadata == {"own": 1}
-
-
-def test_awaited_is_the_same(hybrid):
-    """Sync and async agree, over ours and over others."""
-    for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(Words())):
-        waited = asyncio.run(retriever.aretrieve_with_context("and its price?", HISTORY, k=3))
-        assert waited == retriever.retrieve_with_context("and its price?", HISTORY, k=3)
-        called = asyncio.run(retriever.ainvoke({"input": "and its price?", "chat_history": HISTORY}, k=3))
-        assert ids(called) == ids(waited)
 
 
 # -- seeing -------------------------------------------------------------------------------------------------------
@@ -606,17 +381,6 @@ class StoredHistory(BaseChatMessageHistory):
 
     def clear(self):
         self.messages = []
-
-
-def test_the_last_ten_queries_are_kept_by_session(hybrid):
-    """Raw ones, oldest first."""
-    retriever = AdvancedRetriever(hybrid)
-    for n in range(12):
-        retriever.invoke(f"query {n}")
-    retriever.retrieve_with_context("another", HISTORY, session_id="b")
-    assert retriever.query_history == [f"query {n}" for n in range(2, 12)]
-    assert retriever.history_for("b") == ["another"]
-    assert retriever.history_for("c") == []
 
 
 def test_the_history_of_the_session_is_taken(hybrid):

@@ -1,0 +1,19 @@
+"""A store of texts about cars, and a retriever over it."""
+
+import pytest
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from tests.support.samples.cars import TEXTS
+
+
+@pytest.fixture(scope="module")
+def store():
+    with HybridGraphStore.from_texts(
+        list(TEXTS.values()), "lsa", ids=list(TEXTS), metadatas=[{"n": n} for n in range(len(TEXTS))]
+    ) as vector_store:
+        yield vector_store
+
+
+@pytest.fixture(scope="module")
+def hybrid(store):
+    return HybridRetriever(store)

@@ -1,0 +1,43 @@
+"""Texts about cars, a conversation about them, and a retriever by their words."""
+
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.retrievers import BaseRetriever
+from pydantic import Field
+
+from langchain_hybridgraph import LLMRewrite
+
+TEXTS = {
+    "roadster": "The red roadster by Tesla costs 200,000 and is fast.",
+    "van": "The blue van costs 9,000 and carries parcels.",
+    "train": "Trains are slow in winter and carry coal.",
+    "bread": "Bread is made of flour, water and salt.",
+    "price": "The price of gold rose in winter.",
+    "sea": "The sea is salt water.",
+}
+HISTORY = ["User: Which car is red?", "Assistant: The roadster by Tesla is red."]
+WHOLE = "What does the red roadster cost?"
+
+
+class Words(BaseRetriever):
+    """Finds texts by the words they share with the query: a retriever that takes only the query."""
+
+    queries: list = Field(default_factory=list)
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        self.queries.append(query)
+        words = set(query.lower().replace("?", "").split())
+        shared = {id: len(words & set(text.lower().split())) for id, text in TEXTS.items()}
+        return [
+            Document(id=id, page_content=TEXTS[id])
+            for id in sorted(shared, key=lambda i: (-shared[i], i))
+            if shared[id]
+        ]
+
+
+def rewrite():
+    return LLMRewrite(FakeListChatModel(responses=[WHOLE]))
+
+
+def ids(documents):
+    return [document.id for document in documents]
