@@ -1,4 +1,4 @@
-"""The graph of the embedded store: hops compared with networkx, followed changes with a fresh read."""
+"""Graph of the embedded store: hops are compared with networkx, followed changes with a fresh read."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def mention(chunk, entity, weight=1.0, **options):
 
 
 def near(store, *ids, scope=None, ways=None):
-    """Return {(from, to): (weight, via)} of one hop, by ids."""
+    """Return {(from, to): (weight, via)} of the hops from some chunks, by ids."""
     graph = store.scoped_graph(scope or Scope(), ways or EdgeFilter())
     return by_ids(graph, ids, graph.neighbours(graph.nodes(ids)))
 
 
 def linked(store, *ids, scope=None, ways=None):
-    """Return the same for links."""
+    """Return {(from, to): (weight, via)} of the links from some nodes, by ids."""
     graph = store.scoped_graph(scope or Scope(), ways or EdgeFilter())
     return by_ids(graph, ids, graph.links(graph.nodes(ids)))
 
@@ -79,7 +79,7 @@ def weights(hops):
 
 
 def test_the_store_has_a_graph(store):
-    """It implements the protocol, and reports whether there is any edge now."""
+    """The store implements HasGraph, and has_graph is true exactly while there is an edge between present nodes."""
     assert implements(store, HasGraph)
     upsert(store, "a", "b")
     assert not store.has_graph
@@ -98,7 +98,9 @@ def test_directions(store):
 
 
 def test_the_heaviest_of_several_relations(store):
-    """Two chunks joined three times are one hop apart, once, with the largest weight."""
+    """Two chunks joined by several edges are one hop apart, with the largest weight of the edges that the filter
+    allows.
+    """
     upsert(store, "a", "b", edges=[Edge("a", "b", "r", 0.2), Edge("a", "b", "s", 0.8), Edge("b", "a", "r", 0.9)])
     assert near(store, "a") == {("a", "b"): (0.8, "")}
     assert near(store, "a", ways=EdgeFilter("both")) == {("a", "b"): (0.9, "")}
@@ -107,7 +109,9 @@ def test_the_heaviest_of_several_relations(store):
 
 
 def test_chunks_of_one_entity_are_one_hop_apart(store):
-    """The weight of the hop through the entity is the product of both mentions, .8 · .5, in either direction."""
+    """Two chunks that mention an entity are one hop apart, with the product of both mentions' weights (.8 · .5) as
+    its weight.
+    """
     upsert(store, "a", "b", edges=[mention("a", "Ada", 0.8), mention("b", "Ada", 0.5)])
     for direction in ("out", "in", "both"):
         assert near(store, "a", ways=EdgeFilter(direction)) == {("a", "b"): (pytest.approx(0.4), "Ada")}
@@ -117,7 +121,7 @@ def test_chunks_of_one_entity_are_one_hop_apart(store):
 
 
 def test_ties_prefer_an_edge_then_the_rarest_entity(store):
-    """Ada is mentioned by three chunks, Bo by two; an edge of the same weight comes before both."""
+    """Among hops of equal weight, a direct edge is preferred, then the entity with the fewest mentions."""
     mentions = [mention(chunk, "Ada") for chunk in "abc"] + [mention(chunk, "Bo") for chunk in "ab"]
     upsert(store, "a", "b", "c", edges=mentions)
     assert near(store, "a") == {("a", "b"): (1.0, "Bo"), ("a", "c"): (1.0, "Ada")}
@@ -126,7 +130,7 @@ def test_ties_prefer_an_edge_then_the_rarest_entity(store):
 
 
 def test_links_are_the_edges_as_they_are(store):
-    """Links end in chunks and entities; entities lead on to the chunks that mention them."""
+    """Links are the stored edges between chunks and entities, with their weights and without damping."""
     edges = [
         Edge("a", "b", "r", 0.5),
         mention("a", "Ada", 0.8),
@@ -141,7 +145,9 @@ def test_links_are_the_edges_as_they_are(store):
 
 
 def test_hubs_pass_on_less(store):
-    """With degree 4 and hub_degree 2 an edge counts half; through an entity of degree 4 half of that again."""
+    """With hub_degree 2, hops of a chunk of degree 4 have half their weight, and an entity of degree 4 halves it
+    again.
+    """
     edges = [Edge("a", other, "r") for other in "bcd"]
     upsert(store, *"abcd", edges=[*edges, *(mention(chunk, "Ada") for chunk in "abxy")])
     hub = EdgeFilter(hub_degree=2)
@@ -154,7 +160,9 @@ def test_hubs_pass_on_less(store):
 
 
 def test_rare_entities_are_preferred_to_common_ones(monkeypatch, store):
-    """Ada leads to 2, Bo to 3 and Cy to 4: with room for 5 only the two rarer ones; the rarest is always used."""
+    """When the number of hops through entities is limited, the rarest entities come first, and the rarest one is
+    always used.
+    """
     monkeypatch.setattr(graph, "FAN", 1)
     mentions = [mention(chunk, "Ada") for chunk in "ab"] + [mention(chunk, "Bo") for chunk in "acd"]
     upsert(store, *"abcdefg", edges=[*mentions, *(mention(chunk, "Cy") for chunk in "aefg")])
@@ -167,7 +175,7 @@ def test_rare_entities_are_preferred_to_common_ones(monkeypatch, store):
 
 
 def test_degrees_count_all_edges(store):
-    """Over all relations and both directions, including edges to hidden or missing chunks."""
+    """Degrees count edges of all relations in both directions, including edges to hidden or missing chunks."""
     upsert(
         store,
         "a",
@@ -179,8 +187,10 @@ def test_degrees_count_all_edges(store):
     assert graph.degrees(np.array([-1])).tolist() == [0]
 
 
-def test_relations_are_those_of_present_edges(store):
-    """The relations of present edges, whatever the call may traverse; the last edge of a kind removes its relation."""
+def test_relations_of_present_edges_are_listed(store):
+    """The graph lists the relations of all present edges, regardless of its filter; deleting the last edge of a
+    relation removes it.
+    """
     upsert(store, "a", "b", edges=[Edge("a", "b", "cites"), Edge("b", "a", "likes"), Edge("a", "missing", "cites")])
     assert store.scoped_graph(Scope(), EdgeFilter(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
     store.replace_edges(["b"], ["likes"], [])
@@ -204,8 +214,8 @@ def test_chunks_and_entities_are_nodes(store):
     assert weights(linked(store, "a", ways=EdgeFilter("both"))) == {("a", "Ada"): 1.0}
 
 
-def test_hops_of_nothing(store):
-    """No nodes, unknown nodes and an empty store have no hops."""
+def test_unknown_nodes_have_no_hops(store):
+    """No nodes and unknown nodes have no hops, in an empty store and in one with edges."""
     for _ in range(2):
         graph = store.scoped_graph(Scope(), EdgeFilter("both"))
         for nodes in (np.zeros(0, np.int64), np.array([-1])):
@@ -217,7 +227,7 @@ def test_hops_of_nothing(store):
 
 
 def test_cosines(store):
-    """The cosines of chunks are those of a vector search; an entity has none."""
+    """The graph's cosines of chunks equal the vector search's scores; an entity or unknown node has none."""
     upsert(store, "a", "b", edges=[mention("a", "Ada")])
     vector = store.vector_search(Query("text of a", 1), 1).vector
     graph = store.scoped_graph(Scope(), EdgeFilter())
@@ -228,7 +238,7 @@ def test_cosines(store):
 
 
 def test_the_edge_of_each_step(store):
-    """The heaviest edge as stored, both mentions of the entity, or None for a step that is not a hop."""
+    """Each step gets its heaviest stored edge, both mentions of the shared entity, or None if it is not a hop."""
     light, heavy = Edge("a", "b", "r", 0.5, "said"), Edge("b", "a", "s", 0.9, "said otherwise")
     mentions = [mention("b", "Ada", 0.8, description="b names Ada"), mention("c", "Ada", 0.5)]
     upsert(store, "a", "b", "c", edges=[light, heavy, *mentions, Edge("b", "Ada", "about")])
@@ -248,7 +258,7 @@ def test_the_edge_of_each_step(store):
 
 
 def test_edges_have_their_time(store):
-    """An edge counts from valid_from until valid_until, both included; without a time it always does."""
+    """An edge is traversed from valid_from until valid_until, both included; an edge without times always is."""
     edges = [
         Edge("a", "b", "r", valid_from=10.0, valid_until=20.0),
         mention("a", "Ada"),
@@ -259,8 +269,8 @@ def test_edges_have_their_time(store):
     assert there == {9: set(), 10: {"b"}, 15: {"b", "c"}, 20: {"b", "c"}, 21: {"c"}, None: {"b", "c"}}
 
 
-def test_a_filter_holds_at_every_hop(store):
-    """No hop leads to or from chunks that do not match."""
+def test_a_filter_applies_to_every_hop(store):
+    """No hop starts at, ends in or passes through a chunk that does not match the filter."""
     chunks = [Chunk(id, "text", {"kind": kind}) for id, kind in (("a", "x"), ("b", "y"), ("c", "x"))]
     store.upsert(
         chunks,
@@ -274,7 +284,7 @@ def test_a_filter_holds_at_every_hop(store):
 
 
 def test_expired_chunks_are_not_reached(store):
-    """No hop ends in a chunk outside its time of validity."""
+    """No hop ends in a chunk that is not valid at the requested time."""
     chunks = [Chunk("a", "text"), Chunk("b", "text", {"valid_until": 10}), Chunk("c", "text", {"valid_from": 20})]
     store.upsert(chunks, edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
     for when, there in ((5, {"b"}), (15, set()), (25, {"c"}), (None, {"b", "c"})):
@@ -282,7 +292,7 @@ def test_expired_chunks_are_not_reached(store):
 
 
 def test_tenants_have_graphs_of_their_own(tmp_path):
-    """With equal ids in two tenants, each walks its own edges, whatever the other one does; a foreign scope raises."""
+    """Two tenants with equal ids traverse only their own edges, and another tenant's scope raises TenantError."""
     with closing(opened(tmp_path / "index", tenant="x")) as one:
         upsert(one, "a", "b", "c", edges=[Edge("a", "b", "r"), mention("a", "Ada"), mention("c", "Ada")])
     with closing(opened(tmp_path / "index", tenant="y")) as two, closing(opened(tmp_path / "index", tenant="x")) as one:
@@ -300,14 +310,14 @@ def test_tenants_have_graphs_of_their_own(tmp_path):
 
 
 def tables(store):
-    """Return the contents of SQLite: the kind of every id, and all edges."""
+    """Return the kind of every id, and all edges, as SQLite contains them."""
     with store._index.catalog.reading() as connection:
         kinds = dict(connection.execute("SELECT id, kind FROM nodes"))
     return kinds, store.edges(list(kinds))
 
 
 def expected(store, scope, ways):
-    """Return {(from, to): weight} of one hop between all chunks in scope, and the degrees, by networkx."""
+    """Return {(from, to): weight} of one hop between all chunks in scope, and the degrees, computed by networkx."""
     kinds, edges = tables(store)
     whole = nx.MultiDiGraph()
     whole.add_nodes_from(kinds)
@@ -382,8 +392,10 @@ def drawn_chunk(id):
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some_edges, st.lists(st.tuples(some_ways, some_scopes), min_size=4, max_size=4), st.sampled_from([0, 4_000]))
-def test_hops_equal_those_of_networkx(monkeypatch, edges, calls, limit):
-    """For any edges, ways and scope networkx finds the same hops and weights, however duplicates are found."""
+def test_hops_equal_the_hops_of_networkx(monkeypatch, edges, calls, limit):
+    """For any edges, edge filter and scope, networkx finds the same hops, weights and degrees, with either way of
+    removing duplicates.
+    """
     monkeypatch.setattr(graph, "SORTED_HOPS", limit)
     with closing(opened(None)) as store:
         store.upsert([drawn_chunk(id) for id in CHUNKS], parents=[Chunk("p0", "parent")], edges=edges)
@@ -397,8 +409,10 @@ def test_hops_equal_those_of_networkx(monkeypatch, edges, calls, limit):
 
 @settings(max_examples=60)
 @given(some_edges, some_ways, some_scopes, st.sets(st.sampled_from(CHUNKS)), st.lists(st.sampled_from(CHUNKS)))
-def test_hops_among_some_are_those_of_all_that_lead_there(edges, ways, scope, ends, deleted):
-    """In any direction and with any damping, also after chunks were deleted and edges changed."""
+def test_hops_of_a_restricted_graph_are_the_hops_that_end_there(edges, ways, scope, ends, deleted):
+    """Restricting a graph to some chunks keeps exactly the hops that end in them, after any edits and with any
+    direction or damping.
+    """
     with closing(opened(None)) as store:
         store.upsert([drawn_chunk(id) for id in CHUNKS], edges=edges[: len(edges) // 2])
         store.scoped_graph(scope, ways)
@@ -411,14 +425,14 @@ def test_hops_among_some_are_those_of_all_that_lead_there(edges, ways, scope, en
 
 
 def hops_of(hops):
-    """Return the hops as rows of (origin, node, weight, via), ascending."""
+    """Return the hops as rows (origin, node, weight, via), in ascending order."""
     return sorted(zip(*(column.tolist() for column in hops), strict=True))
 
 
 @settings(max_examples=30)
 @given(some_edges, some_ways, some_scopes)
 def test_steps_have_the_edges_of_hops(edges, ways, scope):
-    """Every hop has its edge or its two mentions, with the hop's weight; without a hop there is neither."""
+    """A step that is a hop has the edge, or the two mentions, with the hop's weight; any other step has None."""
     with closing(opened(None)) as store:
         store.upsert([drawn_chunk(id) for id in CHUNKS], edges=edges)
         ways = EdgeFilter(ways.direction, ways.relations, ways.min_weight, None)
@@ -467,7 +481,7 @@ def do(store, number, task):
 
 
 def everything(store):
-    """Return every answer of a graph about all present ids."""
+    """Return every answer of the graph about all present ids."""
     ids = sorted(tables(store)[0])
     walk = store.scoped_graph(Scope(), EdgeFilter("both"))
     nodes = walk.nodes(ids)
@@ -490,7 +504,9 @@ def everything(store):
     st.booleans(),
 )
 def test_followed_changes_equal_a_fresh_read(monkeypatch, tasks, recent, is_log_short):
-    """After any changes, kept next to the sorted edges or missed, all answers equal those of a fresh read."""
+    """After any changes, a graph that followed them gives the same answers as one read afresh, even if it missed log
+    entries.
+    """
     monkeypatch.setattr(adjacency, "RECENT_EDGES", recent)
     monkeypatch.setattr(
         "langchain_hybridgraph.stores.embedded.catalog.outbox._KEPT_CHANGES", 3 if is_log_short else 2_000
@@ -511,8 +527,8 @@ def test_followed_changes_equal_a_fresh_read(monkeypatch, tasks, recent, is_log_
             assert followed[6] == {edge.relation for edge in store.edges(tables(store)[0])}
 
 
-def test_another_store_sees_what_was_written(tmp_path):
-    """A reader follows the writer's new chunks, edges, deletions and pruning, without a fresh read."""
+def test_another_store_sees_every_write(tmp_path):
+    """A reader follows the writer's new edges, deletions and replacements without reading the graph again."""
     with closing(opened(tmp_path / "index")) as writer, closing(opened(tmp_path / "index", read_only=True)) as reader:
         upsert(writer, "a", "b", edges=[Edge("a", "b", "r", 0.5)])
         assert weights(near(reader, "a")) == {("a", "b"): 0.5}
@@ -528,15 +544,15 @@ def test_another_store_sees_what_was_written(tmp_path):
 
 
 def test_an_updated_chunk_keeps_its_edges(store):
-    """A new text is a new row of the same node."""
+    """A chunk keeps its edges when its text is updated."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r")])
     near(store, "a")
     store.upsert([Chunk("b", "another text")])
     assert weights(near(store, "a")) == {("a", "b"): 1.0}
 
 
-def test_a_dangling_edge_leads_on_when_its_end_comes(store):
-    """And an id that was an entity becomes a chunk when a chunk of that name is added."""
+def test_a_dangling_edge_becomes_a_hop_when_its_target_is_added(store):
+    """An edge to a missing id becomes a hop once a chunk with that id is added, even if the id was an entity before."""
     upsert(store, "a", "b", edges=[Edge("a", "late", "r"), mention("a", "Ada"), mention("b", "Ada")])
     assert weights(near(store, "a")) == {("a", "b"): 1.0}
     upsert(store, "late", "Ada")
@@ -544,7 +560,7 @@ def test_a_dangling_edge_leads_on_when_its_end_comes(store):
 
 
 def test_a_graph_in_use_does_not_change(store):
-    """Writes do not change a graph already in use; a deleted entity has no id any more."""
+    """Deleting a chunk does not change the hops of a graph already in use."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r"), mention("a", "Ada"), mention("c", "Ada")])
     walk = store.scoped_graph(Scope(), EdgeFilter())
     nodes = walk.nodes(["a", "Ada"])
@@ -568,7 +584,9 @@ def test_a_closed_store_raises_an_error(memory):
 
 
 def test_a_star_of_100_000():
-    """All nodes are one hop from the centre and the centre from each; so are nodes that mention one entity."""
+    """In a star of 100,000 chunks, every chunk is one hop from the centre and from all chunks that mention its
+    entity.
+    """
     count = 100_000
     ids = [f"c{number}" for number in range(count)]
     with closing(opened(None)) as store:
@@ -611,8 +629,10 @@ def graph_ids(store):
     return {id for id, kind in kinds.items() if kind == "graph"}
 
 
-def test_an_entity_goes_with_its_last_mention(store):
-    """By deleting chunks, replacing edges or pruning; with the entity's other edges."""
+def test_an_entity_is_deleted_with_its_last_mention(store):
+    """Deleting chunks, replacing edges or pruning deletes an entity with its last mention, along with its other
+    edges.
+    """
     upsert(
         store,
         "a",
@@ -629,7 +649,7 @@ def test_an_entity_goes_with_its_last_mention(store):
 
 
 def test_an_entity_that_is_mentioned_again_stays(store):
-    """Replacing a mention with another one of the same entity keeps its node."""
+    """Replacing a mention with another mention of the same entity keeps the entity's node."""
     upsert(store, "a", edges=[mention("a", "Ada", 0.5)])
     node = store.scoped_graph(Scope(), EdgeFilter()).nodes(["Ada"]).tolist()
     store.replace_edges(["a"], [MENTIONS], [mention("a", "Ada", 0.7)])
@@ -637,21 +657,23 @@ def test_an_entity_that_is_mentioned_again_stays(store):
 
 
 def test_deleting_leaves_nothing_behind(store):
-    """Neither edges nor ids that only the deleted chunk's edges named remain."""
+    """Deleting a chunk deletes its edges and the ids that only its edges named."""
     upsert(store, "a", "b", edges=[Edge("a", "missing", "r"), Edge("docs/", "a", "contains"), Edge("b", "a", "r")])
     store.remove(["a"])
     assert tables(store) == ({"b": "chunk"}, [])
 
 
 def test_light_edges_are_pruned(store):
-    """Edges below the weight are deleted, edges with exactly that weight are kept."""
+    """prune(min_weight) deletes edges below the weight and keeps edges with exactly that weight."""
     upsert(store, "a", "b", "c", edges=[Edge("a", "b", "r", 0.3), Edge("a", "c", "r", 0.5), Edge("b", "c", "r", 0.4)])
     assert store.graph.prune(0.4) == 1
     assert {(edge.source, edge.target) for edge in store.edges(["a", "b"])} == {("a", "c"), ("b", "c")}
 
 
-def test_the_heaviest_of_each_source_stay(store):
-    """Two edges of each are kept; ties go to the smaller relation, then the smaller target."""
+def test_pruning_keeps_the_heaviest_edges_of_each_source(store):
+    """prune(max_per_source=2) keeps two edges of each source; ties go to the smaller relation, then the smaller
+    target.
+    """
     edges = [Edge("a", "b", "s", 0.9), Edge("a", "c", "s", 0.5), Edge("a", "c", "r", 0.5), Edge("a", "b", "r", 0.5)]
     upsert(store, "a", "b", "c", edges=[*edges, Edge("b", "c", "r", 0.1)])
     assert store.graph.prune(max_per_source=2) == 2
@@ -661,13 +683,13 @@ def test_the_heaviest_of_each_source_stay(store):
 
 @pytest.mark.parametrize("options", [{"min_weight": 1.5}, {"min_weight": -0.1}, {"max_per_source": -1}])
 def test_bad_bounds_of_pruning(memory, options):
-    """The ValueError names the bounds."""
+    """A bound out of range raises a ValueError that names the bound."""
     with pytest.raises(ValueError, match=next(iter(options))):
         memory.graph.prune(**options)
 
 
-def test_pruning_is_the_tenants_own(tmp_path):
-    """Another tenant's edges stay."""
+def test_pruning_affects_only_its_tenant(tmp_path):
+    """Pruning one tenant's graph keeps another tenant's edges."""
     for tenant in "xy":
         with closing(opened(tmp_path / "index", tenant=tenant)) as store:
             upsert(store, "a", "b", edges=[Edge("a", "b", "r", 0.3)])
@@ -681,13 +703,15 @@ def test_pruning_is_the_tenants_own(tmp_path):
 
 
 def test_stats_count_entities(store):
-    """Graph nodes that are mentioned; a dangling target is none."""
+    """stats counts mentioned graph nodes as entities, but not dangling targets."""
     upsert(store, "a", edges=[mention("a", "Ada"), Edge("a", "missing", "r")])
     assert (store.admin.stats()["edges"], store.admin.stats()["entities"]) == (2, 1)
 
 
 def test_invalid_edges_are_reported_and_repaired(store):
-    """A weight of 0 and an edge to itself are reported by check and removed by repair, also from loaded graphs."""
+    """check reports edges with weight 0 and edges to themselves, and repair removes them, including from a loaded
+    graph.
+    """
     upsert(store, "a", "b", edges=[Edge("a", "b", "r")])
     near(store, "a")
     with store._index.catalog.writing() as connection:

@@ -1,4 +1,4 @@
-"""A lost or damaged file of vectors is noticed by the searches, and repair restores their answers."""
+"""Lost or damaged vector files: searches report them, and repair restores the results."""
 
 import os
 from contextlib import closing
@@ -19,7 +19,7 @@ ROW = 64 * 4
 
 
 class Words(HashedWords, Embeddings):
-    """An embedding with LangChain's interface."""
+    """Embedding with LangChain's interface."""
 
 
 def opened(folder, kind="words", **options):
@@ -40,7 +40,7 @@ def folder(tmp_path, kind):
 
 
 def answers(store):
-    """Return the results of vector search and of hybrid search, with the reasons for missing hits."""
+    """Return the results of vector search and of hybrid search, with their reasons."""
     alone = [store.vector_search(Query(text, 10), 10) for text in TEXTS[::60]]
     both = [HybridRetriever(store, k=5).retrieve(text) for text in TEXTS[::60]]
     return (
@@ -96,8 +96,8 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("read_only", [False, True])
-def test_damaged_vectors_are_named_and_restored(folder, kind, damage, read_only):
-    """Searches leave damaged vectors out and report it; check names them; after repair all results are as before."""
+def test_damaged_vectors_are_reported_and_restored(folder, kind, damage, read_only):
+    """Searches leave out damaged vectors and report it, check reports the chunks, and repair restores all results."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     injure, expected = DAMAGES[damage]
@@ -114,8 +114,10 @@ def test_damaged_vectors_are_named_and_restored(folder, kind, damage, read_only)
 
 @pytest.mark.parametrize("kind", ["fitted"])
 @pytest.mark.parametrize("injure", [remove("model-*.npz"), rewrite("model-*.npz", noise)])
-def test_a_lost_model_is_named_and_fitted_again(folder, kind, injure):
-    """Without the model no question has a vector; the result says so, and repair fits the model to the same texts."""
+def test_a_lost_model_is_reported_and_fitted_again(folder, kind, injure):
+    """Without the model file, searches return the reason "no-vector-index", and repair fits the model to the same
+    texts.
+    """
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     injure(folder)
@@ -126,7 +128,7 @@ def test_a_lost_model_is_named_and_fitted_again(folder, kind, injure):
 
 
 def test_answers_without_damage_have_no_reason(folder, kind):
-    """Also for readers, and also when the file has an incomplete row at its end."""
+    """An undamaged file, even with an incomplete row at its end, gives a reader results without a reason."""
     with (folder / os.fspath(next(folder.glob("vectors-*.f32")).name)).open("ab") as file:
         file.write(b"123")
     with closing(opened(folder, kind, read_only=True)) as store:
@@ -135,7 +137,9 @@ def test_answers_without_damage_have_no_reason(folder, kind):
 
 @pytest.mark.parametrize("kind", ["words"])
 def test_a_reader_notices_damage_and_repair_while_it_is_open(folder, kind):
-    """A file truncated under an open store does not crash its process, and repaired rows are found again."""
+    """An open reader reports a file truncated under it instead of crashing, and finds all chunks again after a
+    repair.
+    """
     with closing(opened(folder, read_only=True)) as reader, closing(opened(folder)) as writer:
         before = answers(reader)
         os.truncate(folder / "vectors-0.f32", 40 * ROW)
@@ -146,7 +150,7 @@ def test_a_reader_notices_damage_and_repair_while_it_is_open(folder, kind):
 
 @pytest.mark.parametrize("kind", ["words"])
 def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
-    """A chunk found only by keywords has no random cosine, and a changed chunk does not keep a damaged vector."""
+    """A damaged vector gets the score 0, and a chunk with a damaged vector is embedded again when it is updated."""
     rewrite("vectors-*.f32", lambda data: noise(data[: 10 * ROW]) + data[10 * ROW :])(folder)
     with closing(opened(folder)) as store:
         vector = store.vector_search(Query(TEXTS[20], 1), 1).vector
@@ -157,8 +161,8 @@ def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
 
 
 @pytest.mark.parametrize("kind", ["words"])
-def test_the_signs_of_a_large_matrix_are_taken_again_after_a_repair(folder, kind, monkeypatch):
-    """Also if not all vectors are compared."""
+def test_the_signs_of_a_large_matrix_are_computed_again_after_a_repair(folder, kind, monkeypatch):
+    """After a repair, a search that first compares signs returns the same results as before the damage."""
     monkeypatch.setattr(vector_engine_choice, "EXACT_BYTES", 0)
     monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 20)
     with closing(opened(folder)) as store:
@@ -177,8 +181,8 @@ def swapped(data, width, one, other):
 
 
 @pytest.mark.parametrize("with_owners", [False, True])
-def test_a_vector_of_another_text_is_found(folder, kind, with_owners):
-    """Two rows that have changed places with their checksums: check reports both, and repair restores them."""
+def test_a_vector_of_another_text_is_reported_and_restored(folder, kind, with_owners):
+    """check reports two vectors that were swapped along with their checksums, and repair restores them."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     rewrite("vectors-*.f32", lambda data: swapped(data, len(data) // COUNT, 60, 120))(folder)
@@ -196,7 +200,7 @@ def test_a_vector_of_another_text_is_found(folder, kind, with_owners):
 
 @pytest.mark.parametrize("kind", ["words"])
 def test_overwritten_vectors_of_racing_writers_are_reported(folder, kind):
-    """check finds vectors that a second writer overwrote before the first one committed."""
+    """check reports a vector that another writer overwrote with that of another text, and repair restores it."""
     with closing(opened(folder)) as store:
         store.upsert([Chunk("mine", "a text of mine")])
         other = store.embedding.embed_documents(["a text of theirs"])
@@ -207,7 +211,7 @@ def test_overwritten_vectors_of_racing_writers_are_reported(folder, kind):
 
 
 def test_vectors_of_an_earlier_version_are_sound(folder, kind):
-    """An index without a file of owners keeps opening, searching, checking and being written to."""
+    """An index of an earlier version, without the file of owners, can still be searched, checked and written to."""
     remove("vectors-*.own")(folder)
     with closing(opened(folder, kind)) as store:
         assert reasons(store) == set()
@@ -218,7 +222,9 @@ def test_vectors_of_an_earlier_version_are_sound(folder, kind):
 
 
 def test_a_file_deleted_under_an_open_store_is_reported(folder, kind):
-    """Searches continue with the mapped file; check reports that it is missing, and repair writes it again."""
+    """If the vector file is deleted, open stores keep searching their mapping, check reports it, and repair writes
+    the file again.
+    """
     with closing(opened(folder, kind)) as store:
         before = answers(store)
         remove("vectors-*.f32")(folder)

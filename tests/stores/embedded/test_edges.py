@@ -1,4 +1,4 @@
-"""Edges of the embedded store: replaced where they differ, pruned where an end is missing."""
+"""Edges of the embedded store: differences are written, edges with a missing end are pruned."""
 
 import sqlite3
 from contextlib import closing
@@ -49,7 +49,7 @@ def graph_nodes(store):
 
 
 def test_existing_edges_are_not_written_again(memory):
-    """Writing equal edges in another order, one of them twice, changes no row and begins no transaction."""
+    """Writing equal edges in another order, with a lighter duplicate, changes no row and begins no transaction."""
     edges = [Edge("a", "b", "r", 0.5, "said", 1.0, 2.0), Edge("a", "c", "r")]
     memory.replace_edges(["a"], ["r"], edges)
     before, statements = changes(memory), []
@@ -61,7 +61,7 @@ def test_existing_edges_are_not_written_again(memory):
 
 
 def test_only_the_difference_is_written(memory):
-    """Replacing one of a hundred edges writes two rows, the new end's, and the graph's log of both."""
+    """Replacing one of a hundred edges changes five rows: both edges, the new target and the graph's log of both."""
     edges = [Edge("a", f"t{number}", "r") for number in range(100)]
     memory.replace_edges(["a"], ["r"], edges)
     before = changes(memory)
@@ -81,21 +81,21 @@ def test_only_the_difference_is_written(memory):
     ],
 )
 def test_an_edge_with_other_values_replaces_the_stored_one(store, changed):
-    """A changed weight, even a smaller one, description or time replaces the stored edge."""
+    """An edge with another weight (even a smaller one), description or time replaces the stored edge."""
     store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.5, "said")])
     store.replace_edges(["a"], ["r"], [changed])
     assert store.edges(["a"]) == [changed]
 
 
 def test_the_heavier_of_two_equal_edges_is_kept(store):
-    """Whichever comes first."""
+    """If a batch contains an edge twice, the heavier one is kept, in either order."""
     for edges in ([0.3, 0.7], [0.7, 0.3]):
         store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", weight) for weight in edges])
         assert [edge.weight for edge in store.edges(["a"])] == [0.7]
 
 
-def test_edges_of_other_sources_are_put(store):
-    """An edge that leaves none of the sources is added; if it already exists the heavier is kept."""
+def test_edges_of_other_sources_are_added(store):
+    """replace_edges adds edges that leave none of its sources; if such an edge exists, the heavier one is kept."""
     store.upsert([], edges=[Edge("x", "y", "r", 0.5)])
     store.replace_edges(["a"], ["r"], [Edge("x", "y", "r", 0.4), Edge("x", "z", "r")])
     assert store.edges(["x"]) == [Edge("x", "y", "r", 0.5), Edge("x", "z", "r")]
@@ -120,7 +120,7 @@ def test_ingesting_again_writes_nothing(memory):
 
 
 def test_edges_with_a_missing_end_are_deleted(store):
-    """Edges to and from ids that never came are deleted and counted, and the ids are deleted."""
+    """prune_orphans deletes and counts the edges to and from missing ids, and deletes those ids."""
     links = [Edge("a", "missing", REFERENCES), Edge("gone", "a", "r"), Edge("gone", "missing", "r")]
     upsert(store, "a", "b", edges=[Edge("a", "b", REFERENCES), *links])
     assert store.graph.prune_orphans() == 3
@@ -129,7 +129,7 @@ def test_edges_with_a_missing_end_are_deleted(store):
 
 
 def test_edges_of_parents_stay(store):
-    """A parent counts as an existing end."""
+    """prune_orphans keeps the edges of parents."""
     edge = Edge("p", "c", "r")
     store.upsert([Chunk("c", "text", {}, "d", "p")], parents=[Chunk("p", "text", {}, "d")], edges=[edge])
     assert store.graph.prune_orphans() == 0
@@ -137,7 +137,7 @@ def test_edges_of_parents_stay(store):
 
 
 def test_an_entity_stays_while_a_chunk_mentions_it(store):
-    """With all of its edges; it goes with the last chunk that mentions it, as do the nodes that only it named."""
+    """An entity and its edges are kept while a chunk mentions it, and deleted with the last such chunk."""
     upsert(store, "a", "b", edges=[Edge("a", "Ada", MENTIONS), Edge("b", "Bo", MENTIONS), Edge("Ada", "Bo", "knows")])
     assert store.graph.prune_orphans() == 0
     assert graph_nodes(store) == {"Ada", "Bo"}
@@ -148,7 +148,9 @@ def test_an_entity_stays_while_a_chunk_mentions_it(store):
 
 
 def test_a_directory_stays_while_there_is_a_chunk_below(store):
-    """Directly or further down; an empty directory is deleted, even one that a chunk contains."""
+    """prune_orphans keeps a directory with a chunk at any depth and deletes an empty one, even if a chunk contains
+    it.
+    """
     full = [Edge("docs", "docs/api", CONTAINS), Edge("docs/api", "a", CONTAINS)]
     upsert(store, "a", "b", edges=[*full, Edge("docs", "docs/old", CONTAINS), Edge("b", "b/empty", CONTAINS)])
     assert store.graph.prune_orphans() == 2
@@ -159,13 +161,13 @@ def test_a_directory_stays_while_there_is_a_chunk_below(store):
 
 
 def test_directories_in_a_circle_are_deleted(store):
-    """Two directories that contain each other and nothing else are orphans."""
+    """Two directories that contain only each other are deleted as orphans."""
     upsert(store, "a", edges=[Edge("x", "y", CONTAINS), Edge("y", "x", CONTAINS)])
     assert store.graph.prune_orphans() == 2
 
 
-def test_ids_that_no_edge_names_any_more_go(store):
-    """Replacing edges leaves their old ends behind; pruning removes them without counting them."""
+def test_ids_without_edges_are_deleted(store):
+    """Ids that have lost their last edge are deleted by prune_orphans without being counted."""
     upsert(store, "a", edges=[Edge("a", "missing", "r")])
     store.replace_edges(["a"], ["r"], [])
     assert graph_nodes(store) == {"missing"}
@@ -174,7 +176,7 @@ def test_ids_that_no_edge_names_any_more_go(store):
 
 
 def test_pruned_edges_return_with_the_next_ingest(store):
-    """A link to a document that is not there yet is pruned, and written again with its document."""
+    """A pruned link to a missing document is written again when its source document is ingested again."""
     document = Chunk("one.md#1", "see [two](two.md)", {}, "one.md")
     ingest([document], store, split=None)
     waiting = triples(store, "one.md#1")
@@ -185,7 +187,7 @@ def test_pruned_edges_return_with_the_next_ingest(store):
 
 
 def test_another_tenants_edges_are_left_alone(tmp_path):
-    """Each tenant prunes its own."""
+    """prune_orphans deletes only the edges of its own tenant."""
 
     def opened(tenant):
         return closing(
@@ -210,7 +212,7 @@ def one_hop_away(store, as_of):
 
 
 def test_times_of_edges_are_given_in_any_form(store):
-    """Each is walked while it is valid: since a day, until the end of one, since a moment."""
+    """Edges accept dates as strings or datetimes, and are traversed only while they are valid."""
     edges = [
         Edge("a", "b", "r", valid_from="1970-01-02"),
         Edge("a", "c", "r", valid_until="1970-01-02"),
@@ -223,7 +225,7 @@ def test_times_of_edges_are_given_in_any_form(store):
 
 @pytest.mark.parametrize("column", ["valid_from", "valid_until"])
 def test_an_edge_with_an_invalid_time_is_reported_and_repaired(tmp_path, column):
-    """check reports an invalid time in a damaged index and repair deletes the edge; the others stay."""
+    """check reports an edge whose stored time is invalid, and repair deletes it and keeps the others."""
     with closing(EmbeddedStore(IndexSettings(path=tmp_path, embedding=HashedWords(), name="words"))) as store:
         upsert(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
     with closing(sqlite3.connect(tmp_path / "catalogue.sqlite")) as connection, connection:

@@ -1,4 +1,4 @@
-"""Indexes of earlier and later versions of the package, and folders without an index."""
+"""Indexes written by earlier or later versions of the package, and folders without an index."""
 
 import os
 import sqlite3
@@ -17,7 +17,7 @@ TEXTS = ["Cats purr at home.", "Dogs bark at cats.", "Trains are slow."]
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return an index of the present version."""
+    """Return the folder of an index in the current format."""
     with HybridGraphStore(tmp_path / "index", "lsa") as store:
         store.add_texts(TEXTS)
     return tmp_path / "index"
@@ -25,7 +25,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def tomorrow(monkeypatch):
-    """Patch in a later version of the package, whose catalog has one more table."""
+    """Simulate a later version of the package, whose catalog has one more table."""
     steps = (*catalog_migrations.MIGRATIONS, "CREATE TABLE of_tomorrow (name TEXT);")
     monkeypatch.setattr(catalog_migrations, "MIGRATIONS", steps)
     monkeypatch.setattr(catalog_migrations, "FORMAT_VERSION", len(steps))
@@ -45,7 +45,7 @@ def best_text(folder, **options):
 
 
 def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
-    """Opening it for writing adds the missing tables, and everything is found and can be changed."""
+    """Opening an index of format 1 for writing adds the missing tables, and its chunks can be found and changed."""
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("ALTER TABLE learned DROP COLUMN updated_at")
         for trigger in ("chunk_put", "chunk_changed", "chunk_deleted"):
@@ -63,14 +63,14 @@ def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
 
 
 def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
-    """Opening it for writing migrates it, and all its contents are found."""
+    """Opening an index of the previous format for writing migrates it and keeps its contents."""
     assert format_of(folder) == tomorrow - 1
     assert best_text(folder) == "Dogs bark at cats."
     assert format_of(folder) == tomorrow
 
 
-def test_an_old_index_opened_for_reading_says_how_to_migrate(folder, tomorrow):
-    """A reader changes nothing; the error contains the line that migrates the index."""
+def test_an_old_index_opened_for_reading_is_refused(folder, tomorrow):
+    """Opening an old index read-only raises an error that contains the code to migrate it, and changes nothing."""
     with pytest.raises(FormatVersionError, match=r"format 3.*reads 4.*HybridGraphStore\(path, embedding\)\.close\(\)"):
         best_text(folder, read_only=True)
     assert format_of(folder) == tomorrow - 1
@@ -78,7 +78,7 @@ def test_an_old_index_opened_for_reading_says_how_to_migrate(folder, tomorrow):
 
 
 def test_an_old_index_that_is_being_written_to_is_left_alone(folder, tomorrow, monkeypatch):
-    """The other process may still be of the old version."""
+    """An old index is not migrated while another process writes to it, since that process may run the old version."""
     monkeypatch.setattr(creation, "CREATION_PATIENCE", 0.1)
     with WriterLock(folder / "writer.lock").turn(timeout=1), pytest.raises(StoreLockedError):
         best_text(folder)
@@ -87,7 +87,7 @@ def test_an_old_index_that_is_being_written_to_is_left_alone(folder, tomorrow, m
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_an_old_index_in_a_folder_that_cannot_be_written_to(folder, tomorrow):
-    """The error says how to migrate."""
+    """Opening an old index in a read-only folder raises an error that explains how to migrate it."""
     for path in (*folder.iterdir(), folder):
         path.chmod(path.stat().st_mode & ~0o222)
     with pytest.raises(FormatVersionError, match="open it once for writing"):
@@ -96,8 +96,8 @@ def test_an_old_index_in_a_folder_that_cannot_be_written_to(folder, tomorrow):
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_newer_index_says_what_to_upgrade(folder, read_only):
-    """The index is not changed."""
+def test_a_newer_index_is_refused(folder, read_only):
+    """Opening an index of a newer format raises an error with the upgrade command, and changes nothing."""
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
@@ -107,7 +107,7 @@ def test_a_newer_index_says_what_to_upgrade(folder, read_only):
 
 
 def test_a_migration_that_fails_changes_nothing(folder, monkeypatch):
-    """Each step is one transaction; the old index stays complete."""
+    """A failed migration leaves the old index complete and usable."""
     steps = (*catalog_migrations.MIGRATIONS, "CREATE TABLE half (name TEXT); INSERT INTO nowhere VALUES (1);")
     with monkeypatch.context() as patch:
         patch.setattr(catalog_migrations, "MIGRATIONS", steps)
@@ -119,7 +119,7 @@ def test_a_migration_that_fails_changes_nothing(folder, monkeypatch):
 
 
 def test_a_collection_of_chroma_is_not_an_index(tmp_path):
-    """The error names the contents, and nothing is written into the folder."""
+    """Opening a Chroma collection as an index raises an error that identifies it, and writes nothing to its folder."""
     from langchain_chroma import Chroma
     from langchain_core.embeddings import DeterministicFakeEmbedding
 
@@ -131,7 +131,7 @@ def test_a_collection_of_chroma_is_not_an_index(tmp_path):
 
 
 def test_another_language_is_refused(tmp_path):
-    """A folder keeps the language that it was made with; another one is an error, the same or none is not."""
+    """Opening a folder with another language raises ConfigurationError; the same language or None is accepted."""
     HybridGraphStore(tmp_path / "index", "lsa", language="german").close()
     for same in ("german", "de", None):
         with HybridGraphStore(tmp_path / "index", language=same) as store:

@@ -1,4 +1,4 @@
-"""Accepted values can be read by every method and come back unchanged; refused ones leave no trace."""
+"""Accepted values are readable by every method and come back unchanged; refused ones leave no trace."""
 
 import json
 import math
@@ -23,7 +23,7 @@ from langchain_hybridgraph.testing import HashedWords
 
 
 class Words(HashedWords, Embeddings):
-    """An embedding with LangChain's interface."""
+    """Embedding with LangChain's interface."""
 
 
 class Colour(StrEnum):
@@ -66,7 +66,7 @@ FUZZED = settings(max_examples=25, suppress_health_check=list(HealthCheck), dead
 
 
 def as_stored(value):
-    """Return the value that comes back for an accepted one, computed independently of the package."""
+    """Return the expected stored form of an accepted value, computed independently of the package."""
     if isinstance(value, dict):
         return {as_stored(key): as_stored(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -82,7 +82,7 @@ def as_stored(value):
 
 
 def everything(store):
-    """Return the contents of a catalog, to compare before and after."""
+    """Return the contents of a catalog, for comparison."""
     with store._index.catalog.reading() as connection:
         return [
             connection.execute(f"SELECT * FROM {table}").fetchall() for table in ("nodes", "edges", "learned", "about")
@@ -90,7 +90,7 @@ def everything(store):
 
 
 def search_every_way(store, *, of=("good",)):
-    """Search with every retriever; each finds the chunks that match every question, and nothing fails."""
+    """Search with every retriever and assert that none fails and that each finds the chunks ``of``."""
     answers = {
         "hybrid": HybridRetriever(store, k=50).retrieve("good neighbour", as_of=ALL_TIME),
         "graph": GraphRetriever(store, k=50, max_hops=2).retrieve("good neighbour", as_of=ALL_TIME),
@@ -111,7 +111,7 @@ def search_every_way(store, *, of=("good",)):
 
 
 def attempted(write):
-    """Return the result of a write, and the error with which it was refused."""
+    """Return (result, None) of a write, or (None, error) if it was refused."""
     try:
         return write(), None
     except (TypeError, ValueError) as error:
@@ -136,7 +136,7 @@ def filters_of(metadata):
 @example({"x": nested(MOST_NESTED)})
 @example({"valid_from": 10**400, "confidence": 10**400, "turn": -1, "session_id": "chat"})
 def test_metadata(metadata):
-    """Accepted metadata come back, and all searches still work; refused ones leave the store unchanged."""
+    """Accepted metadata comes back unchanged and no search fails; refused metadata leaves the store unchanged."""
     with closing(HybridGraphStore(None, Words())) as store:
         store.upsert([Chunk("good", "good neighbour", {"source": "a/good.md"})])
         store.flush()
@@ -171,7 +171,7 @@ NAMES = TEXT | st.sampled_from([None, 7, b"x", "x" * 10_000, "../..", "'; DROP T
 @example("a", "b\0", "r", "", "t")
 @example("a", "b", "r\ud800", "x\udfff", "y\ud800z\0")
 def test_ids_relations_and_texts(id, other, relation, description, text):
-    """Ids of chunks, parents and edges that cannot be stored are refused; all others are read and traversed."""
+    """Ids and relations that cannot be stored are refused; all others can be read and traversed."""
     with closing(HybridGraphStore(None, Words())) as store:
         store.upsert([Chunk("good", "good neighbour", {"source": "a/good.md"})])
         store.flush()
@@ -200,7 +200,7 @@ def test_ids_relations_and_texts(id, other, relation, description, text):
 @example("s", "user", "t\ud800", "s\ud800")
 @example("s", "", "", "")
 def test_sessions_and_sources(session, role, text, source):
-    """Turns of a session with any accepted name are found under it, as is a source's credibility."""
+    """A session with any accepted name returns its turns, and any source has a credibility."""
     with closing(HybridGraphStore(None, Words())) as store:
         store.upsert([Chunk("good", "good neighbour", {"source": source, "session_id": session})])
         store.flush()
@@ -223,7 +223,7 @@ def test_sessions_and_sources(session, role, text, source):
 @FUZZED
 @given(tenant=NAMES, text=TEXT)
 def test_tenants(tmp_path_factory, tenant, text):
-    """A tenant's name is refused at opening, or everything works, also after reopening."""
+    """A tenant's name is either refused at opening or works with every search, even after reopening."""
     folder = tmp_path_factory.mktemp("tenant") / "index"
     store, error = attempted(lambda: HybridGraphStore(folder, Words(), tenant=tenant))
     if error is not None:
@@ -239,7 +239,7 @@ def test_tenants(tmp_path_factory, tenant, text):
 
 
 def test_hostile_metadata_survive_on_disk(tmp_path):
-    """Accepted values are the same after closing and opening, with every retriever."""
+    """Unusual metadata is unchanged after reopening the folder, and every retriever works with it."""
     metadata = {
         "price": math.nan,
         "high": -math.inf,
@@ -255,7 +255,9 @@ def test_hostile_metadata_survive_on_disk(tmp_path):
 
 
 def test_damaged_metadata_of_one_chunk_fail_no_search(tmp_path):
-    """Metadata that cannot be parsed count as empty; check names them, and adding the chunk again repairs it."""
+    """Metadata that cannot be parsed is treated as empty and reported by check, and writing the chunk again repairs
+    it.
+    """
     with closing(HybridGraphStore(tmp_path / "index", Words())) as store:
         store.add_texts(["good neighbour", "good hostile"], [{"source": "a"}, {"source": "b"}], ids=["good", "h"])
     with closing(sqlite3.connect(tmp_path / "index" / "catalogue.sqlite")) as connection, connection:

@@ -1,4 +1,4 @@
-"""Memory state in the embedded store: feedback, validity in two times, retraction, sources."""
+"""Memory state in the embedded store: feedback, valid time, known time, retraction and sources."""
 
 import sqlite3
 import subprocess
@@ -21,7 +21,7 @@ from langchain_hybridgraph.testing import HashedWords
 
 
 class Clock:
-    """A clock for the store; a test sets its time."""
+    """Clock for a store whose time is set by the test."""
 
     def __init__(self, now=1_000.0):
         self.now = now
@@ -71,7 +71,7 @@ def trust(store, id="a", **scope):
 
 
 def everywhere(store, text="text", **times):
-    """Return the ids that each search finds, after checking that they agree."""
+    """Return the ids that every kind of search and read finds, after asserting that all agree."""
     scope = Scope(tenant=store.tenant, **times)
     by_scope = set(store.find(scope))
     by_vector = {entry.id for entry in store.vector_search(Query(text, 9, scope), 9).entries}
@@ -93,7 +93,9 @@ def neighbours(store, id, **times):
 
 
 def test_first_values_come_from_the_metadata(store):
-    """Each known key is stored; times are unix seconds, UTC, and the store adds when it learned the chunk."""
+    """Memory values are read from the metadata, times as Unix seconds in UTC, and the store adds the time it learned
+    the chunk.
+    """
     metadata = {
         "confidence": 0.9,
         "utility": 0,
@@ -117,8 +119,8 @@ def test_first_values_come_from_the_metadata(store):
     assert (plain.confidence, plain.utility, plain.active_count, plain.memory_type) == (None, None, 0, None)
 
 
-def test_the_embedded_store_remembers(memory):
-    """It implements the protocol's method, and leaves out missing chunks."""
+def test_the_embedded_store_has_memory_states(memory):
+    """The embedded store implements HasMemory, and states leaves out missing chunks."""
     upsert(memory, "a")
     assert implements(memory, HasMemory)
     assert memory.memory.states(["b", "a", "a"], Scope()).keys() == {"a"}
@@ -129,14 +131,14 @@ def test_the_embedded_store_remembers(memory):
     [("confidence", 7), ("confidence", "high"), ("utility", -0.1), ("active_count", 1.5), ("provenance_depth", True)],
 )
 def test_unusable_metadata_is_left_uninterpreted(memory, key, value):
-    """An ingest continues, and the value counts as unset."""
+    """Invalid memory metadata is stored as it is, and the memory value is left unset."""
     upsert(memory, chunk("a", **{key: value}))
     assert state_of(memory) == state_of(memory).__class__(learned_at=1_000.0)
     assert memory.get(["a"])[0].metadata[key] == value
 
 
-def test_parents_are_known_too(memory):
-    """A parent replaces its children in a result, so it has learned values of its own."""
+def test_parents_have_memory_values(memory):
+    """A parent has memory values, since it can replace its children in a result."""
     upsert(memory, Chunk("a", "t", {}, None, "p"), parents=[chunk("p", confidence=0.7)])
     assert trust(memory, "p") == (0.7, None)
 
@@ -145,7 +147,7 @@ def test_parents_are_known_too(memory):
 
 
 def test_learned_values_survive_an_ingest(store):
-    """Neither the same chunk nor one with other metadata or another text resets learned values."""
+    """Ingesting a chunk again, even with other metadata or another text, does not reset its learned values."""
     upsert(store, chunk("a", confidence=0.5))
     store.memory.feedback("a", "validate")
     store.memory.mark_used("a")
@@ -156,7 +158,7 @@ def test_learned_values_survive_an_ingest(store):
 
 
 def test_changed_metadata_replace_learned_values(store):
-    """A value that differs from the one given before replaces the learned value."""
+    """A confidence in the metadata that differs from the previous one replaces the learned value."""
     upsert(store, chunk("a", confidence=0.5))
     store.memory.feedback("a", "validate")
     upsert(store, chunk("a", confidence=0.2))
@@ -164,7 +166,7 @@ def test_changed_metadata_replace_learned_values(store):
 
 
 def test_a_value_no_longer_given_is_unset(memory):
-    """A value never changed by feedback is unset again; a learned one stays."""
+    """A value removed from the metadata is unset, unless feedback has changed it."""
     upsert(memory, chunk("a", confidence=0.5, valid_until=2_000))
     memory.memory.feedback("a", "refute")
     upsert(memory, chunk("a"))
@@ -186,7 +188,7 @@ def test_a_verb_changes_confidence_and_utility(store, verb, after):
 
 
 def test_feedback_names_an_unknown_memory(memory):
-    """Nothing is changed then, not even for the known ones."""
+    """Feedback on an unknown memory raises a ValueError and changes no other memory of the call."""
     upsert(memory, chunk("a", confidence=0.4, utility=0.4))
     with pytest.raises(ValueError, match="'unknown' is not in this store"):
         memory.memory.feedback(["a", "unknown"], "validate")
@@ -194,7 +196,9 @@ def test_feedback_names_an_unknown_memory(memory):
 
 
 def test_unset_values_start_in_the_middle_and_at_the_top(memory):
-    """Confidence at 0.5, utility at 1; values that a verb does not touch stay unset."""
+    """Feedback starts from a confidence of 0.5 and a utility of 1 if they are unset, and leaves values it does not
+    affect unset.
+    """
     upsert(memory, "a", "b")
     memory.memory.feedback("a", "stale")
     memory.memory.feedback("b", "useful")
@@ -203,7 +207,7 @@ def test_unset_values_start_in_the_middle_and_at_the_top(memory):
 
 
 def test_an_unknown_verb(memory):
-    """The error contains the verbs and the nearest one, and nothing is changed."""
+    """An unknown kind of feedback raises a ValueError that suggests the nearest one, and changes nothing."""
     upsert(memory, "a")
     with pytest.raises(ValueError, match=r"'validated'.*'stale': did you mean 'validate'"):
         memory.memory.feedback("a", "validated")
@@ -213,7 +217,7 @@ def test_an_unknown_verb(memory):
 
 
 def test_uses_are_counted(store):
-    """Each call counts once per memory, and records the time."""
+    """Each call of mark_used counts one use per memory and records the time."""
     upsert(store, "a", "b")
     store.clock.now = 2_000.0
     assert store.memory.mark_used(["a", "a", "unknown"]) == 1
@@ -223,7 +227,7 @@ def test_uses_are_counted(store):
 
 
 def test_the_credibility_of_a_source(store):
-    """(1 + ok) / (2 + ok + bad): each validated memory of the source is one ok, each refuted one bad."""
+    """The credibility of a source is (1 + validated) / (2 + validated + refuted) memories."""
     upsert(store, *(chunk(id, source="radio") for id in "abc"), chunk("d"))
     assert store.memory.credibility("radio") == 0.5
     store.memory.feedback(["a", "b"], "validate")
@@ -234,7 +238,7 @@ def test_the_credibility_of_a_source(store):
 
 
 def test_confidence_at_an_earlier_time(store):
-    """With known_at confidence and utility are those of that time; uses are today's."""
+    """With known_at, confidence is the value at that time, but the number of uses is the current one."""
     upsert(store, chunk("a", confidence=0.5), at=10.0)
     for at, verb in ((20.0, "validate"), (30.0, "refute")):
         store.clock.now = at
@@ -249,7 +253,7 @@ def test_confidence_at_an_earlier_time(store):
 
 
 def test_later_chunks_were_not_known(store):
-    """No search finds it, neither a chunk nor an edge."""
+    """With known_at, chunks and edges added later are not found by any search."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r")], at=10.0)
     upsert(store, "c", edges=[Edge("b", "a", "s"), Edge("a", "c", "r")], at=20.0)
     assert [everywhere(store, known_at=at) for at in (9, 10, 20)] == [set(), {"a", "b"}, {"a", "b", "c"}]
@@ -258,14 +262,14 @@ def test_later_chunks_were_not_known(store):
 
 
 def test_a_changed_text_is_another_statement(store):
-    """A changed text was not known before it was ingested; changed metadata alone do not affect that."""
+    """With known_at before a text changed, the chunk is not found; changed metadata alone does not hide it."""
     upsert(store, "a", "b", at=10.0)
     upsert(store, chunk("a", "text that changed"), chunk("b", page=2), at=20.0)
     assert (everywhere(store, known_at=15.0), everywhere(store, known_at=20.0)) == ({"b"}, {"a", "b"})
 
 
 def test_validity_as_it_was_known(store):
-    """Until 20 it was known to be valid from 100 to 200, until 30 to 300, since then to 400."""
+    """With known_at, a chunk is valid until the end that was known at that time."""
     for at, end in ((10.0, 200), (20.0, 300), (30.0, 400)):
         upsert(store, chunk("a", valid_from=100, valid_until=end), at=at)
     ends = {
@@ -277,7 +281,7 @@ def test_validity_as_it_was_known(store):
 
 
 def test_an_unchanged_edge_keeps_its_age(store):
-    """Replacing edges with the same ones, or with others of the same time, keeps when they were learned."""
+    """Replacing an edge keeps the time it was learned, unless its validity changes."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r", 0.5)], at=10.0)
     store.clock.now = 20.0
     store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.4)])
@@ -288,7 +292,7 @@ def test_an_unchanged_edge_keeps_its_age(store):
 
 
 def test_paths_use_edges_known_at_the_time(memory):
-    """The heaviest edge of a step is the heaviest that was known."""
+    """The edge of a step is the heaviest one that was known at the requested time."""
     upsert(memory, "a", "b", edges=[Edge("a", "b", "weak", 0.2)], at=10.0)
     upsert(memory, edges=[Edge("a", "b", "strong", 0.9)], at=20.0)
     relations = [
@@ -307,7 +311,7 @@ TIMES = st.integers(0, 6)
     st.none() | st.integers(0, 9).map(float),
 )
 def test_two_times_agree_with_a_log(statements, as_of, known_at):
-    """Compared with a log of puts and retractions: every search agrees with it, now and at any time."""
+    """With any as_of and known_at, every search agrees with a plain log of writes and retractions."""
     last = {}
     with closing(opened(None)) as store:
         upsert(store, "c", at=-1.0)
@@ -333,7 +337,9 @@ def test_two_times_agree_with_a_log(statements, as_of, known_at):
 
 
 def test_the_old_fact_ends_as_the_new_one_begins(store):
-    """One microsecond before; as_of then sees one or the other, known_at before sees the old one without an end."""
+    """A superseded fact ends one microsecond before the new one begins, but has no end for searches with an earlier
+    known_at.
+    """
     upsert(store, "old", at=10.0)
     store.clock.now = 20.0
     store.memory.replace_fact("old", chunk("new"), None)
@@ -346,8 +352,8 @@ def test_the_old_fact_ends_as_the_new_one_begins(store):
     ]
 
 
-def test_the_new_fact_begins_when_it_says(memory):
-    """Its valid_from takes precedence over ``at``, in any usual form; the old fact is valid until then."""
+def test_the_new_fact_begins_at_its_valid_from(memory):
+    """The new fact's valid_from takes precedence over ``at``, and the old fact is valid until then."""
     upsert(memory, "old")
     memory.memory.replace_fact("old", chunk("new", valid_from="1970-01-01T02:00:00"), 5_000.0)
     assert everywhere(memory, as_of=5_000.0) == {"old"}
@@ -355,7 +361,7 @@ def test_the_new_fact_begins_when_it_says(memory):
 
 
 def test_superseding_twice_is_superseding_once(memory):
-    """A repeated call changes nothing; an earlier end stays."""
+    """Repeating replace_fact changes nothing, and an earlier end of the old fact is kept."""
     upsert(memory, chunk("old", valid_until=500))
     for _ in range(2):
         memory.memory.replace_fact("old", chunk("new"), 900.0)
@@ -363,7 +369,7 @@ def test_superseding_twice_is_superseding_once(memory):
 
 
 def test_a_superseded_chunk_stays_superseded_when_ingested_again(memory):
-    """Ingesting the same document again does not remove the end."""
+    """Ingesting a superseded chunk again does not remove its end."""
     upsert(memory, chunk("old", page=1))
     memory.memory.replace_fact("old", chunk("new"), None)
     upsert(memory, chunk("old", page=1), chunk("old", page=2))
@@ -383,7 +389,7 @@ def test_a_superseded_chunk_stays_superseded_when_ingested_again(memory):
     ],
 )
 def test_invalid_supersessions_are_refused(store, old, new, at, message):
-    """Clear errors, and nothing is written: neither the new fact nor an end of the old one."""
+    """An invalid call of replace_fact raises a ValueError, adds no new fact and does not end the old one."""
     upsert(store, chunk("old", valid_from=100))
     with pytest.raises(ValueError, match=message):
         store.memory.replace_fact(old, new, at)
@@ -394,7 +400,7 @@ def test_invalid_supersessions_are_refused(store, old, new, at, message):
 
 
 def test_a_retracted_statement_is_gone_but_was_known(store):
-    """After its retraction no search finds it at any as_of; with known_at before, all do."""
+    """No search finds a retracted memory, except with a known_at before its retraction."""
     upsert(store, "a", "b", edges=[Edge("b", "a", "r")], at=10.0)
     store.clock.now = 20.0
     assert store.memory.retract("a") == 1
@@ -406,8 +412,10 @@ def test_a_retracted_statement_is_gone_but_was_known(store):
     assert store.admin.stats()["retracted"] == 1
 
 
-def test_a_retraction_is_by_all_or_none(store):
-    """An unknown id is an error, and the others are not retracted; twice is once."""
+def test_a_retraction_applies_to_all_ids_or_none(store):
+    """If one id is unknown, retract raises a ValueError and retracts nothing; retracting a memory twice has no
+    effect.
+    """
     upsert(store, "a", "b")
     with pytest.raises(ValueError, match="'x' is not in this store"):
         store.memory.retract(["a", "x"])
@@ -426,7 +434,7 @@ def test_a_text_stays_retracted_until_it_changes(memory):
 
 
 def test_a_graph_in_memory_is_kept_up_to_date(store):
-    """A graph already in memory sees the next call's retraction, validity and times."""
+    """A chunk retracted after the graph was loaded is no longer a neighbour."""
     upsert(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")], at=10.0)
     assert neighbours(store, "a") == {"b", "c"}
     store.memory.retract("b")
@@ -437,7 +445,7 @@ def test_a_graph_in_memory_is_kept_up_to_date(store):
 
 
 def test_feedback_outlives_the_process(tmp_path):
-    """After reopening, everything is unchanged; another process that reads sees each change."""
+    """Feedback, retractions and superseded facts are seen by an open reader and kept after reopening the folder."""
     folder = tmp_path / "index"
     with closing(opened(folder)) as store, closing(opened(folder, read_only=True)) as reader:
         upsert(store, chunk("a", source="s"), "b", "old", at=10.0)
@@ -456,8 +464,8 @@ def test_feedback_outlives_the_process(tmp_path):
         assert (store.memory.credibility("s"), trust(store), store.admin.check().ok) == (2 / 3, (0.65, 1.0), True)
 
 
-def test_a_killed_process_leaves_a_verb_whole_or_undone(tmp_path):
-    """Killed inside the transaction of superseding, the old fact has no end and the new one is not there."""
+def test_a_process_killed_while_superseding_changes_nothing(tmp_path):
+    """If the process is killed while superseding a fact, the old fact has no end and the new one does not exist."""
     folder = tmp_path / "index"
     code = f"""
 import os
@@ -478,8 +486,8 @@ store.memory.replace_fact("old", Chunk("new", "text of new"), None)
         assert store.admin.check().ok
 
 
-def test_an_error_inside_undoes_all(memory, monkeypatch):
-    """Feedback on several memories is one transaction."""
+def test_an_error_undoes_feedback_on_all_memories(memory, monkeypatch):
+    """If feedback on several memories fails at one of them, none is changed."""
     upsert(memory, chunk("a", source="s"), chunk("b", source="s"))
     credits = []
 
@@ -494,8 +502,8 @@ def test_an_error_inside_undoes_all(memory, monkeypatch):
     assert (trust(memory, "a"), trust(memory, "b")) == ((None, None), (None, None))
 
 
-def test_tenants_learn_apart(tmp_path):
-    """With equal ids and sources in one folder, neither tenant sees or changes anything of the other."""
+def test_tenants_have_separate_memory_states(tmp_path):
+    """A tenant cannot see or change another tenant's memory states, even with equal ids and sources."""
     folder = tmp_path / "index"
     with closing(opened(folder, "one")) as store:
         upsert(store, chunk("a", source="s"), chunk("b", source="s"))
@@ -524,7 +532,9 @@ def test_tenants_learn_apart(tmp_path):
 
 
 def test_deleting_a_chunk_deletes_what_was_learned(store):
-    """Deleting a chunk deletes its values and their history; a new chunk under the same id starts from the defaults."""
+    """Deleting a chunk deletes its learned values and their history, so a new chunk with its id starts from the
+    defaults.
+    """
     upsert(store, chunk("a", valid_until=5_000))
     store.clock.now = 2_000.0
     store.memory.feedback("a", "validate")
@@ -541,7 +551,7 @@ def test_deleting_a_chunk_deletes_what_was_learned(store):
 
 
 def test_missing_values_are_reported_and_repaired(tmp_path):
-    """A chunk without learned values and values without a chunk are faults; repair adds and deletes them."""
+    """check reports chunks without memory values and values without a chunk, and repair adds or deletes them."""
     folder = tmp_path / "index"
     with closing(opened(folder)) as store:
         upsert(store, chunk("a", confidence=0.7), "b")
@@ -554,8 +564,8 @@ def test_missing_values_are_reported_and_repaired(tmp_path):
         assert (everywhere(store), trust(store)) == ({"a", "b"}, (0.7, None))
 
 
-def test_labels_and_times_are_one_mask(memory):
-    """All-of labels, as_of and known_at apply together, and a filter sees metadata as given."""
+def test_labels_and_times_are_applied_together(memory):
+    """has_labels(all_of=…), as_of and known_at are applied together by every search."""
     upsert(
         memory, chunk("a", labels=["x", "y"], valid_until=50), chunk("b", labels=["x"]), chunk("c", labels=["y", "x"])
     )
@@ -565,8 +575,8 @@ def test_labels_and_times_are_one_mask(memory):
     assert everywhere(memory, filter=both, known_at=999.0) == set()
 
 
-def test_a_mask_of_two_times_is_that_of_each_row(memory):
-    """Compared with every row's own times."""
+def test_a_scope_of_two_times_matches_the_times_of_each_chunk(memory):
+    """find with as_of and known_at returns exactly the chunks whose own times match."""
     random = np.random.default_rng(3)
     for at in range(0, 50, 10):
         chunks = [

@@ -1,4 +1,4 @@
-"""Sessions of the embedded store: turns, their numbers, their expiry."""
+"""Sessions of the embedded store: their turns, turn numbers and expiry."""
 
 import subprocess
 import sys
@@ -39,7 +39,9 @@ def turns(store, session, n=9, **scope):
 
 
 def test_turns_are_chunks(store):
-    """With session, number, role, time and type in their metadata; a search finds them like any other."""
+    """A turn is stored as a chunk whose metadata has its session, number, role, time and type, and is found by
+    search.
+    """
     ids = store.sessions.add_pairs("s", [("user", "which car"), ("Ada", "the roadster")], metadata={"topic": "cars"})
     assert ids == ["session:s#1", "session:s#2"]
     [first, second] = store.get(ids)
@@ -58,7 +60,7 @@ def test_turns_are_chunks(store):
 
 
 def test_the_newest_turn_comes_first(store):
-    """At most n of them, counted on over several calls; another session's are not among them."""
+    """The newest n turns of a session are returned, newest first, without other sessions' turns."""
     assert implements(store, HasSessions)
     store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
     store.sessions.add_pairs("t", [("user", "other")])
@@ -72,13 +74,13 @@ def test_the_newest_turn_comes_first(store):
 
 
 def test_more_turns_than_a_page(memory):
-    """The order holds over hundreds of turns: nine comes before ten."""
+    """Hundreds of turns are returned in the order of their numbers, so turn 9 precedes turn 10."""
     memory.sessions.add_pairs("s", [("user", f"turn {n}") for n in range(250)])
     assert turns(memory, "s", 300) == [f"turn {n}" for n in reversed(range(250))]
 
 
 def test_chunks_of_an_ingest_may_be_turns(memory):
-    """A chunk with a session_id belongs to the session; without a number it is ordered by time, then age."""
+    """A chunk with a session_id belongs to that session and is ordered by its time; without a time it is the oldest."""
     times = ("late", 30), ("early", 10), ("middle", 20), ("timeless", None)
     memory.upsert([Chunk(id, id, {"session_id": 7, "created_at": at}) for id, at in times])
     assert turns(memory, "7") == ["late", "middle", "early", "timeless"]
@@ -87,7 +89,7 @@ def test_chunks_of_an_ingest_may_be_turns(memory):
 
 
 def test_turns_are_in_the_calls_scope(store):
-    """Filter, validity, and the time at which they were known."""
+    """The turns returned match the filter, as_of and known_at of the call."""
     store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")], ttl=60)
     store.clock = lambda: 2_000.0
     store.sessions.add_pairs("s", [("user", "three")])
@@ -98,7 +100,7 @@ def test_turns_are_in_the_calls_scope(store):
 
 
 def test_numbers_continue_after_a_retracted_turn(memory):
-    """A number is not used twice while its turn is kept."""
+    """A new turn does not reuse the number of a retracted turn."""
     memory.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
     memory.memory.retract("session:s#2")
     assert memory.sessions.add_pairs("s", [("user", "three")]) == ["session:s#3"]
@@ -116,7 +118,7 @@ def test_numbers_continue_after_a_retracted_turn(memory):
     ],
 )
 def test_invalid_turns_are_refused(store, arguments, options, message):
-    """Clear errors, and nothing is written."""
+    """Invalid turns raise a clear error and write nothing."""
     with pytest.raises(ValueError, match=message):
         store.sessions.add_pairs(*arguments, **options)
     assert len(store) == 0
@@ -132,7 +134,7 @@ def test_sessions_are_listed_and_deleted(store):
 
 
 def test_expired_chunks_are_deleted(store):
-    """By its own valid_until or its session's time to live; valid chunks and chunks without an end are kept."""
+    """expire deletes chunks after their valid_until or their session's ttl, and keeps all others."""
     store.upsert(
         [Chunk("over", "t", {"valid_until": 1_999}), Chunk("still", "t", {"valid_until": 2_000}), Chunk("plain", "t")]
     )
@@ -142,8 +144,8 @@ def test_expired_chunks_are_deleted(store):
     assert (set(store.find(Scope())), store.sessions.counts()) == ({"still", "plain"}, {})
 
 
-def test_history_does_not_expire(memory):
-    """A superseded fact has ended, too, but is kept for searches in the past."""
+def test_superseded_facts_do_not_expire(memory):
+    """expire keeps superseded facts for searches in the past."""
     memory.upsert([Chunk("old", "t")])
     memory.memory.replace_fact("old", Chunk("new", "u"), 500.0)
     assert memory.memory.expire() == 0
@@ -151,7 +153,7 @@ def test_history_does_not_expire(memory):
 
 
 def test_sessions_of_tenants(tmp_path):
-    """A session of one name in two tenants has its own turns, numbers and end in each."""
+    """Sessions with the same name in two tenants have separate turns, numbers and expiry."""
     folder = tmp_path / "index"
     with closing(opened(folder, "one")) as store:
         store.sessions.add_pairs("s", [("user", "mine"), ("ai", "too")], ttl=60)
@@ -170,7 +172,9 @@ def test_sessions_of_tenants(tmp_path):
 
 
 def test_a_killed_process_has_added_all_turns_or_none(tmp_path):
-    """Killed inside the transaction, none of the turns is there, and numbers begin where they did."""
+    """If the process is killed while adding turns, none of them is stored, and numbering continues after the last
+    stored turn.
+    """
     folder = tmp_path / "index"
     code = f"""
 import os

@@ -1,4 +1,4 @@
-"""One folder in several processes: writers in turn, forks, and pickles."""
+"""One folder used by several processes: concurrent writers, forks, and pickled stores."""
 
 import asyncio
 import hashlib
@@ -34,7 +34,7 @@ PATIENCE = 120
 
 
 class Distinct(Embeddings):
-    """A vector of its own for every text, the same in every process."""
+    """Embedding with a different vector for every text, the same in every process."""
 
     model = "distinct"
 
@@ -64,7 +64,7 @@ def ids_by_word(store, text, k=10_000):
 
 
 def assert_all_there(folder, ids):
-    """Every text is stored once, and is found by its own vector and by its own word."""
+    """Assert that every text is stored once and is found by its own vector and by its own word."""
     with closing(opened(folder)) as store:
         assert len(store) == len(ids)
         assert ids_by_vector(store, "text") == ids_by_word(store, "text") == ids
@@ -92,7 +92,9 @@ def write_in_another_process(folder, who, count=TEXTS_EACH):
 
 @pytest.mark.parametrize("makes_the_folder", ["parent", "children"])
 def test_several_processes_add_at_the_same_time(folder, makes_the_folder):
-    """Nothing is refused, lost or duplicated, also if the processes create the folder at the same moment."""
+    """Texts added by concurrent processes are all stored exactly once, even if the processes create the folder at
+    the same moment.
+    """
     if makes_the_folder == "parent":
         opened(folder).close()
     with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -103,7 +105,7 @@ def test_several_processes_add_at_the_same_time(folder, makes_the_folder):
 
 
 def test_a_reader_follows_several_writers(folder):
-    """A store that stays open finds, at its next call, what other processes have added."""
+    """A store that stays open finds at its next call the chunks that other processes have added."""
     with (
         closing(opened(folder)) as reader,
         ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
@@ -119,7 +121,7 @@ def test_a_reader_follows_several_writers(folder):
 
 
 def test_threads_and_stores_of_one_process_add_at_the_same_time(folder):
-    """Stores of one process share their open files, and their threads take turns."""
+    """Stores of one process share their open files, and texts added by several threads are all stored."""
     stores = [opened(folder) for _ in range(3)]
     assert len({id(store._index.shared) for store in stores}) == 1
     added, errors = [], []
@@ -142,7 +144,7 @@ def test_threads_and_stores_of_one_process_add_at_the_same_time(folder):
 
 
 def test_tenants_of_one_folder_write_in_turn(folder):
-    """Stores of two tenants in one process do not block each other, and do not see each other."""
+    """Stores of two tenants in one process can write alternately, and neither finds the other's texts."""
     with closing(opened(folder, tenant="x")) as x, closing(opened(folder, tenant="y")) as y:
         for n in range(3):
             x.add_texts([f"text x{n}"], ids=[f"x{n}"])
@@ -151,7 +153,7 @@ def test_tenants_of_one_folder_write_in_turn(folder):
 
 
 def test_a_writer_that_waits_too_long_raises_an_error(folder):
-    """The error names the writing process and the option; afterwards the store writes again."""
+    """The error names the writing process and the option write_timeout, and the store can write again afterwards."""
     script = """
         import sys
         from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
@@ -179,13 +181,13 @@ def test_a_writer_that_waits_too_long_raises_an_error(folder):
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "soon", None])
 def test_an_invalid_timeout(folder, seconds):
-    """It is refused before anything is opened; the error states what is expected."""
+    """An invalid write_timeout raises a ConfigurationError that states the expected value."""
     with pytest.raises(ConfigurationError, match="write_timeout must be a number of seconds, at least 0, got"):
         opened(folder, write_timeout=seconds)
 
 
-def test_a_slow_embedding_keeps_nobody_from_writing(folder):
-    """Texts are embedded before the turn to write is taken."""
+def test_a_slow_embedding_does_not_block_other_writers(folder):
+    """Another store can write while a slow embedding runs, because texts are embedded before the lock is taken."""
     is_embedding, may_go_on = threading.Event(), threading.Event()
 
     class Slow(Distinct):
@@ -207,7 +209,9 @@ def test_a_slow_embedding_keeps_nobody_from_writing(folder):
 
 
 def test_a_text_that_changes_while_it_is_embedded_gets_its_own_vector(folder):
-    """Texts embedded before the turn are checked against what others have written since."""
+    """If another writer changes a chunk during the embedding call, the chunk still gets the vector of its final
+    text.
+    """
 
     class Racing(Distinct):
         is_racing = False
@@ -227,7 +231,7 @@ def test_a_text_that_changes_while_it_is_embedded_gets_its_own_vector(folder):
 
 
 async def test_adds_at_the_same_time_bring_the_engines_up_to_date_together(folder, monkeypatch):
-    """The first of many concurrent adds to flush does it for all that are written by then."""
+    """Concurrent adds share engine updates: one update includes all texts written by then."""
     with closing(opened(folder)) as store:
         store.add_texts(["text first"], ids=["first"])
         steps, step = [], EngineSync.step
@@ -266,7 +270,7 @@ class Child:
 
 @pytest.mark.parametrize("does_parent_write", [True, False])
 def test_forked_children_of_a_process_that_has_written(folder, does_parent_write):
-    """Each child opens the folder itself: nothing is lost, and no text gets another text's vector."""
+    """Forked children open the folder themselves, so no text is lost or gets another text's vector."""
     with closing(opened(folder)) as store:
         ids = set(add_one_at_a_time(store, "before", 5))
         assert ids_by_word(store, "text") == ids
@@ -280,7 +284,7 @@ def test_forked_children_of_a_process_that_has_written(folder, does_parent_write
 
 
 def test_a_child_that_only_searches(folder):
-    """A retriever preloaded before the fork finds its parent's writes, also later ones."""
+    """A retriever that was used before a fork finds the parent's earlier and later writes in the child."""
     with closing(opened(folder)) as store:
         store.add_texts(["text one", "text two"], ids=["one", "two"])
         retriever = HybridRetriever(store, k=5)
@@ -300,7 +304,7 @@ def test_a_child_that_only_searches(folder):
 
 
 def test_a_fork_while_other_threads_write(folder):
-    """The fork waits for a moment in which no thread writes, so the child can use the folder."""
+    """A fork waits until no thread writes, so the child can use the folder."""
     with closing(opened(folder)) as store:
         ids, stop = set(), threading.Event()
 
@@ -323,7 +327,9 @@ def test_a_fork_while_other_threads_write(folder):
 
 
 def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
-    """If no such moment comes, the child reports that it cannot use the folder; the parent continues."""
+    """If a write outlasts the wait of a fork, the store raises a StoreError in the child and still works in the
+    parent.
+    """
     monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
     is_writing, may_go_on = threading.Event(), threading.Event()
     with closing(opened(folder)) as store:
@@ -352,7 +358,9 @@ def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
 
 
 def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
-    """An embedding that forks workers, as some do, neither hangs nor lets them write in its parent's turn."""
+    """An embedding that forks a worker during a write neither hangs nor lets the worker write on the parent's
+    behalf.
+    """
     monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
     parent = os.getpid()
 
@@ -370,7 +378,7 @@ def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
 
 
 def test_a_child_of_a_large_index_leaves_chroma_to_its_parent(folder, monkeypatch):
-    """Chroma's library keeps the parent's state, so the child searches the matrix."""
+    """A forked child searches the matrix instead of Chroma, whose library keeps the parent's state."""
     monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     with closing(opened(folder)) as store:
         ids = set(add_one_at_a_time(store, "before", 5))
@@ -392,7 +400,7 @@ def test_a_child_of_a_large_index_leaves_chroma_to_its_parent(folder, monkeypatc
 
 
 def test_an_index_in_memory_is_copied_by_a_fork(folder):
-    """The child has the parent's chunks, and its additions are its own."""
+    """A forked child has a copy of an index in memory, and its additions do not appear in the parent."""
     with closing(HybridGraphStore(None, Distinct())) as store:
         store.add_texts(["text a"], ids=["a"])
         child = Child(lambda: [*store.add_texts(["text b"], ids=["b"]), *sorted(ids_by_word(store, "text"))])
@@ -401,7 +409,7 @@ def test_an_index_in_memory_is_copied_by_a_fork(folder):
 
 
 def test_a_fork_while_other_threads_use_an_index_in_memory():
-    """The fork waits for their calls, so that the child finds no lock that is never released."""
+    """A fork waits for the calls of other threads, so the child does not inherit a lock that is never released."""
     with closing(HybridGraphStore(None, Distinct())) as store:
         is_over = threading.Event()
 
@@ -426,7 +434,9 @@ def test_a_fork_while_other_threads_use_an_index_in_memory():
 
 
 def test_a_fork_in_the_middle_of_a_long_call_to_an_index_in_memory(monkeypatch):
-    """The child reports that it cannot use the index; the parent continues."""
+    """If a call outlasts the wait of a fork, an index in memory raises a StoreError in the child and still works in
+    the parent.
+    """
     monkeypatch.setattr(index_folder, "FORK_PATIENCE", 0.05)
     is_inside, may_go_on = threading.Event(), threading.Event()
     with closing(HybridGraphStore(None, Distinct())) as store:
@@ -459,7 +469,7 @@ def add_by_store(store, who):
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_a_pool_of_processes_gets_the_store_as_an_argument(folder, method):
-    """Pickled by its path, a store is opened in each worker, however that was started."""
+    """A store passed to a process pool is opened by its path in each worker, with every start method."""
     with closing(opened(folder)) as store:
         store.add_texts(["text first"], ids=["first"])
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
@@ -470,7 +480,7 @@ def test_a_pool_of_processes_gets_the_store_as_an_argument(folder, method):
 
 
 def test_joblib_gets_the_retriever_as_an_argument(folder):
-    """joblib pickles by cloudpickle, as Ray and Spark do."""
+    """A retriever can be passed to joblib, which pickles with cloudpickle as Ray and Spark do."""
     with closing(opened(folder)) as store:
         store.add_texts(["text one", "text two"], ids=["one", "two"])
         retriever = HybridRetriever(store, k=1)
@@ -480,7 +490,7 @@ def test_joblib_gets_the_retriever_as_an_argument(folder):
 
 
 def test_retrievers_are_pickled_with_their_store(folder):
-    """Settings are kept; the copy returns the same results."""
+    """An unpickled retriever keeps its settings and returns the same results."""
     with closing(opened(folder)) as store:
         store.upsert(
             [*(Chunk(name, f"text {name}") for name in ("one", "two"))], edges=[Edge("one", "two", "references")]
@@ -492,8 +502,8 @@ def test_retrievers_are_pickled_with_their_store(folder):
             assert again.k == 2
 
 
-def test_a_retriever_over_a_named_embedding_is_pickled(tmp_path):
-    """An embedding given by name is created again from its name, fitted model included."""
+def test_a_retriever_with_a_named_embedding_is_pickled(tmp_path):
+    """Unpickling a retriever creates a named embedding again from its name, including its fitted model."""
     with HybridGraphStore(tmp_path / "lsa", "lsa") as store:
         store.add_texts(["Invoices are sent monthly.", "A parcel takes two days."], ids=["invoice", "parcel"])
         retriever = HybridRetriever(store, k=1)
@@ -522,7 +532,7 @@ def app(environ, start_response):
 
 
 def test_gunicorn_with_preload(tmp_path, folder):
-    """Workers forked from a program that has written and searched add and find."""
+    """gunicorn workers forked after the program has written and searched can add and find texts."""
     (tmp_path / "program.py").write_text(GUNICORN)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -572,7 +582,7 @@ def add(id):
 
 
 def test_celery_prefork(tmp_path, folder):
-    """Tasks in forked workers write to the store that the program made when it was imported."""
+    """Celery tasks in forked workers write to a store that was created when the program was imported."""
     (tmp_path / "program.py").write_text(CELERY)
     (tmp_path / "queue").mkdir()
     environment = {

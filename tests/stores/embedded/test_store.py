@@ -1,4 +1,4 @@
-"""The embedded store: one folder (or none), one source of truth, three derived indexes."""
+"""EmbeddedStore on disk and in memory: writes, searches, tenants, several stores on one folder, and repair."""
 
 import copy
 import gc
@@ -105,7 +105,7 @@ def fill(store, *chunks, **options):
 
 
 class Renamed(HashedWords):
-    """An embedding with the same class name but other vectors: every word counts in another dimension."""
+    """Embedding with the same class name but other vectors: each word is counted in another dimension."""
 
     def embed_query(self, text):
         return super().embed_query(text)[::-1]
@@ -134,12 +134,12 @@ def by_word(store, text, k=50, **scope):
 
 
 def crash(store):
-    """Release files and locks as the death of the process would: nothing is brought up to date."""
+    """Release files and locks as the death of the process would, without bringing the engines up to date."""
     store.close()
 
 
 def everywhere(store):
-    """Return the ids that catalog, matrix and keyword index hold, each read directly."""
+    """Return the ids in the catalog, the matrix and the keyword index, each read directly."""
     return set(store.find(Scope())), set(by_vector(store, "text")), set(by_word(store, "text"))
 
 
@@ -147,7 +147,7 @@ def everywhere(store):
 
 
 def test_unchanged_chunks_are_neither_embedded_nor_written(store):
-    """The second write does nothing: no embedding, no new version."""
+    """Writing the same chunks again embeds nothing and creates no new version."""
     chunks = [chunk("a", page=1), chunk("b", page=2)]
     fill(store, *chunks)
     before, version = list(store.embedding.texts), store.admin.stats()["version"]
@@ -165,7 +165,7 @@ def test_only_changed_texts_are_embedded(store):
 
 
 def test_changed_metadata_keeps_the_vector(store):
-    """An unchanged text has the same vector at its new row, and the new metadata count."""
+    """Changing only the metadata keeps a chunk's vector, and filters use the new metadata."""
     fill(store, chunk("a", page=1))
     before = store.vectors(["a"])
     fill(store, chunk("a", page=2))
@@ -175,14 +175,14 @@ def test_changed_metadata_keeps_the_vector(store):
 
 
 def test_equal_new_texts_are_embedded_once(store):
-    """Two chunks with one text cost one embedding."""
+    """Two chunks with the same text need only one embedding."""
     counts = fill(store, chunk("a", "same"), chunk("b", "same"), chunk("c", "other"))
     assert (counts["embedded"], sorted(store.embedding.texts)) == (2, ["other", "same"])
     assert by_vector(store, "same")[:2] == ["a", "b"]
 
 
 def test_given_vectors_are_stored(store):
-    """With vectors= nothing is embedded; the vectors are normalised to length 1."""
+    """Vectors passed as vectors= are normalised to length 1 and stored without calling the embedding."""
     fill(store, chunk("first"))
     store.embedding.texts.clear()
     vectors = np.zeros((2, 64), np.float32)
@@ -193,13 +193,13 @@ def test_given_vectors_are_stored(store):
 
 
 def test_the_number_of_vectors_must_match(store):
-    """The error for another number of vectors contains both numbers."""
+    """Passing more or fewer vectors than chunks raises a ValueError that contains both numbers."""
     with pytest.raises(ValueError, match="got 1 vectors for 2 chunks"):
         store.upsert([chunk("a"), chunk("b")], vectors=[[1.0] * 64])
 
 
 def test_given_vectors_may_come_from_elsewhere(opened):
-    """A folder created with foreign vectors opens again with the embedding that it was opened with then."""
+    """A folder whose vectors were passed in opens only with the embedding that it was first opened with."""
     first = opened()
     fill(first, chunk("a"), vectors=[[1.0] + [0.0] * 63])
     first.close()
@@ -209,7 +209,7 @@ def test_given_vectors_may_come_from_elsewhere(opened):
 
 
 def test_given_vectors_have_the_embeddings_width(store):
-    """Vectors of another width are refused, since no question could match them; the right ones are then accepted."""
+    """Vectors of another width than the embedding's are refused, and later writes of the right width are accepted."""
     with pytest.raises(EmbeddingMismatchError, match="64 dimensions, but the index was made with 3"):
         store.upsert([chunk("a")], vectors=[[1.0, 2.0, 3.0]])
     assert len(store) == 0
@@ -218,7 +218,9 @@ def test_given_vectors_have_the_embeddings_width(store):
 
 
 def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
-    """The vectors are accepted, and the embedding is recognised by its name."""
+    """Vectors are accepted if the embedding is unreachable, and the folder then recognises the embedding by its
+    name.
+    """
     first = opened(embedding=Raising())
     fill(first, chunk("a"), vectors=[[1.0] * 3])
     first.close()
@@ -239,7 +241,9 @@ def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
     ids=["raises", "too few", "not finite", "other width", "ragged"],
 )
 def test_a_failing_embedding_writes_nothing(opened, folder, place, output, error):
-    """The error is raised, nothing of the batch is stored, and the next batch is accepted."""
+    """If the embedding fails or returns bad vectors, the error is raised, nothing of the batch is stored, and the
+    next batch is accepted.
+    """
 
     class Failing(HashedWords):
         fails = False
@@ -264,14 +268,14 @@ def test_a_failing_embedding_writes_nothing(opened, folder, place, output, error
 
 
 def test_a_bad_edge_writes_nothing(store):
-    """Ends that cannot be stored are an error before anything is written."""
+    """An edge whose target cannot be stored raises a ValueError before anything is written."""
     with pytest.raises(ValueError, match="an edge's target"):
         store.upsert([chunk("a")], edges=[Edge("a", "b\0", "r")])
     assert len(store) == 0
 
 
 def test_a_new_version_leaves_no_trace_of_the_old(opened, large):
-    """Catalog, Tantivy and Chroma hold the new row only."""
+    """After a chunk is updated, the catalog, Tantivy and Chroma contain only its new row."""
     store = opened()
     fill(store, chunk("a", "first"), chunk("b"))
     fill(store, chunk("a", "second"))
@@ -281,7 +285,7 @@ def test_a_new_version_leaves_no_trace_of_the_old(opened, large):
 
 
 def test_a_chunk_that_becomes_a_parent_is_not_found_any_more(store):
-    """An id is a chunk or a parent, never both."""
+    """Writing a chunk's id as a parent removes the chunk, and writing it as a chunk removes the parent."""
     fill(store, chunk("a"), chunk("b"))
     fill(store, parents=[chunk("a")])
     assert everywhere(store) == ({"b"},) * 3
@@ -292,14 +296,14 @@ def test_a_chunk_that_becomes_a_parent_is_not_found_any_more(store):
 
 
 def test_edges_alone_are_written(store):
-    """A batch without chunks may hold edges."""
+    """A batch without chunks can still write edges."""
     store.upsert([], edges=[Edge("a", "b", "r", 0.5)])
     assert store.edges(["a"]) == [Edge("a", "b", "r", 0.5)]
     assert len(store) == 0
 
 
 def test_replace_edges_touches_only_its_sources_and_relations(store):
-    """The edges of other sources and of other relations stay."""
+    """replace_edges keeps the edges of other sources and of other relations."""
     store.upsert([], edges=[Edge("a", "b", "r"), Edge("a", "c", "r"), Edge("a", "b", "s"), Edge("b", "c", "r")])
     assert store.replace_edges(["a"], ["r"], [Edge("a", "d", "r")]) == 1
     assert {(e.source, e.target, e.relation) for e in store.edges(["a", "b"])} == {
@@ -310,7 +314,7 @@ def test_replace_edges_touches_only_its_sources_and_relations(store):
 
 
 def test_removing_the_last_parent_is_noticed(store):
-    """has_parents is up to date even if no chunk changed."""
+    """has_parents becomes False when the last parent is removed, even if no chunk changed."""
     fill(store, parents=[chunk("p")])
     assert store.has_parents
     store.remove(["p"])
@@ -321,7 +325,7 @@ def test_removing_the_last_parent_is_noticed(store):
     "id", ["a/b/../c.md#1", "ключ/鍵 🗝", "'; DROP TABLE nodes; --", "x" * 10_000, "%_*", " ", "a\nb"]
 )
 def test_ids_of_any_shape(store, id):
-    """Such an id is written, found, read, listed and removed, also with a given vector."""
+    """An id with any characters can be written, found, read, linked by an edge and removed."""
     fill(store, chunk(id), chunk("other"), edges=[Edge(id, "other", "r")])
     assert everywhere(store) == ({id, "other"},) * 3
     assert [chunk.id for chunk in store.get([id])] == [id]
@@ -333,14 +337,14 @@ def test_ids_of_any_shape(store, id):
 
 
 def test_documents_with_odd_names(store):
-    """A document's name is taken from metadata, whatever it contains."""
+    """A document is named after its source metadata, even if the name contains NUL or a lone surrogate."""
     for number, name in enumerate(["a\0b", "x\ud800", "a"]):
         store.upsert([Chunk(str(number), "t", {"source": name})])
     assert store.document_chunks(["a\0b", "x\ud800", "a"]) == {"a\0b": {"0"}, "x\ud800": {"1"}, "a": {"2"}}
 
 
 def test_texts_with_nul_and_lone_surrogates(store):
-    """A NUL is kept, half a surrogate pair becomes U+FFFD; both texts are found."""
+    """In a text, NUL is kept and a lone surrogate becomes U+FFFD; both texts can be searched."""
     fill(store, chunk("nul", "before\0 after"), chunk("half", "zebra \ud800 crossing"), chunk("empty", "\0"))
     assert store.get(["nul"])[0].text == "before\0 after"
     assert store.get(["half"])[0].text == "zebra \ufffd crossing"
@@ -349,7 +353,7 @@ def test_texts_with_nul_and_lone_surrogates(store):
 
 
 def test_metadata_comes_back_equal(opened):
-    """Nested JSON keeps its types after the folder is opened again."""
+    """Nested JSON metadata keeps its values and types after the folder is opened again."""
     metadata = {
         "n": None,
         "t": True,
@@ -377,8 +381,8 @@ STEPS = st.one_of(
 
 @settings(max_examples=60)
 @given(st.lists(STEPS, max_size=12))
-def test_any_history_leaves_what_a_dictionary_would(history):
-    """After any upserts, removals and flushes every read returns what a dictionary from id to content holds."""
+def test_any_history_gives_the_same_content_as_a_dictionary(history):
+    """After any upserts, removals and flushes, every read and search agrees with a dictionary from id to content."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=HashedWords(), name="words"))) as store:
         model = {}
         for verb, argument in history:
@@ -406,7 +410,9 @@ def test_any_history_leaves_what_a_dictionary_would(history):
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.5, 0.95, 1.0])
 @pytest.mark.parametrize("place", ["disk", "memory", "chroma"])
 def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place, share):
-    """All matches, up to k, come back from both searches: by scan, gathering and Chroma."""
+    """Vector and keyword search return min(k, matches) hits for filters of any selectivity, with the matrix and with
+    Chroma.
+    """
     if place == "chroma":
         monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     store = opened(None if place == "memory" else folder)
@@ -418,14 +424,14 @@ def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place,
 
 
 def test_the_derived_document_can_be_filtered(store):
-    """Filters can use document_id even if it comes from the source."""
+    """Filters can use document_id even if it is derived from the source or the id."""
     fill(store, chunk("a", source="one.md"), chunk("b", source="two.md"), chunk("c"))
     assert by_vector(store, "text", filter=parse_filter({"document_id": "one.md"})) == ["a"]
     assert by_word(store, "text", filter=parse_filter({"document_id": "c"})) == ["c"]
 
 
-def test_the_time_holds_on_every_path(store):
-    """An expired or future chunk is found by no search and read by no method."""
+def test_validity_is_applied_by_every_search_and_read(store):
+    """With as_of, expired and future chunks are not returned by any search or read."""
     fill(store, chunk("was", valid_until=10), chunk("is"), chunk("will", valid_from=20))
     for time, there in ((5, {"was", "is"}), (15, {"is"}), (25, {"is", "will"}), (None, {"was", "is", "will"})):
         scope = Scope(as_of=time)
@@ -436,7 +442,7 @@ def test_the_time_holds_on_every_path(store):
 
 
 def test_a_query_needs_a_text_or_a_vector(store):
-    """Without either, vector search raises an error and keyword search returns a reason."""
+    """Without a text and a vector, vector search raises a ValueError and keyword search returns a reason."""
     fill(store, chunk("a"))
     with pytest.raises(ValueError, match="text or a vector"):
         store.vector_search(Query(None, 1), 1)
@@ -444,14 +450,14 @@ def test_a_query_needs_a_text_or_a_vector(store):
 
 
 def test_a_vector_of_another_width_is_refused(store):
-    """The error names both widths."""
+    """A query vector of the wrong width raises an error that contains both widths."""
     fill(store, chunk("a"))
     with pytest.raises(EmbeddingMismatchError, match="3 dimensions, but the index was made with 64"):
         store.vector_search(Query(None, 1, vector=np.ones(3, np.float32)), 1)
 
 
 def test_words_that_the_embedding_does_not_know(store):
-    """A query with a zero vector returns nothing and says why."""
+    """A query that embeds to a zero vector returns no entries and the reason "query-out-of-vocabulary"."""
     fill(store, chunk("a"))
     result = store.vector_search(Query("", 5), 5)
     assert (list(result.entries), result.reason) == ([], "query-out-of-vocabulary")
@@ -461,21 +467,21 @@ def test_words_that_the_embedding_does_not_know(store):
 
 
 def test_a_single_folder_refuses_tenants(opened):
-    """A folder made without tenants cannot be opened for one."""
+    """A folder created without tenants cannot be opened for one."""
     opened().close()
     with pytest.raises(TenantError, match="made without tenants"):
         opened(tenant="one")
 
 
 def test_a_multi_tenant_folder_requires_a_tenant(opened):
-    """Without tenant= it is refused."""
+    """A folder created with tenants cannot be opened without tenant=."""
     opened(tenant="one").close()
     with pytest.raises(TenantError, match="open it with tenant="):
         opened()
 
 
 def test_a_call_for_another_tenant_is_refused_everywhere(store):
-    """A store without tenants refuses every tenant's calls, too."""
+    """A store without tenants refuses every call with a tenant."""
     scope = Scope(tenant="other")
     query = Query("text", 1, scope)
     for call in (
@@ -490,7 +496,9 @@ def test_a_call_for_another_tenant_is_refused_everywhere(store):
 
 
 def test_tenants_share_nothing(opened, large):
-    """Equal ids, documents, parents and edges of two tenants stay apart in every method, also through Chroma."""
+    """Chunks, parents and edges of two tenants with equal ids stay separate in every method, including Chroma
+    searches.
+    """
     for tenant, word in (("one", "apple"), ("two", "zebra")):
         store = opened(tenant=tenant)
         children = [Chunk(id, f"{word} {id}", {"of": tenant}, "doc", "p") for id in "abc"]
@@ -518,8 +526,8 @@ def test_tenants_share_nothing(opened, large):
 # -- opening and closing --------------------------------------------------------------------------------------------
 
 
-def test_reopened_it_gives_the_same_answers(opened):
-    """Ids, scores, texts, edges and parents survive closing."""
+def test_a_reopened_folder_gives_the_same_answers(opened):
+    """Search results, scores, texts, edges and statistics are the same after closing and opening a folder again."""
     before = opened()
     words = ["red cat", "blue dog", "red dog", "green bird", "cat and dog"]
     fill(
@@ -544,8 +552,8 @@ def test_reopened_it_gives_the_same_answers(opened):
     assert answers(opened()) == expected
 
 
-def test_the_language_is_that_of_the_folder(opened):
-    """The language that the index was made with is used, not the one passed later."""
+def test_a_folder_keeps_its_language(opened):
+    """A folder keeps the language that it was created with, even if another language is passed later."""
     first = opened(language="german")
     fill(first, chunk("a", "die Häuser"))
     first.close()
@@ -559,7 +567,7 @@ def test_the_language_is_that_of_the_folder(opened):
     ids=["other width", "other model", "same name, other vectors", "raises, other name"],
 )
 def test_another_embedding_is_refused(opened, model, name):
-    """The error names the embedding that the index was made with, and the lock is released."""
+    """Opening with another embedding raises an error that names the original one and releases the lock."""
     first = opened()
     fill(first, chunk("a"))
     first.close()
@@ -569,7 +577,7 @@ def test_another_embedding_is_refused(opened, model, name):
 
 
 def test_the_same_model_under_another_name_is_accepted(opened):
-    """The vectors decide, not the name."""
+    """An embedding with the same vectors under another name is accepted."""
     first = opened()
     fill(first, chunk("a"))
     first.close()
@@ -577,7 +585,9 @@ def test_the_same_model_under_another_name_is_accepted(opened):
 
 
 def test_an_unreachable_model_is_recognised_by_name(opened):
-    """The index opens, keyword search works, and vector search raises the model's own error."""
+    """If the embedding is unreachable, the index opens, keyword search works, and vector search raises the model's
+    own error.
+    """
     first = opened()
     fill(first, chunk("a"))
     first.close()
@@ -588,7 +598,7 @@ def test_an_unreachable_model_is_recognised_by_name(opened):
 
 
 def test_a_random_model_is_recognised_by_name(opened):
-    """Random test vectors cannot be recognised, so the name is compared."""
+    """A model with random vectors is recognised by its name, since its vectors cannot be compared."""
 
     class Random(HashedWords):
         def embed_query(self, text):
@@ -601,7 +611,9 @@ def test_a_random_model_is_recognised_by_name(opened):
 
 
 def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
-    """Another store writes the first chunk: one with another embedding refuses to work from then on."""
+    """A store opened on an empty folder refuses to work as soon as another store writes chunks with a different
+    embedding.
+    """
     writer, same, other = opened(), opened(), opened(embedding=Renamed(), name="other")
     fill(writer, chunk("a"))
     assert by_vector(same, "text") == ["a"]
@@ -613,7 +625,7 @@ def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
 
 
 def test_a_newer_format_is_refused(opened, folder):
-    """A catalog of a later version is not touched."""
+    """Opening a catalog of a later format raises FormatVersionError."""
     opened().close()
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -622,7 +634,7 @@ def test_a_newer_format_is_refused(opened, folder):
 
 
 def test_a_folder_of_other_things_is_refused(opened, folder):
-    """Nothing is written into a folder that holds something else."""
+    """A folder that contains other files is refused, and nothing is written to it."""
     folder.mkdir()
     (folder / "letter.txt").write_text("dear")
     with pytest.raises(NotAnIndexError, match="not empty and holds no index"):
@@ -631,27 +643,27 @@ def test_a_folder_of_other_things_is_refused(opened, folder):
 
 
 def test_a_file_is_refused(opened, folder):
-    """An index is a folder."""
+    """Opening a file instead of a folder raises NotAnIndexError."""
     folder.write_text("x")
     with pytest.raises(NotAnIndexError, match="is a file"):
         opened()
 
 
 def test_a_folder_below_a_file_cannot_be_made(opened, folder):
-    """The error contains the operating system's reason."""
+    """A path below a file raises ReadOnlyError, since the folder cannot be created."""
     folder.write_text("x")
     with pytest.raises(ReadOnlyError, match="cannot create the folder"):
         opened(folder / "below")
 
 
 def test_missing_folders_are_created(opened, folder):
-    """Parents of the folder need not exist."""
+    """Missing parent folders of the index are created."""
     fill(opened(folder / "a" / "b"), chunk("a"))
     assert (folder / "a" / "b" / "catalogue.sqlite").exists()
 
 
 def test_leftovers_of_an_interrupted_creation_are_ignored(opened, folder):
-    """Unfinished catalogs and a lock file do not count as other contents."""
+    """An index can be created in a folder that contains only leftovers of an interrupted creation."""
     folder.mkdir()
     for name in ("writer.lock", "catalogue.sqlite.new", "catalogue.sqlite.new-wal", "catalogue.sqlite.new-shm"):
         (folder / name).write_bytes(b"left behind")
@@ -660,7 +672,7 @@ def test_leftovers_of_an_interrupted_creation_are_ignored(opened, folder):
 
 
 def test_several_stores_may_create_the_index_at_once(opened, folder):
-    """One of several stores that open a new folder at once creates the index, and all can use it."""
+    """Six stores can open the same new folder at once without an error."""
     start, errors = threading.Barrier(6), []
 
     def create():
@@ -679,14 +691,14 @@ def test_several_stores_may_create_the_index_at_once(opened, folder):
 
 
 def test_read_only_needs_an_index(opened, folder):
-    """Opening with read_only creates no folder."""
+    """Opening a missing folder with read_only=True raises NotAnIndexError and creates no folder."""
     with pytest.raises(NotAnIndexError, match="read_only=True cannot create one"):
         opened(read_only=True)
     assert not folder.exists()
 
 
 def test_read_only_reads_and_changes_nothing(opened, folder):
-    """Searches work next to a writer, every change raises an error, and no file is touched."""
+    """A read-only store searches normally, raises an error for every change, and modifies no file."""
     writer = opened()
     fill(writer, chunk("a"))
     writer.close()
@@ -715,7 +727,7 @@ def test_read_only_reads_and_changes_nothing(opened, folder):
 
 
 def test_all_files_are_as_readable_as_the_folder(opened, folder):
-    """No file is private to its owner if the user's umask lets others read."""
+    """With umask 022, no file of the index is private to its owner."""
     before = os.umask(0o022)
     try:
         store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
@@ -728,7 +740,7 @@ def test_all_files_are_as_readable_as_the_folder(opened, folder):
 
 
 def test_a_closed_store_raises_an_error(store):
-    """Every call raises StoreError, closing again does nothing."""
+    """Every call to a closed store raises StoreError, except for closing it again."""
     fill(store, chunk("a"))
     store.close()
     store.close()
@@ -748,7 +760,7 @@ def test_a_closed_store_raises_an_error(store):
 
 
 def test_two_stores_write_in_turn(opened):
-    """Each store sees at once what the other has written, and neither has to be closed for the other to write."""
+    """Two stores on one folder can write in turn without closing, and each sees the other's writes at once."""
     first, second = opened(), opened()
     fill(first, chunk("a"))
     fill(second, chunk("b"))
@@ -766,7 +778,7 @@ def test_two_stores_write_in_turn(opened):
 
 
 def test_a_reader_follows_every_change(opened):
-    """A store that stays open sees new, changed and deleted chunks at its next call."""
+    """A reader that stays open sees new, changed and deleted chunks at its next call."""
     writer, reader = opened(), opened(read_only=True)
     fill(writer, chunk("a", page=1), chunk("b", page=1))
     ones = parse_filter({"page": 1})
@@ -780,7 +792,7 @@ def test_a_reader_follows_every_change(opened):
 
 
 def test_a_reader_far_behind_reads_everything_again(opened):
-    """With more commits than the outbox keeps, the mirror is read again."""
+    """A reader that missed more commits than the outbox keeps reads the full index again."""
     writer, reader = opened(), opened(read_only=True)
     fill(writer, chunk("first"))
     assert len(reader) == 1
@@ -793,7 +805,7 @@ def test_a_reader_far_behind_reads_everything_again(opened):
 
 
 def test_a_chunk_that_is_replaced_under_a_reader_is_read(opened):
-    """The search returned the old row; reading finds the chunk at its new one."""
+    """A reader that found a chunk by search reads its new text if the chunk has been replaced since."""
     writer, reader = opened(), opened(read_only=True)
     fill(writer, chunk("a"), chunk("b"))
     assert set(by_vector(reader, "text")) == {"a", "b"}
@@ -803,7 +815,7 @@ def test_a_chunk_that_is_replaced_under_a_reader_is_read(opened):
 
 
 def test_only_the_owner_opens_chroma(opened, folder, large):
-    """A second process that opens Chroma damages it, so a store without its lock searches the matrix."""
+    """A store without the Chroma lock searches the matrix, since a second process that opens Chroma would damage it."""
     opened().close()
     owner = FileLock(folder / "chroma.lock")
     assert owner.acquire(deadline=0)
@@ -819,7 +831,7 @@ def test_only_the_owner_opens_chroma(opened, folder, large):
 
 
 def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, monkeypatch):
-    """No single write adds all rows; until all are there the matrix is searched."""
+    """Each write adds a limited number of rows to Chroma, and the matrix is searched until Chroma has all rows."""
     monkeypatch.setattr(chroma, "FILLED_AT_ONCE", 3)
     store = opened()
     for n in range(2):
@@ -840,7 +852,7 @@ def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, 
 
 
 def test_new_chunks_are_found_by_vector_at_once(opened, large):
-    """Rows that Chroma does not have yet are found by the scan, replaced ones are not found twice."""
+    """Rows that Chroma does not have yet are found by scanning, and updated chunks are not found twice."""
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(20)))
     store.upsert([chunk("c3", "text changed"), chunk("new")])
@@ -850,7 +862,7 @@ def test_new_chunks_are_found_by_vector_at_once(opened, large):
 
 
 def test_chroma_is_searched_when_it_is_up_to_date(opened, large, monkeypatch):
-    """In a large index Chroma is searched, with the results of the scan."""
+    """A large index is searched with Chroma and returns the same scores as an exact scan."""
     store = opened()
     fill(store, *(chunk(f"c{n}", f"text {'red ' * (n % 7)}{'cat ' * (n % 5)}") for n in range(200)))
     scan = store._index.generation.matrix.approximate_search
@@ -865,7 +877,7 @@ def test_chroma_is_searched_when_it_is_up_to_date(opened, large, monkeypatch):
 
 
 def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog):
-    """An error in Chroma is logged, and the result is exact."""
+    """If Chroma fails, the error is logged and the exact matrix search answers instead."""
     store = opened()
     fill(store, chunk("a"), chunk("b"))
 
@@ -878,7 +890,9 @@ def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog
 
 
 def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch):
-    """After a writer died before indexing its last text, readers report it and a writer repairs it."""
+    """If a writer died before indexing its last text, readers report "keyword-behind" and the next writer repairs
+    the index.
+    """
     store = opened()
     fill(store, chunk("a", "an old text"))
     store.upsert([chunk("b", "a new text")])
@@ -890,8 +904,8 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     assert (sorted(entry.id for entry in result.entries), result.reason) == (["a", "b"], None)
 
 
-def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
-    """When many rows wait, the engines are brought up to date without flush."""
+def test_many_waiting_rows_are_indexed_without_flush(opened, monkeypatch):
+    """Once STEP_ROWS rows are waiting, the engines are brought up to date without a flush."""
     monkeypatch.setattr(writer, "STEP_ROWS", 10)
     store = opened()
     for n in range(12):
@@ -902,7 +916,9 @@ def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
 
 
 def test_texts_that_are_not_indexed_yet_are_searched(opened):
-    """Before the first flush of a folder BM25 is computed from the texts, and the answer says so."""
+    """Before the first flush of a folder, BM25 is computed from the texts and the result has the reason
+    "keyword-fallback".
+    """
     store = opened()
     store.upsert([chunk("a")])
     result = store.keyword_search(Query("text", 1), 1)
@@ -913,7 +929,9 @@ def test_texts_that_are_not_indexed_yet_are_searched(opened):
 
 
 def test_a_search_without_a_keyword_index_reports_it(opened):
-    """Before the first flush in memory, an empty result differs from one without matches."""
+    """A keyword search in memory returns the reason "no-keyword-index" before the first flush, and no reason
+    afterwards.
+    """
     store = opened(None)
     store.upsert([chunk("a")])
     assert store.keyword_search(Query("text", 1), 1).reason == "no-keyword-index"
@@ -921,8 +939,8 @@ def test_a_search_without_a_keyword_index_reports_it(opened):
     assert store.keyword_search(Query("nothing", 1), 1).reason is None
 
 
-def test_opening_finishes_what_a_crash_interrupted(opened, folder):
-    """Rows missing from the engines are added by the next opening, which then releases the lock."""
+def test_opening_completes_an_interrupted_write(opened, folder):
+    """Opening after a crash adds the missing rows to the engines and then releases the lock."""
     first = opened()
     fill(first, chunk("a"))
     first.upsert([chunk("b"), chunk("a", "text changed")])
@@ -934,7 +952,9 @@ def test_opening_finishes_what_a_crash_interrupted(opened, folder):
 
 
 def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
-    """A read-only store brings nothing up to date; accepted chunks are read and found by vector."""
+    """After a crash, a read-only store finds unindexed chunks by vector and reports that the keyword index was not
+    checked.
+    """
     first = opened()
     fill(first, chunk("a"))
     first.upsert([chunk("b")])
@@ -945,7 +965,9 @@ def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
 
 
 def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(opened, monkeypatch, caplog):
-    """With a full disk at the opening after a crash, reading works and the log contains the reason."""
+    """If a disk error prevents the repair at opening, the store stays readable, and the log and check contain the
+    reason.
+    """
     first = opened()
     fill(first, chunk("a"))
     first.upsert([chunk("b")])
@@ -965,7 +987,9 @@ def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(open
 
 
 def test_the_error_of_a_failing_engine_states_that_nothing_is_lost(opened, monkeypatch):
-    """The write is in the catalog, the error says so, and the next flush brings the engines up to date."""
+    """The error of a failing engine states that the write is safe in the catalog, and the next flush brings the
+    engine up to date.
+    """
     store = opened()
     fill(store, chunk("a"))
     monkeypatch.setattr(TantivyIndex, "apply", lambda *_: (_ for _ in ()).throw(StoreError("disk full")))
@@ -987,8 +1011,10 @@ def fitted(request, opened, folder):
     return opened(path, FittedWords(), "fitted", load=FittedWords.load)
 
 
-def test_before_the_fit_keyword_search_works(fitted):
-    """Until flush there are no vectors: vector search reports it, and reading works."""
+def test_before_the_fit_chunks_are_read_but_have_no_vectors(fitted):
+    """Before the first flush fits the model, chunks can be read, and vector search returns the reason
+    "no-lsa-index".
+    """
     fitted.upsert([chunk("a")])
     result = fitted.vector_search(Query("text", 1), 1)
     assert (list(result.entries), result.reason) == ([], "no-lsa-index")
@@ -1011,14 +1037,16 @@ def test_flush_fits_the_model_and_later_texts_use_it(fitted):
 
 
 def test_vectors_cannot_be_given_to_a_fitted_model(fitted):
-    """Its vectors come from the texts, so others would be lost at the next fit."""
+    """A store with a fitted model refuses vectors=, since they would be lost at the next fit."""
     with pytest.raises(ValueError, match="fitted to the texts"):
         fitted.upsert([chunk("a")], vectors=[[1.0] * 16])
     assert len(fitted) == 0
 
 
 def test_the_model_is_fitted_again_when_the_corpus_has_doubled(fitted):
-    """New words are learned, all chunks get vectors of the new model, and the old files are gone."""
+    """When the corpus has doubled, a model with the new words is fitted, all chunks get its vectors, and the old
+    files are deleted.
+    """
     fill(fitted, chunk("a", "red"), chunk("b", "blue"))
     fill(fitted, chunk("c", "green"))
     assert (fitted.admin.stats()["generation"], fitted.embedding.words) == (1, ["blue", "red"])
@@ -1032,7 +1060,7 @@ def test_the_model_is_fitted_again_when_the_corpus_has_doubled(fitted):
 
 
 def test_the_model_is_fitted_again_when_it_needs_a_refit(fitted):
-    """needs_refit is called with new texts, never without any."""
+    """A model that needs a refit is fitted again once new texts are written, not before."""
     fill(fitted, *(chunk(f"c{n}", "red") for n in range(5)))
     fitted.embedding.is_due = True
     fitted.flush()
@@ -1042,7 +1070,7 @@ def test_the_model_is_fitted_again_when_it_needs_a_refit(fitted):
 
 
 def test_refit_fits_the_model_again(fitted):
-    """Due or not, all chunks get vectors of a model that knows every word; without chunks nothing is fitted."""
+    """refit fits a model that knows every word even if none is due; without chunks it does nothing."""
     assert (fitted.admin.refit(), fitted.admin.stats()["generation"]) == (0, 0)
     fill(fitted, chunk("a", "red"), chunk("b", "blue"))
     fill(fitted, chunk("c", "green"))
@@ -1054,13 +1082,13 @@ def test_refit_fits_the_model_again(fitted):
 
 
 def test_a_pretrained_model_is_not_fitted(opened):
-    """The error names it, and nothing is embedded."""
+    """refit with a pretrained model raises a ConfigurationError that names the model."""
     with pytest.raises(ConfigurationError, match="words is not fitted to the texts"):
         opened().admin.refit()
 
 
-def test_all_tenants_chunks_count_for_the_model(opened):
-    """The folder's model is fitted again when the folder has doubled, although no single tenant has."""
+def test_the_model_is_fitted_again_for_the_chunks_of_all_tenants(opened):
+    """The model is fitted again when the folder has doubled, even if no single tenant has."""
     for tenant, words in (("x", ["red", "blue"]), ("y", ["green"]), ("z", ["pink"])):
         store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, tenant=tenant)
         fill(store, *(chunk(word, word) for word in words))
@@ -1075,7 +1103,9 @@ def generations(folder):
 
 
 def once_more_alive(remove, die):
-    """A refit first removes leftovers of the next generation, and the previous generation last."""
+    """Return a function that calls `remove` the first time and `die` the second time: a refit removes leftovers
+    first, the old files last.
+    """
     calls = iter([remove, die])
 
     def call(generation):
@@ -1091,21 +1121,21 @@ def fitted_folder(opened, *texts):
 
 
 def test_the_model_is_loaded_with_the_folder(opened):
-    """A store opened with an unfitted model uses the folder's own."""
+    """A store opened with an unfitted model loads the folder's fitted one."""
     fitted_folder(opened, "red", "blue").close()
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
     assert by_vector(store, "blue")[0] == "c1"
 
 
 def test_a_fitted_folder_refuses_another_model(opened):
-    """A folder with its own model is distinguished from one with a public model."""
+    """A folder with a fitted model cannot be opened with a pretrained one."""
     fitted_folder(opened, "red", "blue").close()
     with pytest.raises(EmbeddingMismatchError, match="'fitted'"):
         opened()
 
 
 def test_a_fitted_model_refuses_another_folder(opened):
-    """An index made with an external model cannot be opened with a fitted one."""
+    """An index made with a pretrained model cannot be opened with a fitted one."""
     first = opened()
     fill(first, chunk("a"))
     first.close()
@@ -1114,7 +1144,7 @@ def test_a_fitted_model_refuses_another_folder(opened):
 
 
 def test_readers_follow_a_new_generation(opened):
-    """A store that stays open uses the new model and matrix at its next call."""
+    """A reader that stays open uses a newly fitted model and its matrix at its next call."""
     writer = fitted_folder(opened, "red", "blue")
     reader = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, read_only=True)
     assert by_vector(reader, "red")[0] == "c0"
@@ -1127,7 +1157,9 @@ def test_readers_follow_a_new_generation(opened):
 
 @pytest.mark.parametrize("moment", ["fill", "log_changes", "remove"])
 def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, moment):
-    """Before the switch the old generation is used, after it the new one; the next write removes leftovers."""
+    """After a crash during a refit, the old or the new model is used consistently, and the next write removes
+    leftovers.
+    """
     store = fitted_folder(opened, "red", "blue")
 
     class Death(BaseException):
@@ -1155,7 +1187,9 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"PK damaged")])
 def test_a_lost_model_is_fitted_again(opened, folder, damage):
-    """The folder opens, reports the loss and is searched by words; repair fits a new model."""
+    """If the model file is lost, the folder opens, keyword search works, check reports the loss, and repair fits a
+    new model.
+    """
     fitted_folder(opened, "red", "blue").close()
     damage(folder / "model-1.npz")
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
@@ -1170,7 +1204,7 @@ def test_a_lost_model_is_fitted_again(opened, folder, damage):
 
 
 def damaged_words(store, folder, remove=(), add=()):
-    """Change Tantivy's rows behind the store's back, without changing its applied mark."""
+    """Change Tantivy's rows without the store, and without changing the version that the index has applied."""
     version = store.admin.stats()["version"]
     store.close()
     with closing(TantivyIndex(folder / "keywords", writable=True)) as index:
@@ -1216,7 +1250,7 @@ def overwritten(name):
 
 
 def dropped_outbox(store, folder):
-    """Add an accepted row that no outbox entry names any more."""
+    """Add a row that no outbox entry names any more."""
     store.upsert([chunk("late"), chunk("a", "text changed")])
     crash(store)
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
@@ -1250,7 +1284,9 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkeypatch):
-    """check reports the damage (unless opening has repaired it); after repair all is found and check is clean."""
+    """check reports the damage unless opening has repaired it; after repair, every chunk is found and check reports
+    no problems.
+    """
     if "Chroma" in damage:
         monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     injure, problem = DAMAGES[damage]
@@ -1268,7 +1304,7 @@ def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkey
 
 
 def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
-    """If a full disk truncated Chroma's graph, the next opening rebuilds Chroma's part and logs why."""
+    """If Chroma's graph file is truncated, the next opening rebuilds Chroma's rows and logs why."""
     store = opened()
     many = [chunk(f"c{n}") for n in range(1_100)]  # Chroma writes its graph after 1,000 changes
     fill(store, *many, vectors=np.random.default_rng(0).normal(size=(1_100, 64)))
@@ -1284,14 +1320,14 @@ def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
 
 
 def test_a_sound_store_has_no_problems(store):
-    """check counts the chunks and leaves nothing unchecked."""
+    """For an undamaged store, check reports no problems, nothing unchecked, and the numbers of chunks and edges."""
     fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "nowhere", "r")])
     report = store.admin.check()
     assert (report.ok, report.problems, report.unchecked, report.counts) == (True, (), (), {"chunks": 2, "edges": 1})
 
 
 def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
-    """check reports it instead of crashing."""
+    """check reports a matrix that was truncated while the store was open instead of crashing."""
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(100)))
     os.truncate(folder / "vectors-0.f32", 64 * 4)
@@ -1302,7 +1338,7 @@ def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
 
 @pytest.mark.parametrize("engine", ["keywords", "vectors"])
 def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
-    """Catalog and matrix are enough to rebuild either engine."""
+    """Either engine can be rebuilt from the catalog and the matrix, without calling the embedding."""
     store = opened()
     fill(store, chunk("a"), chunk("b"))
     store.embedding.texts.clear()
@@ -1312,13 +1348,13 @@ def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
 
 
 def test_only_engines_are_rebuilt(store):
-    """The error for another name lists the engines."""
+    """rebuild with an unknown name raises a ValueError that lists the engines."""
     with pytest.raises(ValueError, match="'keywords' or 'vectors'"):
         store.admin.rebuild("chroma")
 
 
-def test_repair_embeds_only_what_is_damaged(opened, folder):
-    """One flipped bit costs one embedding."""
+def test_repair_embeds_only_damaged_chunks(opened, folder):
+    """Repairing a matrix with one flipped bit embeds only the text of the damaged chunk."""
     store = opened()
     fill(store, chunk("a"), chunk("b"), chunk("c"))
     flipped(store, folder)
@@ -1329,7 +1365,7 @@ def test_repair_embeds_only_what_is_damaged(opened, folder):
 
 
 def test_stats_are_counts_and_facts(opened):
-    """stats returns counts, facts of the index and its size on disk."""
+    """stats returns counts, properties of the index and its size on disk."""
     store = opened()
     fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "b", "r")])
     stats = store.admin.stats()
@@ -1352,7 +1388,7 @@ def test_stats_are_counts_and_facts(opened):
 
 
 def test_an_empty_store(store):
-    """An empty store has no content, no problems and raises no errors."""
+    """On an empty store, every read, search, check and repair returns an empty result without an error."""
     assert (len(store), store.get(["a"]), store.remove(["a"]), store.edges(["a"])) == (0, [], 0, [])
     assert store.upsert([]) == {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
     store.flush()
@@ -1363,7 +1399,7 @@ def test_an_empty_store(store):
 
 @pytest.mark.parametrize("copied", [lambda s: pickle.loads(pickle.dumps(s)), copy.copy, copy.deepcopy])
 def test_a_store_on_disk_is_copied_by_its_path(opened, copied):
-    """The copy opens the folder on first use, writes, and outlives the first store."""
+    """A copy of a store opens the folder on first use, can write, and outlives the original."""
     first = opened()
     fill(first, chunk("a"))
     second = copied(first)
@@ -1378,13 +1414,13 @@ def test_a_store_on_disk_is_copied_by_its_path(opened, copied):
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_a_store_in_memory_cannot_be_copied(opened, copied):
-    """The error suggests an alternative."""
+    """Copying or pickling a store in memory raises a StoreError that suggests a folder."""
     with pytest.raises(StoreError, match=r"in memory cannot be copied or pickled: give it a folder, EmbeddedStore"):
         copied(opened(None))
 
 
 def test_a_copy_whose_folder_is_gone_raises_at_each_use(opened, folder):
-    """The error is that of opening, on every use."""
+    """A copy whose catalog has been deleted raises NotAnIndexError on every use."""
     first = opened()
     fill(first, chunk("a"))
     second = copy.copy(first)
@@ -1397,7 +1433,7 @@ def test_a_copy_whose_folder_is_gone_raises_at_each_use(opened, folder):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_last_reference_closes_the_store(folder, place):
-    """Without close(), files are released with the last reference, even without the garbage collector."""
+    """A store is closed when its last reference is dropped, even without the garbage collector."""
     gc.disable()
     try:
         stores = [
@@ -1419,8 +1455,8 @@ def test_the_last_reference_closes_the_store(folder, place):
         gc.enable()
 
 
-def test_a_pickle_holds_settings_only(opened):
-    """No open file, engine or mirror of the data is in the state of a store, whatever was used before."""
+def test_a_pickle_contains_only_settings(opened):
+    """The pickled state of a store contains only its settings, even after the engines have been used."""
     store = opened()
     fill(store, chunk("a", uri="a/b"), edges=[Edge("a", "b", "r")])
     everywhere(store)

@@ -1,4 +1,4 @@
-"""The summaries' own index: kept out of all other searches, and up to date with the vectors."""
+"""Separate index of summaries: hidden from all other searches, and updated with the vectors."""
 
 import time
 from types import SimpleNamespace
@@ -20,16 +20,16 @@ def summarized_store(path=None, embedding="lsa", **options):
     return store
 
 
-def test_there_are_none_before_they_are_made():
-    """Looking for them creates none."""
+def test_there_are_no_summaries_before_build_layers():
+    """Reading the summaries of a new store creates none."""
     store = summarized_store()
     assert store.summaries.index() is None
     assert store.admin.stats()["layers"] == 0
 
 
 @pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever])
-def test_no_other_search_sees_them(retriever):
-    """Results, scores and counts are the same with and without them."""
+def test_summaries_do_not_affect_other_searches(retriever):
+    """Search results and counts of a store are the same with and without summaries."""
     with_layers, without = summarized_store(), summarized_store()
     build_layers(with_layers)
     for question in ("Which pets purr?", "pets", "cars fast"):
@@ -40,16 +40,16 @@ def test_no_other_search_sees_them(retriever):
     assert with_layers.document_ids() == without.document_ids()
 
 
-def test_they_are_counted_by_themselves():
-    """Two directories."""
+def test_summaries_are_counted_separately():
+    """stats and check count the summaries of two directories separately from chunks."""
     store = summarized_store()
     build_layers(store)
     assert store.admin.stats()["layers"] == 2
     assert store.admin.check().counts == {"chunks": 3, "edges": 0, "layers": 2}
 
 
-def test_they_last(tmp_path):
-    """A later opening, and a reader, find them."""
+def test_summaries_are_kept_in_the_folder(tmp_path):
+    """Summaries are available after reopening the folder, for writing or read-only."""
     store = summarized_store(tmp_path)
     build_layers(store)
     store.close()
@@ -59,8 +59,8 @@ def test_they_last(tmp_path):
         store.close()
 
 
-def test_a_reader_sees_those_that_are_made_later(tmp_path):
-    """A reader sees summaries that are made later without being opened again."""
+def test_a_reader_sees_summaries_that_are_made_later(tmp_path):
+    """A reader sees summaries made after it was opened."""
     writer = summarized_store(tmp_path)
     reader = HybridGraphStore(tmp_path, read_only=True)
     assert reader.summaries.index() is None
@@ -70,8 +70,8 @@ def test_a_reader_sees_those_that_are_made_later(tmp_path):
     writer.close()
 
 
-def test_a_reader_creates_none(tmp_path):
-    """A store that is open for reading raises an error."""
+def test_a_reader_creates_no_summaries(tmp_path):
+    """build_layers with a read-only store raises an error and creates no summaries."""
     summarized_store(tmp_path).close()
     store = HybridGraphStore(tmp_path, read_only=True)
     with pytest.raises((ReadOnlyError, Exception), match="read_only"):
@@ -81,8 +81,8 @@ def test_a_reader_creates_none(tmp_path):
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
-    """Vectors of another generation are not compared; the texts are embedded again, not written again."""
+def test_a_new_model_embeds_the_summaries_again(tmp_path, in_memory):
+    """When the model is fitted again, the texts of the summaries are kept and embedded with the new model."""
     store = summarized_store(None if in_memory else tmp_path)
     build_layers(store)
     generation = store.admin.stats()["generation"]
@@ -100,8 +100,8 @@ def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
     store.close()
 
 
-def test_a_new_model_takes_everybodys_summaries_over(tmp_path):
-    """The writing tenant's refit loses no tenant's summaries."""
+def test_a_new_model_keeps_the_summaries_of_all_tenants(tmp_path):
+    """A refit caused by one tenant keeps the summaries of all tenants."""
     for tenant in ("one", "two"):
         store = summarized_store(tmp_path, tenant=tenant)
         build_layers(store)
@@ -123,7 +123,9 @@ def change_text(store):
 
 @pytest.mark.parametrize("change", [change_text, lambda store: store.remove(["pets/dogs.md"])])
 def test_a_change_hides_a_summary_at_once(tmp_path, change):
-    """The directory's summary, in every process; the text itself is kept, so that no other is made again."""
+    """A changed or deleted chunk hides its directory's summary in every process; build_layers then replaces only
+    that summary.
+    """
     writer = summarized_store(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(writer)
     reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
@@ -141,7 +143,7 @@ def test_a_change_hides_a_summary_at_once(tmp_path, change):
 
 
 def test_a_change_hides_the_summaries_above():
-    """They may repeat the old text, too."""
+    """Deleting a chunk also hides the summaries of the directories above its own, since they may repeat its text."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     store.upsert([Chunk(uri, "It is so.", {"uri": uri}, uri) for uri in ("a/b/c/deep", "a/x/y", "z/end")])
     build_layers(store)
@@ -150,7 +152,7 @@ def test_a_change_hides_the_summaries_above():
 
 
 def test_a_text_that_expires_hides_the_summary(monkeypatch):
-    """From its last moment on, without a write."""
+    """A summary is hidden once a text below it has expired, even without a write."""
     store, later = summarized_store(), time.time() + 3_600
     store.upsert([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
     build_layers(store)
@@ -159,8 +161,8 @@ def test_a_text_that_expires_hides_the_summary(monkeypatch):
     assert list(store.summaries.current().get(["pets"])) == []
 
 
-def test_check_looks_into_them(tmp_path):
-    """A problem of the summaries is reported as theirs, and repair fixes it."""
+def test_check_includes_the_summaries(tmp_path):
+    """check reports a problem in the index of summaries as such, and repair fixes it."""
     store = summarized_store(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(store)
     with store.summaries.index()._index.catalog.writing() as connection:
@@ -170,8 +172,8 @@ def test_check_looks_into_them(tmp_path):
     store.close()
 
 
-def test_tenants_have_their_own(tmp_path):
-    """One's summaries are not among another's."""
+def test_tenants_have_separate_summaries(tmp_path):
+    """A tenant's summaries do not include another tenant's."""
     for tenant in ("one", "two"):
         store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
         store.upsert([Chunk("a", f"of {tenant}", {"uri": f"{tenant}/a"}, "a")])
@@ -180,8 +182,8 @@ def test_tenants_have_their_own(tmp_path):
         store.close()
 
 
-def test_closing_closes_them(tmp_path):
-    """The folder's locks are released."""
+def test_closing_a_store_closes_its_summaries(tmp_path):
+    """After a store with summaries is closed, the folder can be opened and its summaries built again."""
     store = summarized_store(tmp_path)
     build_layers(store)
     store.close()

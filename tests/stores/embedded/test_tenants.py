@@ -45,7 +45,7 @@ def fill(path, tenant, word):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A folder of two tenants, and one that never had the first of them."""
+    """Return a folder with two tenants, and one that never contained the first of them."""
     both, alone = tmp_path_factory.mktemp("both") / "index", tmp_path_factory.mktemp("alone") / "index"
     fill(both, "ada", SECRET)
     fill(both, "bo", "drummer")
@@ -55,13 +55,13 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def folder(folders, tmp_path):
-    """A folder of two tenants."""
+    """Return a folder with two tenants."""
     return shutil.copytree(folders[0], tmp_path / "index")
 
 
 @pytest.fixture
 def alone(folders):
-    """The folder as it would be without the first tenant."""
+    """Return the folder that never contained the first tenant."""
     return folders[1]
 
 
@@ -71,17 +71,17 @@ def rows(path, table):
 
 
 def everything(path):
-    """The bytes of all files."""
+    """Return the bytes of all files."""
     return b"".join(file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file())
 
 
 def test_tenants_are_listed_with_their_chunks(folder):
-    """By name, each with the number of its chunks."""
+    """list_tenants returns each tenant with its number of chunks."""
     assert list_tenants(folder) == {"ada": 7, "bo": 7}
 
 
 def test_a_tenant_without_chunks_is_listed_too(folder):
-    """A mode or a source's credibility counts as data of a tenant."""
+    """A tenant with only a memory mode is listed with 0 chunks."""
     with opened(folder, "cy") as store:
         store.memory.set_mode("procedural")
     assert list_tenants(folder)["cy"] == 0
@@ -89,7 +89,7 @@ def test_a_tenant_without_chunks_is_listed_too(folder):
 
 @pytest.mark.parametrize("call", [list_tenants, lambda path: drop_tenant(path, "ada")])
 def test_a_folder_without_tenants_refuses(tmp_path, call):
-    """A folder without tenants has none to list or drop; a path without an index is an error."""
+    """Listing or dropping tenants of a folder without tenants, or of a path without an index, raises an error."""
     HybridGraphStore.from_texts(["one"], MODEL, path=tmp_path / "single").close()
     with pytest.raises(TenantError, match="without tenants"):
         call(tmp_path / "single")
@@ -99,7 +99,7 @@ def test_a_folder_without_tenants_refuses(tmp_path, call):
 
 
 def test_dropping_returns_counts(folder):
-    """The counts are those of the tenant's own statistics."""
+    """drop_tenant returns the counts of the tenant's own statistics."""
     with opened(folder, "ada", read_only=True) as store:
         before = store.admin.stats()
     dropped = drop_tenant(folder, "ada")
@@ -109,7 +109,7 @@ def test_dropping_returns_counts(folder):
 
 
 def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
-    """Every table has the rows that it would have without the tenant, and no file has a word of it."""
+    """After drop_tenant, every table has the rows it would have without the tenant, and no file contains its words."""
     assert SECRET.encode() in everything(folder)
     drop_tenant(folder, "ada")
     for table in ("nodes", "learned", "past_validity", "past_trust", "credibility", "edges"):
@@ -124,7 +124,7 @@ def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
 
 
 def test_no_vector_of_a_dropped_tenant_is_left(folder):
-    """The rows of the matrix that were the tenant's hold zeros."""
+    """drop_tenant overwrites the tenant's rows of the matrix with zeros."""
     own = MODEL.embed_query(f"The {SECRET} plays piece 1.")
     with opened(folder, "ada") as store:
         [there] = store.similarity_search_with_score_by_vector(own, 1)
@@ -136,7 +136,7 @@ def test_no_vector_of_a_dropped_tenant_is_left(folder):
 
 
 def test_other_tenants_stay_as_they_are(folder):
-    """Counts, vector, keyword and graph results are unchanged, and check reports no problem."""
+    """Dropping a tenant changes no statistics, hits, edges or memory state of another tenant."""
 
     def snapshot():
         with opened(folder, "bo") as store:
@@ -159,7 +159,7 @@ def test_other_tenants_stay_as_they_are(folder):
 
 
 def test_an_open_store_of_the_tenant_sees_that_it_is_gone(folder):
-    """A reader of another tenant continues; one of the dropped tenant finds nothing."""
+    """An open reader of the dropped tenant finds nothing, and one of another tenant still finds its chunks."""
     with opened(folder, "ada", read_only=True) as ada, opened(folder, "bo", read_only=True) as bo:
         assert ada.similarity_search("piece 2", k=3)
         drop_tenant(folder, "ada")
@@ -168,8 +168,8 @@ def test_an_open_store_of_the_tenant_sees_that_it_is_gone(folder):
         assert len(bo.similarity_search("piece 2", k=3)) == 3
 
 
-def test_a_store_continues_writing_meanwhile(folder):
-    """Dropping takes its turn like any other change, in the same process too."""
+def test_a_tenant_can_be_dropped_while_stores_are_open(folder):
+    """A tenant can be dropped while its store and another tenant's store are open and writing."""
     with opened(folder, "bo") as bo, opened(folder, "ada") as ada:
         bo.add_texts(["Before."], ids=["before"])
         ada.add_texts(["Of no use any more."])
@@ -181,14 +181,14 @@ def test_a_store_continues_writing_meanwhile(folder):
 
 
 def test_an_unknown_tenant_is_an_error(folder):
-    """Nothing is dropped for a misspelt name, and the error suggests the nearest name."""
+    """drop_tenant with a misspelt name raises an error that suggests the nearest name, and drops nothing."""
     with pytest.raises(TenantError, match="did you mean 'ada'"):
         drop_tenant(folder, "adda")
     assert list_tenants(folder) == {"ada": 7, "bo": 7}
 
 
 def test_a_folder_of_which_all_tenants_were_dropped_takes_new_ones(folder):
-    """It stays a folder for tenants, made with the same embedding."""
+    """After all tenants have been dropped, a folder accepts new ones."""
     for tenant in ("ada", "bo"):
         drop_tenant(folder, tenant)
     assert list_tenants(folder) == {}
@@ -199,7 +199,7 @@ def test_a_folder_of_which_all_tenants_were_dropped_takes_new_ones(folder):
 
 
 def test_the_embedding_is_still_recognised(folder):
-    """The probe text for recognising another model was the dropped tenant's; the next write chooses another."""
+    """After the tenant whose text identified the embedding is dropped, another embedding is still refused."""
     from langchain_hybridgraph.errors import EmbeddingMismatchError
 
     drop_tenant(folder, "ada")
@@ -209,8 +209,8 @@ def test_the_embedding_is_still_recognised(folder):
         HybridGraphStore(folder, DeterministicFakeEmbedding(size=17), tenant="bo")
 
 
-def test_a_model_of_the_texts_needs_nobody_to_load_it(tmp_path):
-    """In a folder with an LSA model the other tenant is found as before."""
+def test_a_tenant_of_a_fitted_model_can_be_dropped(tmp_path):
+    """With an LSA model, dropping a tenant leaves another tenant's search results unchanged."""
     for tenant, word in (("ada", SECRET), ("bo", "drummer")):
         with HybridGraphStore(tmp_path, "lsa", tenant=tenant) as store:
             store.add_texts([f"The {word} plays piece {n}." for n in range(4)])
@@ -223,7 +223,7 @@ def test_a_model_of_the_texts_needs_nobody_to_load_it(tmp_path):
 
 
 def test_an_ingested_tenant_can_be_ingested_again(folder):
-    """A dropped tenant's documents are new again."""
+    """A dropped tenant's documents can be ingested again."""
     from langchain_core.documents import Document
 
     drop_tenant(folder, "ada")

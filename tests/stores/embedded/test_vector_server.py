@@ -1,4 +1,4 @@
-"""The vectors of an index on a real Chroma server, which is stopped and started again."""
+"""Vectors of an index on a real Chroma server, which is stopped and restarted."""
 
 import http.server
 import os
@@ -60,7 +60,7 @@ def add(store, first, last):
 
 
 def nearest(store, text, k=3):
-    """Return the ids found and the reason; the reason tells whether the server was searched."""
+    """Return the ids of the nearest chunks and the reason, which shows whether the server was searched."""
     result = store.vector_search(Query(text, k), k)
     return [entry.id for entry in result.entries], result.reason
 
@@ -76,7 +76,7 @@ def state(store):
 
 @contextmanager
 def counted(monkeypatch):
-    """Count the searches of the server."""
+    """Collect the searches sent to the server."""
     searches, start = [], chroma_search.ChromaSearch.start
 
     def counting(connections, collection, vector, n):
@@ -105,14 +105,16 @@ class TestWithServer(StoreSuite):
             assert not store._index.shared.server.is_failing
 
     def test_vector_search_asks_the_server(self, full_store, monkeypatch):
-        """The suite's five chunks are enough for a search on the server."""
+        """A vector search over the suite's five chunks sends one search to the server."""
         with counted(monkeypatch) as searches:
             assert full_store.vector_search(Query("the cat", 1), 1).entries[0].id == "dog"
         assert len(searches) == 1
 
 
 def test_the_server_is_searched(server, folder, monkeypatch):
-    """From ten chunks on, a search asks the server once, and its results are those of the matrix."""
+    """From ten chunks on, a vector search sends one request to the server and returns the same results as the
+    matrix.
+    """
     with opened(folder, server) as store, counted(monkeypatch) as searches:
         add(store, 0, 9)
         before = nearest(store, "text 3")
@@ -124,7 +126,7 @@ def test_the_server_is_searched(server, folder, monkeypatch):
 
 
 def test_words_are_searched_while_the_server_computes(server, folder, monkeypatch):
-    """A hybrid search sends the query, searches by keywords, and then waits for the answer."""
+    """A hybrid search sends its query to the server, searches by keywords, and then waits for the server's answer."""
     events = []
     start, keyword_search = chroma_search.ChromaSearch.start, Reader.keyword_search
 
@@ -146,7 +148,7 @@ def test_words_are_searched_while_the_server_computes(server, folder, monkeypatc
 
 
 def test_deleted_and_changed_chunks_leave_the_server(server, folder):
-    """The collection holds exactly the rows of present chunks, and check() compares them."""
+    """The server's collection contains exactly the rows of present chunks, and check compares them."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         store.delete(["3"])
@@ -157,7 +159,7 @@ def test_deleted_and_changed_chunks_leave_the_server(server, folder):
 
 
 def test_a_filter_is_answered_by_the_folder(server, folder, monkeypatch):
-    """A filter that lets few chunks through is evaluated over the matrix, which does not count as degraded."""
+    """A filter that matches few chunks is evaluated with the matrix, and the result is not marked as degraded."""
     with opened(folder, server) as store, counted(monkeypatch) as searches:
         store.add_texts([f"text {n}" for n in range(20)], [{"year": n} for n in range(20)])
         result = HybridRetriever(store).retrieve("text 3", filter={"year": {"$lt": 5}})
@@ -166,7 +168,7 @@ def test_a_filter_is_answered_by_the_folder(server, folder, monkeypatch):
 
 
 def test_other_processes_search_the_server(server, folder):
-    """A process that only reads searches the server while another one has the index open for writing."""
+    """A read-only process searches the server while another process has the index open for writing."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         code = (
@@ -187,7 +189,9 @@ def test_other_processes_search_the_server(server, folder):
 
 
 def test_the_folder_answers_while_the_server_is_away(tmp_path, folder):
-    """Searches say so and miss nothing, writes are kept, and the next write after the restart sends them."""
+    """While the server is down, searches use the folder and report it; the first write after the restart sends all
+    missed changes.
+    """
     run = ChromaRun(tmp_path / "server")
     run.start()
     try:
@@ -213,7 +217,9 @@ def test_the_folder_answers_while_the_server_is_away(tmp_path, folder):
 
 
 def test_a_search_notices_that_the_server_is_back(tmp_path, folder):
-    """Without any write, a search after the restart sends the changes in the background; that of a reader does not."""
+    """After a restart, a search by a writable store sends the missed changes in the background; a read-only search
+    does not.
+    """
     run = ChromaRun(tmp_path / "server")
     run.start()
     try:
@@ -238,7 +244,7 @@ def test_a_search_notices_that_the_server_is_back(tmp_path, folder):
 
 @pytest.mark.faults
 def test_nothing_is_lost_when_the_server_restarts_under_load(tmp_path, folder):
-    """Two processes write while the server is killed and started again twice; then everything is on it."""
+    """All rows of two concurrent writers reach the server, even if it is killed and restarted twice meanwhile."""
     run = ChromaRun(tmp_path / "server")
     run.start()
     code = (
@@ -275,7 +281,7 @@ def test_nothing_is_lost_when_the_server_restarts_under_load(tmp_path, folder):
 
 
 def test_a_collection_that_is_not_ours_is_refused(server, folder):
-    """One with the name of ours but other metadata, or another space, is not written to."""
+    """A collection with the expected name but other metadata or another distance is refused and not written to."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         name = store._index.shared.server._name(0)
@@ -298,7 +304,7 @@ def test_a_collection_that_is_not_ours_is_refused(server, folder):
 
 
 def test_a_collection_that_is_not_ours_is_not_searched(server, folder):
-    """A process that only reads searches the folder instead."""
+    """A read-only store searches the folder if the server's collection belongs to something else."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         name = store._index.shared.server._name(0)
@@ -310,7 +316,7 @@ def test_a_collection_that_is_not_ours_is_not_searched(server, folder):
 
 
 def test_a_deleted_collection_is_filled_again(server, folder):
-    """After a collection was deleted by hand, searches use the folder, and the next write fills a new one."""
+    """If the collection is deleted by hand, searches use the folder, and the next write fills a new collection."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         with closing(chromadb.HttpClient(port=server.port)) as client:
@@ -322,7 +328,7 @@ def test_a_deleted_collection_is_filled_again(server, folder):
 
 
 def test_rows_changed_by_hand_are_found_and_repaired(server, folder):
-    """check() names missing and foreign rows on the server, and repair() restores them."""
+    """check reports missing and foreign rows on the server, and repair restores them."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         collection = collections(server)[store._index.shared.server._name(0)]
@@ -337,7 +343,7 @@ def test_rows_changed_by_hand_are_found_and_repaired(server, folder):
 
 
 def test_a_copied_folder_has_a_collection_of_its_own(server, folder, tmp_path):
-    """The copy does not touch the collection of the original."""
+    """A copied folder uses a new collection and does not change the original's."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         own = store._index.shared.server._name(0)
@@ -350,7 +356,7 @@ def test_a_copied_folder_has_a_collection_of_its_own(server, folder, tmp_path):
 
 
 def test_a_refitted_model_gets_a_new_collection(server, folder):
-    """The collection of the former model is deleted."""
+    """A refit fills a new collection and deletes the old model's."""
     with HybridGraphStore(folder, "lsa", vector_server=server.url) as store:
         texts = [
             f"The {animal} likes the {place}."
@@ -367,7 +373,7 @@ def test_a_refitted_model_gets_a_new_collection(server, folder):
 
 
 def test_a_large_index_is_filled_in_parts(server, folder, monkeypatch):
-    """Several turns and several requests; whatever their size, all rows arrive."""
+    """An existing index is sent to the server over several writes and requests until all rows are there."""
     with HybridGraphStore(folder, MODEL) as store:
         add(store, 0, 60)
     monkeypatch.setattr(chroma_server, "FILLED_AT_ONCE", 7)
@@ -380,7 +386,7 @@ def test_a_large_index_is_filled_in_parts(server, folder, monkeypatch):
 
 
 def test_databases_of_the_server_are_kept_apart(server, folder):
-    """The collection is made in the tenant and database that the settings name."""
+    """The collection is created in the Chroma tenant and database that the settings name."""
     settings = chromadb.Settings(
         chroma_api_impl="chromadb.api.fastapi.FastAPI",
         chroma_server_host="127.0.0.1",
@@ -401,8 +407,8 @@ def test_databases_of_the_server_are_kept_apart(server, folder):
         assert client.get_collection(name).count() == 20
 
 
-def test_a_server_that_never_answers_holds_nobody_up(folder, monkeypatch):
-    """A server that accepts connections and stays silent is given up on, for writes and for searches."""
+def test_a_server_that_never_answers_does_not_block(folder, monkeypatch):
+    """A server that accepts connections but never answers makes writes and searches time out and use the folder."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with opened(folder, ChromaServer(url, timeout=0.2)) as store:
@@ -411,8 +417,8 @@ def test_a_server_that_never_answers_holds_nobody_up(folder, monkeypatch):
             assert nearest(store, "text 3", 1) == (["3"], SERVER_REASON)
 
 
-def test_a_server_that_becomes_silent_holds_nobody_up(server, folder):
-    """The timeout also limits requests on an open connection."""
+def test_a_server_that_stops_answering_does_not_block(server, folder):
+    """The timeout also applies to requests on a connection that is already open."""
     with opened(folder, ChromaServer(server.url, timeout=0.3)) as store:
         add(store, 0, 20)
         with server.frozen():
@@ -423,7 +429,7 @@ def test_a_server_that_becomes_silent_holds_nobody_up(server, folder):
 
 
 def test_a_failing_server_is_not_tried_each_time(folder, monkeypatch):
-    """After a failure the server is left alone for a while."""
+    """After a failure, the server is not contacted again until the pause is over."""
     monkeypatch.setattr(chroma_server, "PAUSE", 60.0)
     tries = []
     monkeypatch.setattr(ChromaServer, "connect", lambda self: tries.append(1) or _fail())
@@ -439,7 +445,7 @@ def _fail():
 
 
 def test_token_and_headers_are_sent_and_kept_secret(folder):
-    """Both go to the server with every request; neither is part of an error or a representation."""
+    """The token and the headers are sent to the server, but do not appear in errors or in the repr."""
     headers = []
 
     class Refusing(http.server.BaseHTTPRequestHandler):
@@ -463,7 +469,7 @@ def test_token_and_headers_are_sent_and_kept_secret(folder):
 
 
 def test_a_pickled_store_and_a_forked_child_search_the_server(server, folder):
-    """Both open connections of their own."""
+    """An unpickled store and a forked child open new connections and search the server."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         assert nearest(store, "text 3", 1) == (["3"], None)
@@ -478,7 +484,7 @@ def test_a_pickled_store_and_a_forked_child_search_the_server(server, folder):
 
 
 def test_stores_of_a_process_agree_on_the_server(server, folder):
-    """Another server for a folder that is open is refused."""
+    """Opening a folder again in the same process with another server raises ConfigurationError."""
     with opened(folder, server), pytest.raises(ConfigurationError, match="open all its stores with the same one"):
         opened(folder, "http://127.0.0.1:1")
 
@@ -487,7 +493,7 @@ def test_stores_of_a_process_agree_on_the_server(server, folder):
     "form", ["localhost:8000", "ftp://host", {"uri": "http://host"}, {"url": "http://h", "timeout": 0}]
 )
 def test_a_wrong_server_is_a_clear_error(folder, form):
-    """A URL without a scheme, another scheme, an unknown field, and a timeout of nothing."""
+    """A URL without http or https, an unknown field and a timeout of 0 raise ConfigurationError."""
     with pytest.raises(ConfigurationError):
         HybridGraphStore(folder, MODEL, vector_server=form)
     with pytest.raises(ConfigurationError, match="store_vector_server"):
@@ -503,7 +509,7 @@ def two_tenants(folder, server):
 
 
 def test_a_dropped_tenant_leaves_the_server_at_once(server, folder):
-    """Its vectors are deleted from the collection by the same call; those of others stay."""
+    """drop_tenant deletes the tenant's vectors from the server and keeps those of other tenants."""
     name = two_tenants(folder, server)
     assert collections(server)[name].count() == 24
     drop_tenant(folder, "ada", vector_server=server.url)
@@ -511,7 +517,7 @@ def test_a_dropped_tenant_leaves_the_server_at_once(server, folder):
 
 
 def test_dropping_a_tenant_requires_the_server_of_the_folder(server, folder):
-    """Without it nothing is deleted, since the vectors on the server would stay."""
+    """drop_tenant without the folder's server raises ConfigurationError and deletes nothing."""
     two_tenants(folder, server)
     with pytest.raises(ConfigurationError, match=f"also on the Chroma server {server.url}"):
         drop_tenant(folder, "ada")
@@ -519,7 +525,9 @@ def test_dropping_a_tenant_requires_the_server_of_the_folder(server, folder):
 
 
 def test_dropping_a_tenant_reports_vectors_that_stay_on_the_server(server, folder):
-    """While the server does not answer, the folder is emptied; the server is emptied after its return."""
+    """If the server does not answer, drop_tenant empties the folder and raises StoreError; a later flush empties the
+    server.
+    """
     name = two_tenants(folder, server)
     with server.frozen(), pytest.raises(StoreError, match="its vectors are still on"):
         drop_tenant(folder, "ada", vector_server=ChromaServer(server.url, timeout=0.3))
@@ -529,8 +537,8 @@ def test_dropping_a_tenant_reports_vectors_that_stay_on_the_server(server, folde
     assert collections(server)[name].count() == 12
 
 
-def test_scopes_hold_over_the_server(server, folder):
-    """A tenant's search returns its own chunks only, though the collection holds those of all tenants."""
+def test_a_tenant_finds_only_its_own_chunks_on_the_server(server, folder):
+    """A tenant's search returns only its own chunks, although the server's collection contains those of all tenants."""
     for tenant in ("ada", "bo"):
         with opened(folder, server, tenant=tenant) as store:
             store.add_texts([f"{tenant} {n}" for n in range(12)], ids=[f"{tenant}-{n}" for n in range(12)])

@@ -1,4 +1,4 @@
-"""A process that cannot import Tantivy reads and writes all the same; one that can brings the index up to date."""
+"""Processes that cannot import Tantivy still read and write; one that can updates the index."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ def run(script, *arguments, error="ImportError('libtantivy.so: undefined symbol'
 
 @pytest.fixture
 def folder(tmp_path):
-    """An index with two chunks, written with Tantivy."""
+    """Return the folder of an index with two chunks, written with Tantivy."""
     with closing(EmbeddedStore(IndexSettings(path=tmp_path / "index", embedding=HashedWords(), name="words"))) as store:
         store.upsert([Chunk("cat", "a cat purrs"), Chunk("dog", "a dog barks")])
         store.flush()
@@ -66,7 +66,9 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("error", ["ImportError('undefined symbol')", "OSError('cannot read the wheel')"])
 def test_an_index_is_read_and_written_without_tantivy(folder, error):
-    """The fallback answers and says so, writes are accepted, and a process with Tantivy finds all of it afterwards."""
+    """Without Tantivy, searches report "keyword-fallback" and writes are accepted; a process with Tantivy then finds
+    all chunks.
+    """
     fallback = "keyword-fallback"
     assert run(READ_AND_WRITE, folder, error=error) == [
         [["cat"], fallback],
@@ -82,7 +84,7 @@ def test_an_index_is_read_and_written_without_tantivy(folder, error):
 
 
 def test_a_store_in_memory_works_without_tantivy():
-    """Nothing is found at first, then the chunks that were written."""
+    """A store in memory finds its chunks by keywords without Tantivy."""
     assert run(READ_AND_WRITE)[1:3] == [[["bird"], "keyword-fallback"], [["cat"], "keyword-fallback"]]
 
 
@@ -100,5 +102,5 @@ print(json.dumps([found[0].id, list(found.degraded)]))
 
 
 def test_other_vector_stores_are_searched_by_keyword_without_tantivy():
-    """rank_bm25 replaces Tantivy over any store, and the result says so."""
+    """Without Tantivy, documents of another vector store are searched with rank_bm25, and the result reports it."""
     assert run(OTHER_STORES) == ["cat", ["keyword-fallback"]]
