@@ -1,4 +1,4 @@
-"""The features that stores declare as missing, and the table made from them."""
+"""Features that stores declare as missing, and the table made from them."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_table_in_the_docs_is_up_to_date():
-    """docs/engines.md has the features that the stores declare."""
+    """The table in docs/engines.md matches the features that the stores declare."""
     command = [sys.executable, ROOT / "docs" / "feature_table.py", "--check"]
     checked = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, check=False
@@ -22,14 +22,14 @@ def test_the_table_in_the_docs_is_up_to_date():
 
 
 def test_only_known_features_are_declared():
-    """A misspelt feature would skip nothing."""
+    """All features that stores declare as missing are known, since a misspelt one would skip no test."""
     for lacks in (LACKS, LACKS_IN_MEMORY, LACKS_WITH_SERVER, milvus.LACKS):
         assert lacks
         assert lacks.keys() <= NAMES
 
 
-def test_a_wrong_declaration_is_named():
-    """A feature that is declared to be lacking but is there, one that is missing, and an unknown one."""
+def test_wrong_declarations_are_reported():
+    """A feature wrongly declared as missing, one not declared and an unknown one are all reported."""
 
     class GraphOnly(InMemoryGraph):
         pass

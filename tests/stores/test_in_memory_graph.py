@@ -1,4 +1,4 @@
-"""Edges in memory: the graph that a traversal needs."""
+"""Graph whose edges are kept in memory."""
 
 import math
 
@@ -26,7 +26,7 @@ MENTIONED = [
 
 
 def neighbours(graph, id):
-    """Return (id, weight, entity between) of all nodes one hop away."""
+    """Return (id, weight, entity in between) for all nodes one hop away."""
     hops = graph.neighbours(graph.nodes([id]))
     via = [graph.ids(np.array([node]))[0] if node >= 0 else None for node in hops.via.tolist()]
     return sorted(zip(graph.ids(hops.node), hops.weight.round(9).tolist(), via, strict=True))
@@ -41,8 +41,8 @@ def opened(edges, *, as_of=None, visible=None, **ways):
     return InMemoryGraph(edges, visible=visible).scoped_graph(Scope(as_of=as_of), EdgeFilter(**ways))
 
 
-def test_it_has_a_graph():
-    """The store has a graph as soon as it has an edge."""
+def test_a_store_with_an_edge_has_a_graph():
+    """has_graph is true as soon as the store has an edge."""
     store = InMemoryGraph()
     assert implements(store, HasGraph)
     assert not store.has_graph
@@ -51,12 +51,12 @@ def test_it_has_a_graph():
 
 
 def test_chunks_one_hop_away():
-    """By an edge, or by an entity that both mention, with the product of the weights."""
+    """Chunks are one hop apart through an edge, or through a shared entity with the product of both weights."""
     assert neighbours(opened(MENTIONED), "a") == [("b", 0.4, "entity:ada"), ("c", 0.3, None)]
 
 
 def test_links_are_the_edges_themselves():
-    """To chunks and entities, and from an entity to the chunks that mention it."""
+    """Links lead from a chunk to chunks and entities, and from an entity to the chunks that mention it."""
     graph = opened(MENTIONED)
     assert links(graph, "a") == [("c", 0.3), ("entity:ada", 0.5)]
     assert links(graph, "entity:ada") == [("a", 0.5), ("b", 0.8)]
@@ -64,18 +64,18 @@ def test_links_are_the_edges_themselves():
 
 @pytest.mark.parametrize(("direction", "expected"), [("out", ["c"]), ("in", ["z"]), ("both", ["c", "z"])])
 def test_direction(direction, expected):
-    """Edges are traversed from source to target, back, or either way."""
+    """Edges are traversed from source to target, in reverse, or both, depending on the direction."""
     graph = opened([Edge("a", "c", "cites"), Edge("z", "a", "cites")], direction=direction)
     assert [id for id, _, _ in neighbours(graph, "a")] == expected
 
 
 def test_entities_are_shared_in_every_direction():
-    """Sharing a mention has no direction."""
+    """Chunks that mention the same entity are neighbours in every direction."""
     assert [id for id, _, _ in neighbours(opened(MENTIONED, direction="in"), "a")] == ["b"]
 
 
 def test_relations_and_weight():
-    """Edges excluded by the ways do not exist."""
+    """Edges with another relation or too small a weight are not traversed."""
     assert neighbours(opened(MENTIONED, relations=frozenset({"cites"})), "a") == [("c", 0.3, None)]
     assert neighbours(opened(MENTIONED, min_weight=0.5), "a") == [("b", 0.4, "entity:ada")]
     assert neighbours(opened(MENTIONED, relations=frozenset({"unknown"})), "a") == []
@@ -83,13 +83,13 @@ def test_relations_and_weight():
 
 @pytest.mark.parametrize(("as_of", "expected"), [(9.0, []), (10.0, ["b"]), (20.0, ["b"]), (21.0, []), (None, ["b"])])
 def test_an_edge_has_its_time(as_of, expected):
-    """Both ends of it are valid; without a time every edge is."""
+    """An edge is traversed from valid_from until valid_until, both included; without as_of it always is."""
     graph = opened([Edge("a", "b", "cites", valid_from=10.0, valid_until=20.0)], as_of=as_of)
     assert [id for id, _, _ in neighbours(graph, "a")] == expected
 
 
-def test_hidden_chunks_are_neither_led_to_nor_through():
-    """Not as a neighbour, not through an entity, not as a start."""
+def test_hidden_chunks_are_not_reached():
+    """A hidden chunk is neither a node nor a neighbour, not even through an entity."""
     graph = opened(MENTIONED, visible=lambda ids, scope: {id for id in ids if id != "b"})
     assert neighbours(graph, "a") == [("c", 0.3, None)]
     assert links(graph, "entity:ada") == [("a", 0.5)]
@@ -97,7 +97,7 @@ def test_hidden_chunks_are_neither_led_to_nor_through():
 
 
 def test_a_chunk_is_requested_once():
-    """However often it is reached."""
+    """The visibility of each chunk is looked up once per graph."""
     lookups = []
 
     def visible(ids, scope):
@@ -111,7 +111,7 @@ def test_a_chunk_is_requested_once():
 
 
 def test_the_heavier_of_two_equal_edges_is_kept():
-    """With its description, whichever came first."""
+    """Of two equal edges the heavier one is kept with its description, in either order."""
     light, heavy = Edge("a", "b", "cites", 0.3, "light"), Edge("a", "b", "cites", 0.7, "heavy")
     for edges in ([light, heavy], [heavy, light]):
         assert opened(edges).edges([("a", "b")]) == [heavy]
@@ -123,15 +123,15 @@ def test_parallel_edges_are_one_hop():
     assert neighbours(opened(edges, direction="both"), "a") == [("b", 0.6, None)]
 
 
-def test_the_rarest_of_equally_heavy_entities_counts():
-    """entity:y is mentioned by more."""
+def test_the_rarest_of_equally_heavy_entities_is_used():
+    """Of two shared entities with equal weights, the hop goes through the one with fewer mentions."""
     edges = [Edge(chunk, entity, MENTIONS) for chunk in "ab" for entity in ("entity:x", "entity:y")]
     edges.append(Edge("c", "entity:y", MENTIONS))
     assert neighbours(opened(edges), "a")[0] == ("b", 1.0, "entity:x")
 
 
 def test_weights_at_hubs_are_divided():
-    """With hub_degree 2, the weight 1 at a node of degree 4 becomes 2 / 4; links keep their weight."""
+    """With hub_degree 2, hops at a node or entity of degree 4 have half their weight; links keep theirs."""
     edges = [Edge("hub", str(n), "cites") for n in range(4)]
     assert neighbours(opened(edges, hub_degree=2), "hub")[0] == ("0", 0.5, None)
     mentions = [Edge(str(n), "entity:e", MENTIONS) for n in range(4)]
@@ -140,25 +140,25 @@ def test_weights_at_hubs_are_divided():
 
 
 def test_a_chunk_that_is_mentioned_is_a_chunk():
-    """A node with edges of its own is not an entity, whatever leads to it."""
+    """A mentioned node with outgoing edges is a chunk, not an entity."""
     graph = opened([Edge("a", "b", MENTIONS), Edge("b", "c", "cites")])
     assert graph.is_chunk(graph.nodes(["a", "b", "c"])).tolist() == [True, True, True]
     assert neighbours(graph, "a") == [("b", 1.0, None)]
 
 
 def test_degrees_count_every_edge():
-    """Degrees count every edge, whatever edges the call may traverse."""
+    """Degrees count all edges, regardless of the filter."""
     graph = opened(MENTIONED, relations=frozenset({"none"}))
     assert graph.degrees(graph.nodes(["a", "b", "entity:ada"])).tolist() == [2, 1, 2]
 
 
-def test_how_many_chunks():
-    """Entities are not counted."""
+def test_the_length_of_a_graph_is_its_number_of_chunks():
+    """The length of a graph is its number of chunks, without entities."""
     assert len(opened(MENTIONED)) == 3
 
 
 def test_the_steps_of_paths():
-    """The heaviest edge as it is stored, or both mentions, or nothing."""
+    """A step has its heaviest stored edge, both mentions of the shared entity, or None."""
     graph = opened([*MENTIONED, Edge("a", "c", "supports", 0.2)], direction="both")
     assert graph.edges([("a", "c"), ("c", "a"), ("b", "a"), ("b", "c"), ("a", "nowhere")]) == [
         MENTIONED[2],
@@ -170,7 +170,7 @@ def test_the_steps_of_paths():
 
 
 def test_removing_takes_all_edges_of_a_chunk():
-    """In both directions; the number is returned, and an open graph does not change."""
+    """Removing a chunk removes and counts its edges in both directions, and does not change an open graph."""
     store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "a", "cites")])
     before = store.scoped_graph(Scope(), EdgeFilter())
     assert (store.remove(["b", "nowhere"]), len(store)) == (2, 1)
@@ -179,8 +179,8 @@ def test_removing_takes_all_edges_of_a_chunk():
     assert after.nodes(["b"]).tolist() == [-1]
 
 
-def test_which_relations_there_are():
-    """The relations of present edges, whatever the call may traverse."""
+def test_relations_of_present_edges_are_listed():
+    """The relations of all present edges are listed, regardless of the filter."""
     graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "likes")])
     assert graph.scoped_graph(Scope(), EdgeFilter(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
     graph.remove(["c"])
@@ -188,15 +188,15 @@ def test_which_relations_there_are():
 
 
 def test_an_edge_can_come_back():
-    """An edge that was removed can be added again, in the slot of a removed one."""
+    """A removed edge can be added again with another weight."""
     store = InMemoryGraph([Edge("a", "b", "cites", 0.9), Edge("b", "c", "cites")])
     store.remove(["a"])
     store.add([Edge("a", "b", "cites", 0.2)])
     assert neighbours(store.scoped_graph(Scope(), EdgeFilter()), "a") == [("b", 0.2, None)]
 
 
-def test_cosines_are_the_stores():
-    """NaN where the store has none, or where there is no store."""
+def test_cosines_come_from_the_store():
+    """Cosines come from the store, and are NaN for ids without a vector or a graph without a store."""
     edges = [Edge("a", "b", "cites")]
     graph = InMemoryGraph(edges, cosines=lambda vector, ids: {"a": 0.5}).scoped_graph(Scope(), EdgeFilter())
     nodes = graph.nodes(["a", "b"])
@@ -204,8 +204,8 @@ def test_cosines_are_the_stores():
     assert np.isnan(opened(edges).cosines(np.ones(2, np.float32), nodes)).all()
 
 
-def test_a_plain_store_says_what_may_be_seen():
-    """Its filter applies to every hop, its vectors give the cosines."""
+def test_a_plain_store_decides_visibility():
+    """The filter of a plain vector store applies to every hop, and its vectors give the cosines."""
     embeddings = DeterministicFakeEmbedding(size=8)
     documents = [
         Document(id=id, page_content=id, metadata={"year": year}) for id, year in (("a", 1), ("b", 2), ("c", 1))
@@ -233,8 +233,8 @@ IDS = "abcde"
     st.lists(st.sampled_from(IDS), max_size=2),
     st.sampled_from(["out", "in", "both"]),
 )
-def test_it_equals_a_loop_over_the_edges(numbers, removed, direction):
-    """After additions and removals, compared with a loop over the edges."""
+def test_hops_equal_those_of_a_loop_over_the_edges(numbers, removed, direction):
+    """After additions and removals, the hops equal those found by a loop over the edges."""
     edges = [Edge(a, b, r, w / 5) for a, b, r, w in numbers if a != b]
     store = InMemoryGraph(edges[:10])
     store.remove(removed)
@@ -255,7 +255,7 @@ def test_it_equals_a_loop_over_the_edges(numbers, removed, direction):
 
 
 def test_chunks_without_edges_are_forgotten():
-    """The number of chunks, against which an entity is rare: a and b, when c is gone."""
+    """A chunk without edges is not counted in the length of the graph."""
     store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "entity:x", "mentions")])
     store.remove(["c"])
     assert len(store.scoped_graph(Scope(), EdgeFilter())) == 2
@@ -263,7 +263,7 @@ def test_chunks_without_edges_are_forgotten():
 
 @pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", "b", ""), ("a", "b", None)])
 def test_values_that_a_store_refuses_are_refused(ends):
-    """Ids and relations are texts, as in every store; of a list with a bad one nothing is added."""
+    """An edge with an empty or missing id or relation raises a ValueError, and no edge of its list is added."""
     store = InMemoryGraph()
     with pytest.raises(ValueError, match="at least one character"):
         store.add([Edge("a", "b", "r"), Edge(*ends)])
@@ -271,13 +271,13 @@ def test_values_that_a_store_refuses_are_refused(ends):
 
 
 def test_one_edge_is_not_a_list():
-    """The error shows an example."""
+    """Adding a single edge instead of a list raises a ConfigurationError that shows an example."""
     with pytest.raises(ConfigurationError, match=r"must be a list of Edge, such as \[Edge"):
         InMemoryGraph().add(Edge("a", "b", "r"))
 
 
-def test_an_edge_is_walked_in_the_time_that_was_given_as_text():
-    """On the last day of its validity, and not on the next."""
+def test_an_edge_with_dates_is_valid_through_its_last_day():
+    """An edge whose validity is given as dates is valid through its last day."""
     edges = [Edge("a", "b", "r", valid_from="1970-01-02", valid_until="1970-01-03")]
     assert [neighbours(opened(edges, as_of=day * 86_400.0 + 3_600.0), "a") for day in (0, 1, 2, 3)] == [
         [],

@@ -98,9 +98,7 @@ def test_directions(store):
 
 
 def test_the_heaviest_of_several_relations(store):
-    """Two chunks joined by several edges are one hop apart, with the largest weight of the edges that the filter
-    allows.
-    """
+    """Two chunks joined by several edges are one hop apart, with the largest weight of the allowed edges."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r", 0.2), Edge("a", "b", "s", 0.8), Edge("b", "a", "r", 0.9)])
     assert near(store, "a") == {("a", "b"): (0.8, "")}
     assert near(store, "a", ways=EdgeFilter("both")) == {("a", "b"): (0.9, "")}
@@ -109,9 +107,7 @@ def test_the_heaviest_of_several_relations(store):
 
 
 def test_chunks_of_one_entity_are_one_hop_apart(store):
-    """Two chunks that mention an entity are one hop apart, with the product of both mentions' weights (.8 · .5) as
-    its weight.
-    """
+    """Chunks that mention the same entity are one hop apart, with the product of both weights (.8 · .5)."""
     upsert(store, "a", "b", edges=[mention("a", "Ada", 0.8), mention("b", "Ada", 0.5)])
     for direction in ("out", "in", "both"):
         assert near(store, "a", ways=EdgeFilter(direction)) == {("a", "b"): (pytest.approx(0.4), "Ada")}
@@ -145,9 +141,7 @@ def test_links_are_the_edges_as_they_are(store):
 
 
 def test_hubs_pass_on_less(store):
-    """With hub_degree 2, hops of a chunk of degree 4 have half their weight, and an entity of degree 4 halves it
-    again.
-    """
+    """With hub_degree 2, a hop of a chunk of degree 4 has half its weight; an entity of degree 4 halves it again."""
     edges = [Edge("a", other, "r") for other in "bcd"]
     upsert(store, *"abcd", edges=[*edges, *(mention(chunk, "Ada") for chunk in "abxy")])
     hub = EdgeFilter(hub_degree=2)
@@ -160,9 +154,7 @@ def test_hubs_pass_on_less(store):
 
 
 def test_rare_entities_are_preferred_to_common_ones(monkeypatch, store):
-    """When the number of hops through entities is limited, the rarest entities come first, and the rarest one is
-    always used.
-    """
+    """If hops through entities are limited, the rarest entities come first, and the rarest is always used."""
     monkeypatch.setattr(graph, "FAN", 1)
     mentions = [mention(chunk, "Ada") for chunk in "ab"] + [mention(chunk, "Bo") for chunk in "acd"]
     upsert(store, *"abcdefg", edges=[*mentions, *(mention(chunk, "Cy") for chunk in "aefg")])
@@ -188,9 +180,7 @@ def test_degrees_count_all_edges(store):
 
 
 def test_relations_of_present_edges_are_listed(store):
-    """The graph lists the relations of all present edges, regardless of its filter; deleting the last edge of a
-    relation removes it.
-    """
+    """The relations of all present edges are listed, regardless of the filter."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "cites"), Edge("b", "a", "likes"), Edge("a", "missing", "cites")])
     assert store.scoped_graph(Scope(), EdgeFilter(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
     store.replace_edges(["b"], ["likes"], [])
@@ -393,9 +383,7 @@ def drawn_chunk(id):
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some_edges, st.lists(st.tuples(some_ways, some_scopes), min_size=4, max_size=4), st.sampled_from([0, 4_000]))
 def test_hops_equal_the_hops_of_networkx(monkeypatch, edges, calls, limit):
-    """For any edges, edge filter and scope, networkx finds the same hops, weights and degrees, with either way of
-    removing duplicates.
-    """
+    """For any edges, edge filter and scope, networkx finds the same hops, weights and degrees."""
     monkeypatch.setattr(graph, "SORTED_HOPS", limit)
     with closing(opened(None)) as store:
         store.upsert([drawn_chunk(id) for id in CHUNKS], parents=[Chunk("p0", "parent")], edges=edges)
@@ -410,9 +398,7 @@ def test_hops_equal_the_hops_of_networkx(monkeypatch, edges, calls, limit):
 @settings(max_examples=60)
 @given(some_edges, some_ways, some_scopes, st.sets(st.sampled_from(CHUNKS)), st.lists(st.sampled_from(CHUNKS)))
 def test_hops_of_a_restricted_graph_are_the_hops_that_end_there(edges, ways, scope, ends, deleted):
-    """Restricting a graph to some chunks keeps exactly the hops that end in them, after any edits and with any
-    direction or damping.
-    """
+    """Restricting a graph to some chunks keeps exactly the hops that end in them, for any edge filter."""
     with closing(opened(None)) as store:
         store.upsert([drawn_chunk(id) for id in CHUNKS], edges=edges[: len(edges) // 2])
         store.scoped_graph(scope, ways)
@@ -504,9 +490,7 @@ def everything(store):
     st.booleans(),
 )
 def test_followed_changes_equal_a_fresh_read(monkeypatch, tasks, recent, is_log_short):
-    """After any changes, a graph that followed them gives the same answers as one read afresh, even if it missed log
-    entries.
-    """
+    """A graph that follows any changes gives the same answers as one that is read again in full."""
     monkeypatch.setattr(adjacency, "RECENT_EDGES", recent)
     monkeypatch.setattr(
         "langchain_hybridgraph.stores.embedded.catalog.outbox._KEPT_CHANGES", 3 if is_log_short else 2_000
@@ -584,9 +568,7 @@ def test_a_closed_store_raises_an_error(memory):
 
 
 def test_a_star_of_100_000():
-    """In a star of 100,000 chunks, every chunk is one hop from the centre and from all chunks that mention its
-    entity.
-    """
+    """In a star of 100,000 chunks, the centre is one hop from all others, which are neighbours through an entity."""
     count = 100_000
     ids = [f"c{number}" for number in range(count)]
     with closing(opened(None)) as store:
@@ -630,9 +612,7 @@ def graph_ids(store):
 
 
 def test_an_entity_is_deleted_with_its_last_mention(store):
-    """Deleting chunks, replacing edges or pruning deletes an entity with its last mention, along with its other
-    edges.
-    """
+    """An entity and its edges are deleted with its last mention, by any kind of deletion."""
     upsert(
         store,
         "a",
@@ -671,9 +651,7 @@ def test_light_edges_are_pruned(store):
 
 
 def test_pruning_keeps_the_heaviest_edges_of_each_source(store):
-    """prune(max_per_source=2) keeps two edges of each source; ties go to the smaller relation, then the smaller
-    target.
-    """
+    """Pruning keeps the two heaviest edges of each source; ties go by relation, then target."""
     edges = [Edge("a", "b", "s", 0.9), Edge("a", "c", "s", 0.5), Edge("a", "c", "r", 0.5), Edge("a", "b", "r", 0.5)]
     upsert(store, "a", "b", "c", edges=[*edges, Edge("b", "c", "r", 0.1)])
     assert store.graph.prune(max_per_source=2) == 2
@@ -709,9 +687,7 @@ def test_stats_count_entities(store):
 
 
 def test_invalid_edges_are_reported_and_repaired(store):
-    """check reports edges with weight 0 and edges to themselves, and repair removes them, including from a loaded
-    graph.
-    """
+    """check reports edges with weight 0 and edges to themselves, and repair deletes them."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r")])
     near(store, "a")
     with store._index.catalog.writing() as connection:

@@ -115,9 +115,7 @@ def test_damaged_vectors_are_reported_and_restored(folder, kind, damage, read_on
 @pytest.mark.parametrize("kind", ["fitted"])
 @pytest.mark.parametrize("injure", [remove("model-*.npz"), rewrite("model-*.npz", noise)])
 def test_a_lost_model_is_reported_and_fitted_again(folder, kind, injure):
-    """Without the model file, searches return the reason "no-vector-index", and repair fits the model to the same
-    texts.
-    """
+    """Without the model file, searches report "no-vector-index", and repair fits the model again."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     injure(folder)
@@ -137,9 +135,7 @@ def test_answers_without_damage_have_no_reason(folder, kind):
 
 @pytest.mark.parametrize("kind", ["words"])
 def test_a_reader_notices_damage_and_repair_while_it_is_open(folder, kind):
-    """An open reader reports a file truncated under it instead of crashing, and finds all chunks again after a
-    repair.
-    """
+    """An open reader reports a truncated file instead of crashing, and finds all chunks after a repair."""
     with closing(opened(folder, read_only=True)) as reader, closing(opened(folder)) as writer:
         before = answers(reader)
         os.truncate(folder / "vectors-0.f32", 40 * ROW)
@@ -222,9 +218,7 @@ def test_vectors_of_an_earlier_version_are_sound(folder, kind):
 
 
 def test_a_file_deleted_under_an_open_store_is_reported(folder, kind):
-    """If the vector file is deleted, open stores keep searching their mapping, check reports it, and repair writes
-    the file again.
-    """
+    """If the vector file is deleted, open stores keep working, check reports it, and repair restores it."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
         remove("vectors-*.f32")(folder)

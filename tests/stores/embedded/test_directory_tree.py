@@ -1,4 +1,4 @@
-"""The tree of an index: where chunks are, who sees what of it, and how it follows the store."""
+"""Directory tree of an index: nodes, visibility, and updates of the store."""
 
 import threading
 
@@ -36,7 +36,7 @@ def nested(store, scope=None):
 
 
 def test_files_give_the_tree():
-    """Directories are there without a document of their own."""
+    """A directory is a node even if no document has its uri."""
     assert nested(stored("docs/a.md", "docs/api/b.md", "c.md")) == {
         "c.md": {},
         "docs": {"docs/a.md": {}, "docs/api": {"docs/api/b.md": {}}},
@@ -59,20 +59,20 @@ def test_files_give_the_tree():
         ("", ""),
     ],
 )
-def test_any_scheme(uri, above):
-    """The directory above a uri."""
+def test_the_directory_above_a_uri(uri, above):
+    """The directory above a uri is found for any scheme, path or fragment."""
     assert directory_of(uri) == above
 
 
 @given(st.text(max_size=30))
 def test_going_up_ends(uri):
-    """Whatever the uri, the one above is shorter."""
+    """The directory above any uri is shorter than the uri, so going up always ends."""
     assert len(directory_of(uri)) < len(uri) or uri == ""
     assert plain_uri(plain_uri(uri)) == plain_uri(uri)
 
 
 def test_a_document_may_be_a_directory():
-    """A module with classes is both."""
+    """A document with other documents below it, such as a module with classes, is both a document and a directory."""
     tree = stored("python://os", "python://os/path").scoped_tree(Scope())
     node = tree.node("python://os")
     assert (tree.is_directory(node), tree.is_document(node), tree.chunks(node)) == (True, True, ["python://os"])
@@ -80,7 +80,7 @@ def test_a_document_may_be_a_directory():
 
 
 def test_the_place_of_a_chunk_without_a_uri():
-    """At its url, its document's id if that is a uri, its source, or below the source of several documents."""
+    """A chunk without a valid uri is placed by its url, its document id or its source."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     store.upsert([
         Chunk("1", "a", {"url": "https://d.org/x"}),
@@ -96,8 +96,8 @@ def test_the_place_of_a_chunk_without_a_uri():
     ]  # fmt: skip
 
 
-def test_the_chunks_of_a_document_stand_together():
-    """One node, the oldest chunk first."""
+def test_the_chunks_of_a_document_share_a_node():
+    """The chunks of a document share one node, the oldest chunk first."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     store.upsert([Chunk(f"a#{n}", f"part {n}", {"uri": "d/a"}, "d/a") for n in range(3)])
     tree = store.scoped_tree(Scope())
@@ -105,7 +105,7 @@ def test_the_chunks_of_a_document_stand_together():
 
 
 def test_empty_directories_do_not_exist():
-    """A directory is removed with the last chunk below it, and returns with the next."""
+    """A directory is removed with the last chunk below it and returns with the next one."""
     store = stored("docs/old/a.md", "docs/b.md")
     store.remove(["docs/old/a.md"])
     assert nested(store) == {"docs": {"docs/b.md": {}}}
@@ -114,15 +114,15 @@ def test_empty_directories_do_not_exist():
     assert nested(store) == {"docs": {"docs/b.md": {}, "docs/old": {"docs/old/new.md": {}}}}
 
 
-def test_a_moved_document_stands_elsewhere():
-    """A new uri for the same id leaves the old place empty."""
+def test_a_document_with_a_new_uri_is_moved():
+    """A document whose uri changes is moved in the tree, and its old directory disappears."""
     store = stored("a/x")
     store.upsert([Chunk("a/x", "text of a/x", {"uri": "b/x"}, "a/x")])
     assert nested(store) == {"b": {"b/x": {}}}
 
 
 def test_a_filter_hides_directories():
-    """A node the call may not see does not exist, and one it sees in part is not complete."""
+    """A directory without visible chunks does not exist, and one with some hidden chunks is not fully visible."""
     store = stored("a/x", "b/y", "a/z")
     store.upsert([chunk("a/x", year=1), chunk("b/y", year=2), chunk("a/z", year=2)])
     scope = Scope(parse_filter({"year": 1}))
@@ -134,7 +134,7 @@ def test_a_filter_hides_directories():
 
 
 def test_time_hides_directories():
-    """Nodes without a valid chunk at that time do not exist."""
+    """A directory without a chunk valid at the requested time does not exist."""
     store = stored("a/x")
     store.upsert([chunk("b/y", valid_from=100.0, valid_until=200.0)])
     assert set(nested(store, Scope(as_of=150.0))) == {"a", "b"}
@@ -142,7 +142,7 @@ def test_time_hides_directories():
 
 
 def test_tenants_have_trees_of_their_own(tmp_path):
-    """No tenant sees the names of others' directories."""
+    """A tenant's tree does not contain the directories of other tenants."""
     for tenant in ("one", "two"):
         store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
         store.upsert([chunk(f"{tenant}/x")])
@@ -150,8 +150,8 @@ def test_tenants_have_trees_of_their_own(tmp_path):
         store.close()
 
 
-def test_another_process_sees_what_was_written(tmp_path):
-    """A reader's tree is up to date."""
+def test_a_readers_tree_is_up_to_date(tmp_path):
+    """A reader's tree contains what a writer has added and deleted since it was opened."""
     writer = stored("a/x", path=tmp_path)
     reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
     assert set(nested(reader)) == {"a"}
@@ -164,7 +164,7 @@ def test_another_process_sees_what_was_written(tmp_path):
 
 
 def test_a_tree_in_use_does_not_change():
-    """Later writes do not appear in it."""
+    """Later writes do not change a tree that was already read."""
     store = stored("a/x")
     before = store.scoped_tree(Scope())
     store.upsert([chunk("a/y"), chunk("b/z")])
@@ -174,7 +174,7 @@ def test_a_tree_in_use_does_not_change():
 
 
 def test_threads_read_while_one_writes():
-    """Each sees a tree of some commit, with everything written before it looked."""
+    """A tree read while another thread writes contains all chunks written before the read."""
     store, faults = stored("d/0000"), []
     count = [1]
 
@@ -200,7 +200,7 @@ def test_threads_read_while_one_writes():
 
 
 def test_very_deep_uris():
-    """Nodes deeper than the deepest directory are attached to that one, under their own uri."""
+    """A uri deeper than the limit is attached to the deepest directory and can be looked up by its full uri."""
     uri = "/".join("d" * 5_000) + "/x"
     tree = stored(uri).scoped_tree(Scope())
     assert len(tree) == DEEPEST + 2
@@ -208,7 +208,7 @@ def test_very_deep_uris():
 
 
 def test_a_thousand_children():
-    """All of them, by name; the nearest by their vectors."""
+    """A directory lists a thousand children by name, and nearest returns those with the highest cosines."""
     store = stored(*(f"d/{n:04}" for n in range(1_000)))
     tree = store.scoped_tree(Scope())
     children = tree.children(tree.node("d"))
@@ -220,7 +220,7 @@ def test_a_thousand_children():
 
 
 def test_an_empty_store():
-    """A tree of nothing."""
+    """The tree of an empty store has no nodes."""
     tree = HybridGraphStore(None).scoped_tree(Scope())
     assert (len(tree), tree.top(), tree.node("a")) == (0, [], -1)
 
@@ -230,8 +230,8 @@ def test_an_empty_store():
     st.lists(st.lists(st.sampled_from(["a", "b", "ü c", "#"]), min_size=1, max_size=4).map("/".join), min_size=1),
     st.data(),
 )
-def test_it_is_the_tree_of_what_is_alive(uris, data):
-    """After any deletions, the tree contains each place with a living uri at or below it, and nothing else."""
+def test_the_tree_contains_exactly_the_present_uris(uris, data):
+    """After any deletions, the tree contains each uri with a present chunk at or below it, and no other node."""
     store = stored(*uris)
     removed = data.draw(st.sets(st.sampled_from(uris)))
     store.remove(sorted(removed))
@@ -247,7 +247,7 @@ def test_it_is_the_tree_of_what_is_alive(uris, data):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join), min_size=2), st.data())
 def test_a_state_covers_everything_below(uris, data):
-    """It changes for each place with changed chunks at or below it, and for no other place."""
+    """A node's state changes exactly if a chunk at or below it has changed."""
     store = stored(*uris)
     before = store.scoped_tree(Scope())
     changed = data.draw(st.sampled_from(uris))
@@ -258,8 +258,8 @@ def test_a_state_covers_everything_below(uris, data):
         assert (before.state(node) != after.state(node)) == lies_below
 
 
-def test_a_state_is_that_of_what_the_call_sees():
-    """Chunks hidden by the filter do not count."""
+def test_a_state_ignores_hidden_chunks():
+    """A node's state does not depend on chunks that the filter hides."""
     store = stored("d/a", "d/b")
     store.upsert([Chunk("d/c", "x", {"uri": "d/c", "year": 1}, "d/c")])
     scope = Scope(parse_filter({"year": {"$exists": False}}))
@@ -279,7 +279,7 @@ def level(tree, uri):
 
 
 def test_a_level_agrees_with_the_tree():
-    """By uri; the chunks of one node are adjacent, and their owner is its position."""
+    """A level lists its nodes by uri, with the chunks of each node next to each other."""
     store = stored("d/c", "d/b/x")
     store.upsert([Chunk(f"a#{n}", f"part {n}", {"uri": "d/a"}, "d/a") for n in range(2)])
     nodes, below = level(store.scoped_tree(Scope()), "d")
@@ -291,19 +291,19 @@ def test_a_level_agrees_with_the_tree():
 
 
 def test_below_minus_one_is_the_top():
-    """-1 is the parent of nodes outside any directory."""
+    """The level below -1 contains the nodes outside any directory."""
     tree = stored("b", "a/x").scoped_tree(Scope())
     assert list(tree.child_level(-1).uris) == ["a", "b"]
 
 
-def test_below_a_document_is_nothing():
-    """An empty level."""
+def test_the_level_below_a_document_is_empty():
+    """The level below a document without children is empty."""
     tree = stored("a/x").scoped_tree(Scope())
     assert len(tree.child_level(tree.node("a/x")).nodes) == 0
 
 
 def test_a_level_shows_what_the_call_may_see():
-    """A filter's level is its own; a directory seen in part is not complete."""
+    """A level contains only visible nodes, and a directory with hidden chunks is not fully visible."""
     store = stored("d/e/a", "d/b", lang="en")
     store.upsert([chunk("d/e/c", lang="de")])
     assert level(store.scoped_tree(Scope()), "d")[1].is_fully_visible.tolist() == [True, True]
@@ -312,7 +312,7 @@ def test_a_level_shows_what_the_call_may_see():
 
 
 def test_a_level_follows_the_store():
-    """A level cached for one version is not returned for the next."""
+    """After a write, the level of a new tree contains the new chunk, and that of the old tree does not."""
     store = stored("d/a")
     before = store.scoped_tree(Scope())
     assert list(level(before, "d")[0]) == ["d/a"]

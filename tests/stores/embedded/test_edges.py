@@ -148,9 +148,7 @@ def test_an_entity_stays_while_a_chunk_mentions_it(store):
 
 
 def test_a_directory_stays_while_there_is_a_chunk_below(store):
-    """prune_orphans keeps a directory with a chunk at any depth and deletes an empty one, even if a chunk contains
-    it.
-    """
+    """prune_orphans keeps a directory with a chunk at any depth, and deletes an empty one."""
     full = [Edge("docs", "docs/api", CONTAINS), Edge("docs/api", "a", CONTAINS)]
     upsert(store, "a", "b", edges=[*full, Edge("docs", "docs/old", CONTAINS), Edge("b", "b/empty", CONTAINS)])
     assert store.graph.prune_orphans() == 2

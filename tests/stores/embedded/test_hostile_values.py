@@ -255,9 +255,7 @@ def test_hostile_metadata_survive_on_disk(tmp_path):
 
 
 def test_damaged_metadata_of_one_chunk_fail_no_search(tmp_path):
-    """Metadata that cannot be parsed is treated as empty and reported by check, and writing the chunk again repairs
-    it.
-    """
+    """Damaged metadata is treated as empty and reported by check, and writing the chunk again repairs it."""
     with closing(HybridGraphStore(tmp_path / "index", Words())) as store:
         store.add_texts(["good neighbour", "good hostile"], [{"source": "a"}, {"source": "b"}], ids=["good", "h"])
     with closing(sqlite3.connect(tmp_path / "index" / "catalogue.sqlite")) as connection, connection:

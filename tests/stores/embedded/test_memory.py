@@ -93,9 +93,7 @@ def neighbours(store, id, **times):
 
 
 def test_first_values_come_from_the_metadata(store):
-    """Memory values are read from the metadata, times as Unix seconds in UTC, and the store adds the time it learned
-    the chunk.
-    """
+    """Memory values are read from the metadata, and the store adds the time it learned the chunk."""
     metadata = {
         "confidence": 0.9,
         "utility": 0,
@@ -196,9 +194,7 @@ def test_feedback_names_an_unknown_memory(memory):
 
 
 def test_unset_values_start_in_the_middle_and_at_the_top(memory):
-    """Feedback starts from a confidence of 0.5 and a utility of 1 if they are unset, and leaves values it does not
-    affect unset.
-    """
+    """Feedback starts from a confidence of 0.5 and a utility of 1 if they are unset."""
     upsert(memory, "a", "b")
     memory.memory.feedback("a", "stale")
     memory.memory.feedback("b", "useful")
@@ -337,9 +333,7 @@ def test_two_times_agree_with_a_log(statements, as_of, known_at):
 
 
 def test_the_old_fact_ends_as_the_new_one_begins(store):
-    """A superseded fact ends one microsecond before the new one begins, but has no end for searches with an earlier
-    known_at.
-    """
+    """A superseded fact ends when the new one begins, except for searches with an earlier known_at."""
     upsert(store, "old", at=10.0)
     store.clock.now = 20.0
     store.memory.replace_fact("old", chunk("new"), None)
@@ -413,9 +407,7 @@ def test_a_retracted_statement_is_gone_but_was_known(store):
 
 
 def test_a_retraction_applies_to_all_ids_or_none(store):
-    """If one id is unknown, retract raises a ValueError and retracts nothing; retracting a memory twice has no
-    effect.
-    """
+    """If one id is unknown, retract raises a ValueError and retracts none of the memories."""
     upsert(store, "a", "b")
     with pytest.raises(ValueError, match="'x' is not in this store"):
         store.memory.retract(["a", "x"])
@@ -532,9 +524,7 @@ def test_tenants_have_separate_memory_states(tmp_path):
 
 
 def test_deleting_a_chunk_deletes_what_was_learned(store):
-    """Deleting a chunk deletes its learned values and their history, so a new chunk with its id starts from the
-    defaults.
-    """
+    """Deleting a chunk deletes its learned values and their history."""
     upsert(store, chunk("a", valid_until=5_000))
     store.clock.now = 2_000.0
     store.memory.feedback("a", "validate")

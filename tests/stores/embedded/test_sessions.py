@@ -39,9 +39,7 @@ def turns(store, session, n=9, **scope):
 
 
 def test_turns_are_chunks(store):
-    """A turn is stored as a chunk whose metadata has its session, number, role, time and type, and is found by
-    search.
-    """
+    """A turn is a chunk whose metadata has its session, number, role, time and type, and is found by search."""
     ids = store.sessions.add_pairs("s", [("user", "which car"), ("Ada", "the roadster")], metadata={"topic": "cars"})
     assert ids == ["session:s#1", "session:s#2"]
     [first, second] = store.get(ids)
@@ -172,9 +170,7 @@ def test_sessions_of_tenants(tmp_path):
 
 
 def test_a_killed_process_has_added_all_turns_or_none(tmp_path):
-    """If the process is killed while adding turns, none of them is stored, and numbering continues after the last
-    stored turn.
-    """
+    """If the process is killed while adding turns, none of them is stored and no number is skipped."""
     folder = tmp_path / "index"
     code = f"""
 import os

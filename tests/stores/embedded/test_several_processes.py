@@ -92,9 +92,7 @@ def write_in_another_process(folder, who, count=TEXTS_EACH):
 
 @pytest.mark.parametrize("makes_the_folder", ["parent", "children"])
 def test_several_processes_add_at_the_same_time(folder, makes_the_folder):
-    """Texts added by concurrent processes are all stored exactly once, even if the processes create the folder at
-    the same moment.
-    """
+    """Texts added by concurrent processes are stored exactly once, even if they also create the folder."""
     if makes_the_folder == "parent":
         opened(folder).close()
     with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -209,9 +207,7 @@ def test_a_slow_embedding_does_not_block_other_writers(folder):
 
 
 def test_a_text_that_changes_while_it_is_embedded_gets_its_own_vector(folder):
-    """If another writer changes a chunk during the embedding call, the chunk still gets the vector of its final
-    text.
-    """
+    """If another writer changes a chunk during the embedding call, its final text gets the right vector."""
 
     class Racing(Distinct):
         is_racing = False
@@ -327,9 +323,7 @@ def test_a_fork_while_other_threads_write(folder):
 
 
 def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
-    """If a write outlasts the wait of a fork, the store raises a StoreError in the child and still works in the
-    parent.
-    """
+    """If a fork cannot wait for a long write, the store raises StoreError in the child, but not in the parent."""
     monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
     is_writing, may_go_on = threading.Event(), threading.Event()
     with closing(opened(folder)) as store:
@@ -358,9 +352,7 @@ def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
 
 
 def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
-    """An embedding that forks a worker during a write neither hangs nor lets the worker write on the parent's
-    behalf.
-    """
+    """An embedding that forks a worker during a write does not hang, and the worker cannot write."""
     monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
     parent = os.getpid()
 
@@ -434,9 +426,7 @@ def test_a_fork_while_other_threads_use_an_index_in_memory():
 
 
 def test_a_fork_in_the_middle_of_a_long_call_to_an_index_in_memory(monkeypatch):
-    """If a call outlasts the wait of a fork, an index in memory raises a StoreError in the child and still works in
-    the parent.
-    """
+    """If a fork cannot wait for a long call, an index in memory raises StoreError in the child only."""
     monkeypatch.setattr(index_folder, "FORK_PATIENCE", 0.05)
     is_inside, may_go_on = threading.Event(), threading.Event()
     with closing(HybridGraphStore(None, Distinct())) as store:

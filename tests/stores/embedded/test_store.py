@@ -218,9 +218,7 @@ def test_given_vectors_have_the_embeddings_width(store):
 
 
 def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
-    """Vectors are accepted if the embedding is unreachable, and the folder then recognises the embedding by its
-    name.
-    """
+    """Vectors are accepted if the embedding is unreachable, which is then recognised by its name."""
     first = opened(embedding=Raising())
     fill(first, chunk("a"), vectors=[[1.0] * 3])
     first.close()
@@ -241,9 +239,7 @@ def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
     ids=["raises", "too few", "not finite", "other width", "ragged"],
 )
 def test_a_failing_embedding_writes_nothing(opened, folder, place, output, error):
-    """If the embedding fails or returns bad vectors, the error is raised, nothing of the batch is stored, and the
-    next batch is accepted.
-    """
+    """If the embedding fails or returns bad vectors, nothing of the batch is stored, and the next one works."""
 
     class Failing(HashedWords):
         fails = False
@@ -410,9 +406,7 @@ def test_any_history_gives_the_same_content_as_a_dictionary(history):
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.5, 0.95, 1.0])
 @pytest.mark.parametrize("place", ["disk", "memory", "chroma"])
 def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place, share):
-    """Vector and keyword search return min(k, matches) hits for filters of any selectivity, with the matrix and with
-    Chroma.
-    """
+    """Both searches return min(k, matches) hits for filters of any selectivity, with the matrix and with Chroma."""
     if place == "chroma":
         monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     store = opened(None if place == "memory" else folder)
@@ -496,9 +490,7 @@ def test_a_call_for_another_tenant_is_refused_everywhere(store):
 
 
 def test_tenants_share_nothing(opened, large):
-    """Chunks, parents and edges of two tenants with equal ids stay separate in every method, including Chroma
-    searches.
-    """
+    """Chunks, parents and edges of two tenants with equal ids are separate in every method."""
     for tenant, word in (("one", "apple"), ("two", "zebra")):
         store = opened(tenant=tenant)
         children = [Chunk(id, f"{word} {id}", {"of": tenant}, "doc", "p") for id in "abc"]
@@ -585,9 +577,7 @@ def test_the_same_model_under_another_name_is_accepted(opened):
 
 
 def test_an_unreachable_model_is_recognised_by_name(opened):
-    """If the embedding is unreachable, the index opens, keyword search works, and vector search raises the model's
-    own error.
-    """
+    """If the embedding is unreachable, keyword search works, and vector search raises the model's error."""
     first = opened()
     fill(first, chunk("a"))
     first.close()
@@ -611,9 +601,7 @@ def test_a_random_model_is_recognised_by_name(opened):
 
 
 def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
-    """A store opened on an empty folder refuses to work as soon as another store writes chunks with a different
-    embedding.
-    """
+    """A store refuses to work once another one has filled their empty folder with another embedding."""
     writer, same, other = opened(), opened(), opened(embedding=Renamed(), name="other")
     fill(writer, chunk("a"))
     assert by_vector(same, "text") == ["a"]
@@ -890,9 +878,7 @@ def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog
 
 
 def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch):
-    """If a writer died before indexing its last text, readers report "keyword-behind" and the next writer repairs
-    the index.
-    """
+    """If a writer died before indexing its last text, readers report "keyword-behind" until a writer opens."""
     store = opened()
     fill(store, chunk("a", "an old text"))
     store.upsert([chunk("b", "a new text")])
@@ -916,9 +902,7 @@ def test_many_waiting_rows_are_indexed_without_flush(opened, monkeypatch):
 
 
 def test_texts_that_are_not_indexed_yet_are_searched(opened):
-    """Before the first flush of a folder, BM25 is computed from the texts and the result has the reason
-    "keyword-fallback".
-    """
+    """Before the first flush of a folder, keyword search scans the texts and reports "keyword-fallback"."""
     store = opened()
     store.upsert([chunk("a")])
     result = store.keyword_search(Query("text", 1), 1)
@@ -929,9 +913,7 @@ def test_texts_that_are_not_indexed_yet_are_searched(opened):
 
 
 def test_a_search_without_a_keyword_index_reports_it(opened):
-    """A keyword search in memory returns the reason "no-keyword-index" before the first flush, and no reason
-    afterwards.
-    """
+    """Before the first flush in memory, keyword search reports "no-keyword-index"."""
     store = opened(None)
     store.upsert([chunk("a")])
     assert store.keyword_search(Query("text", 1), 1).reason == "no-keyword-index"
@@ -952,9 +934,7 @@ def test_opening_completes_an_interrupted_write(opened, folder):
 
 
 def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
-    """After a crash, a read-only store finds unindexed chunks by vector and reports that the keyword index was not
-    checked.
-    """
+    """After a crash, a read-only store finds unindexed chunks by vector only, and check reports it."""
     first = opened()
     fill(first, chunk("a"))
     first.upsert([chunk("b")])
@@ -965,9 +945,7 @@ def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
 
 
 def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(opened, monkeypatch, caplog):
-    """If a disk error prevents the repair at opening, the store stays readable, and the log and check contain the
-    reason.
-    """
+    """If a disk error prevents the repair at opening, the store is readable and check reports the error."""
     first = opened()
     fill(first, chunk("a"))
     first.upsert([chunk("b")])
@@ -987,9 +965,7 @@ def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(open
 
 
 def test_the_error_of_a_failing_engine_states_that_nothing_is_lost(opened, monkeypatch):
-    """The error of a failing engine states that the write is safe in the catalog, and the next flush brings the
-    engine up to date.
-    """
+    """The error of a failing engine states that the write is safe, and the next flush repairs the engine."""
     store = opened()
     fill(store, chunk("a"))
     monkeypatch.setattr(TantivyIndex, "apply", lambda *_: (_ for _ in ()).throw(StoreError("disk full")))
@@ -1012,9 +988,7 @@ def fitted(request, opened, folder):
 
 
 def test_before_the_fit_chunks_are_read_but_have_no_vectors(fitted):
-    """Before the first flush fits the model, chunks can be read, and vector search returns the reason
-    "no-lsa-index".
-    """
+    """Before the first flush fits the model, chunks can be read, but vector search has no index."""
     fitted.upsert([chunk("a")])
     result = fitted.vector_search(Query("text", 1), 1)
     assert (list(result.entries), result.reason) == ([], "no-lsa-index")
@@ -1044,9 +1018,7 @@ def test_vectors_cannot_be_given_to_a_fitted_model(fitted):
 
 
 def test_the_model_is_fitted_again_when_the_corpus_has_doubled(fitted):
-    """When the corpus has doubled, a model with the new words is fitted, all chunks get its vectors, and the old
-    files are deleted.
-    """
+    """When the corpus has doubled, a new model is fitted, used for all chunks, and replaces the old files."""
     fill(fitted, chunk("a", "red"), chunk("b", "blue"))
     fill(fitted, chunk("c", "green"))
     assert (fitted.admin.stats()["generation"], fitted.embedding.words) == (1, ["blue", "red"])
@@ -1103,8 +1075,9 @@ def generations(folder):
 
 
 def once_more_alive(remove, die):
-    """Return a function that calls `remove` the first time and `die` the second time: a refit removes leftovers
-    first, the old files last.
+    """Return a function that calls ``remove``, then ``die``.
+
+    A refit first removes leftovers of the next generation, and the previous generation last.
     """
     calls = iter([remove, die])
 
@@ -1157,9 +1130,7 @@ def test_readers_follow_a_new_generation(opened):
 
 @pytest.mark.parametrize("moment", ["fill", "log_changes", "remove"])
 def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, moment):
-    """After a crash during a refit, the old or the new model is used consistently, and the next write removes
-    leftovers.
-    """
+    """After a crash in a refit, either model works with its own vectors, and the next write removes leftovers."""
     store = fitted_folder(opened, "red", "blue")
 
     class Death(BaseException):
@@ -1187,9 +1158,7 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"PK damaged")])
 def test_a_lost_model_is_fitted_again(opened, folder, damage):
-    """If the model file is lost, the folder opens, keyword search works, check reports the loss, and repair fits a
-    new model.
-    """
+    """Without its model file, a folder opens with keyword search only, and repair fits a new model."""
     fitted_folder(opened, "red", "blue").close()
     damage(folder / "model-1.npz")
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
@@ -1284,9 +1253,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkeypatch):
-    """check reports the damage unless opening has repaired it; after repair, every chunk is found and check reports
-    no problems.
-    """
+    """check reports damage that opening has not repaired, and after repair every chunk is found."""
     if "Chroma" in damage:
         monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     injure, problem = DAMAGES[damage]

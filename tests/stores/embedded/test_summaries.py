@@ -123,9 +123,7 @@ def change_text(store):
 
 @pytest.mark.parametrize("change", [change_text, lambda store: store.remove(["pets/dogs.md"])])
 def test_a_change_hides_a_summary_at_once(tmp_path, change):
-    """A changed or deleted chunk hides its directory's summary in every process; build_layers then replaces only
-    that summary.
-    """
+    """Changing or deleting a chunk hides its directory's summary in every process until it is made again."""
     writer = summarized_store(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(writer)
     reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)

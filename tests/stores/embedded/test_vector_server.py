@@ -112,9 +112,7 @@ class TestWithServer(StoreSuite):
 
 
 def test_the_server_is_searched(server, folder, monkeypatch):
-    """From ten chunks on, a vector search sends one request to the server and returns the same results as the
-    matrix.
-    """
+    """From ten chunks on, a vector search sends one request, with the same results as the matrix."""
     with opened(folder, server) as store, counted(monkeypatch) as searches:
         add(store, 0, 9)
         before = nearest(store, "text 3")
@@ -189,9 +187,7 @@ def test_other_processes_search_the_server(server, folder):
 
 
 def test_the_folder_answers_while_the_server_is_away(tmp_path, folder):
-    """While the server is down, searches use the folder and report it; the first write after the restart sends all
-    missed changes.
-    """
+    """While the server is down, searches use the folder; the next write after a restart sends the changes."""
     run = ChromaRun(tmp_path / "server")
     run.start()
     try:
@@ -217,9 +213,7 @@ def test_the_folder_answers_while_the_server_is_away(tmp_path, folder):
 
 
 def test_a_search_notices_that_the_server_is_back(tmp_path, folder):
-    """After a restart, a search by a writable store sends the missed changes in the background; a read-only search
-    does not.
-    """
+    """After a restart, a search by a writable store sends the missed changes; a read-only search does not."""
     run = ChromaRun(tmp_path / "server")
     run.start()
     try:
@@ -525,9 +519,7 @@ def test_dropping_a_tenant_requires_the_server_of_the_folder(server, folder):
 
 
 def test_dropping_a_tenant_reports_vectors_that_stay_on_the_server(server, folder):
-    """If the server does not answer, drop_tenant empties the folder and raises StoreError; a later flush empties the
-    server.
-    """
+    """If the server does not answer, drop_tenant raises StoreError, and a later flush empties the server."""
     name = two_tenants(folder, server)
     with server.frozen(), pytest.raises(StoreError, match="its vectors are still on"):
         drop_tenant(folder, "ada", vector_server=ChromaServer(server.url, timeout=0.3))

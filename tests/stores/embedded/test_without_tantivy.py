@@ -66,9 +66,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("error", ["ImportError('undefined symbol')", "OSError('cannot read the wheel')"])
 def test_an_index_is_read_and_written_without_tantivy(folder, error):
-    """Without Tantivy, searches report "keyword-fallback" and writes are accepted; a process with Tantivy then finds
-    all chunks.
-    """
+    """Without Tantivy, searches use the fallback, and chunks written then are later found with Tantivy."""
     fallback = "keyword-fallback"
     assert run(READ_AND_WRITE, folder, error=error) == [
         [["cat"], fallback],

@@ -1,4 +1,4 @@
-"""The approximate vector index: Chroma's HNSW over rows."""
+"""Approximate vector index with Chroma's HNSW."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ VECTORS = unit(np.random.default_rng(0).normal(size=(50, 8)))
 
 
 def test_the_nearest_rows_come_first(rows):
-    """The approximate answer is exact for a few rows."""
+    """With few rows, the approximate search returns the exact nearest rows."""
     rows.upsert(range(50), VECTORS)
     nearest = rows.search(VECTORS[7], 5)
     assert nearest.tolist() == np.argsort(-(VECTORS @ VECTORS[7]))[:5].tolist()
@@ -29,7 +29,7 @@ def test_the_nearest_rows_come_first(rows):
 
 
 def test_a_row_is_replaced(rows):
-    """A row that is there gets the new vector, and is there once."""
+    """Writing an existing row replaces its vector and does not add a row."""
     rows.upsert(range(50), VECTORS)
     rows.upsert([3], VECTORS[9:10])
     assert set(rows.search(VECTORS[9], 2).tolist()) == {3, 9}
@@ -37,7 +37,7 @@ def test_a_row_is_replaced(rows):
 
 
 def test_rows_are_deleted(rows):
-    """Deleted rows are not found; missing rows and an empty list are ignored."""
+    """Deleted rows are not found, and deleting missing rows or none has no effect."""
     rows.upsert(range(50), VECTORS)
     rows.delete([7, 8, 1000])
     rows.delete([])
@@ -46,13 +46,13 @@ def test_rows_are_deleted(rows):
 
 
 def test_an_empty_collection_finds_nothing(rows):
-    """Without rows the result is empty."""
+    """Searching an empty collection returns no rows."""
     assert rows.search(VECTORS[0], 5).tolist() == []
     assert (len(rows), rows.rows()) == (0, set())
 
 
 def test_more_rows_than_fit_into_one_call(rows):
-    """Chroma accepts 5,461 rows at once; the store accepts any number."""
+    """More rows than Chroma accepts in one call can be written and deleted."""
     many = unit(np.random.default_rng(1).normal(size=(6_000, 4)))
     rows.upsert(range(6_000), many)
     assert len(rows) == 6_000
@@ -60,8 +60,8 @@ def test_more_rows_than_fit_into_one_call(rows):
     assert len(rows) == 0
 
 
-def test_reopened_it_is_the_same(tmp_path):
-    """Rows are there after closing and opening again."""
+def test_rows_are_kept_after_reopening(tmp_path):
+    """Rows are found after closing and reopening the collection."""
     first = ChromaRows.in_folder(tmp_path / "chroma")
     first.upsert(range(50), VECTORS)
     first.close()
@@ -71,7 +71,7 @@ def test_reopened_it_is_the_same(tmp_path):
 
 
 def test_a_damaged_folder_is_a_store_error(tmp_path):
-    """All of Chroma's errors become one kind, and after removing the folder a new index works."""
+    """Opening a damaged folder raises StoreError, and after removing the folder a new index works."""
     first = ChromaRows.in_folder(tmp_path / "chroma")
     first.upsert(range(50), VECTORS)
     first.close()
@@ -87,7 +87,7 @@ def test_a_damaged_folder_is_a_store_error(tmp_path):
 
 
 def test_a_closed_collection_is_a_store_error(tmp_path):
-    """Searching after close raises an error instead of crashing."""
+    """Searching a closed collection raises StoreError instead of crashing."""
     rows = ChromaRows.in_folder(tmp_path / "chroma")
     rows.upsert(range(50), VECTORS)
     rows.close()
@@ -96,7 +96,7 @@ def test_a_closed_collection_is_a_store_error(tmp_path):
 
 
 def test_the_collection_of_another_owner_stays(tmp_path):
-    """A collection that its owner may have open is deleted by the owner only, when it is next used."""
+    """Only the owner deletes a collection, when it opens the next one."""
     owner, other = OwnedChroma(tmp_path), OwnedChroma(tmp_path)
     assert owner.own()
     owner.open(1).upsert(range(50), VECTORS)

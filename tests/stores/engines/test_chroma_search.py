@@ -1,4 +1,4 @@
-"""Queries to a Chroma server over its HTTP API."""
+"""Queries to a Chroma server through its HTTP API."""
 
 import threading
 from contextlib import closing, contextmanager
@@ -26,7 +26,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def collection(server):
-    """The id of a collection of 16 unit vectors."""
+    """Return the id of a collection with 16 unit vectors."""
     with closing(chromadb.HttpClient(port=server.port)) as client:
         created = client.create_collection("axes", configuration={"hnsw": {"space": "ip"}}, embedding_function=None)
         created.upsert(ids=[str(row) for row in range(16)], embeddings=VECTORS)
@@ -42,7 +42,7 @@ def searching(url, timeout=5.0):
 
 @contextmanager
 def answering(status, body, headers=()):
-    """A server that gives every request this answer, and records the path of each."""
+    """Run a server that gives every request this response and records its path."""
     paths = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -66,20 +66,20 @@ def answering(status, body, headers=()):
 
 
 def test_the_nearest_rows_come_first(server, collection):
-    """The rows are those of largest inner product."""
+    """A search returns the rows with the largest inner products, best first."""
     with searching(server.url) as search:
         assert search.start(collection, VECTORS[7] + VECTORS[3] / 2, 2)().tolist() == [7, 3]
 
 
 def test_queries_may_overlap(server, collection):
-    """Two queries are sent before the first result is waited for, and each gets its own result."""
+    """Two queries can be sent before the first result is read, and each gets its own result."""
     with searching(server.url) as search:
         first, second = search.start(collection, VECTORS[1], 1), search.start(collection, VECTORS[2], 1)
         assert (second().tolist(), first().tolist()) == ([2], [1])
 
 
 def test_connections_are_kept(server, collection):
-    """Queries one after the other share a connection."""
+    """Consecutive queries share a connection."""
     with searching(server.url) as search:
         search.start(collection, VECTORS[1], 1)()
         [connection] = search._idle
@@ -105,7 +105,7 @@ def test_a_connection_that_the_server_closed_is_replaced(tmp_path):
 
 
 def test_a_missing_collection_is_an_error(server):
-    """The error quotes the server's answer."""
+    """A query to a missing collection raises a StoreError that quotes the server's response."""
     with searching(server.url) as search, pytest.raises(StoreError, match=r"404.*NotFoundError"):
         search.start("00000000-0000-0000-0000-000000000000", VECTORS[1], 1)()
 
@@ -115,13 +115,13 @@ def test_a_missing_collection_is_an_error(server):
     [(502, b"<html>gateway</html>", "502 <html>gateway"), (200, b"<html>login</html>", "could not query")],
 )
 def test_an_answer_that_is_not_chromas_is_an_error(status, body, message):
-    """An error page of a gateway, and a page with status 200."""
+    """A response that is not Chroma's raises StoreError, even with status 200."""
     with answering(status, body) as (url, _), searching(url) as search, pytest.raises(StoreError, match=message):
         search.start("id", VECTORS[1], 1)()
 
 
 def test_a_proxy_of_the_environment_is_used(monkeypatch):
-    """The proxy receives the full URL, with the names of tenant and database escaped."""
+    """A proxy from the environment receives the full URL, with tenant and database names escaped."""
     with answering(200, b'{"ids": [["4"]]}') as (proxy, paths):
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.setenv("no_proxy", "")

@@ -1,4 +1,4 @@
-"""The contract that every keyword engine fulfils."""
+"""Behaviour common to all keyword engines."""
 
 import numpy as np
 import pytest
@@ -36,34 +36,34 @@ def search(index, text, n=100, allowed_rows=None):
 
 
 def test_an_empty_index_finds_nothing(make):
-    """It has no version, no row, no score and no bound."""
+    """An empty index has version 0, no rows, no hits, no scores and a bound of 0."""
     index = make()
     assert (index.applied_version, index.rows(), index.search("ada", 5)) == (0, set(), [])
     assert (index.scores("ada", [0, 1]), index.bound("ada")) == ({}, 0)
 
 
 def test_texts_without_words_are_rows_that_nothing_finds(make):
-    """An empty text is indexed and never found."""
+    """A text without words is a row of the index, but is never found."""
     index = make("", "?!", "\x00")
     assert (index.rows(), index.search("ada ?!", 5)) == ({0, 1, 2}, [])
 
 
 @pytest.mark.parametrize("text", ["", "?", "zebra", "the of and"])
 def test_questions_without_known_words_find_nothing(make, text):
-    """No word, an unknown word, or stop words that no text holds."""
+    """A query without words, or with only unknown words, finds nothing."""
     assert make("ada wrote programs").search(text, 5) == []
 
 
 @pytest.mark.parametrize("texts", [["ada"], ["ada", "ada"], ["ada", "charles"], ["ada", "ada", "charles"]])
-def test_small_corpora_find_what_they_hold(make, texts):
-    """A word in half of the texts, or in all of them, has a score above 0 (BM25Okapi's has not)."""
+def test_words_of_small_corpora_have_positive_scores(make, texts):
+    """A word in half or all of the texts has a score above 0, unlike with BM25Okapi."""
     hits = make(*texts).search("ada", 5)
     assert [row for row, _ in hits] == [row for row, text in enumerate(texts) if text == "ada"]
     assert all(score > 0 for _, score in hits)
 
 
 def test_the_best_text_comes_first(make):
-    """Rare words count more than frequent ones, short texts more than long ones, two words more than one."""
+    """Texts with more and rarer words of the query are ranked first."""
     index = make(
         "engine engine oil", "the analytical engine of charles", "ada and the analytical engine", "oil on water"
     )
@@ -72,22 +72,22 @@ def test_the_best_text_comes_first(make):
 
 @pytest.mark.parametrize("n", [0, -1])
 def test_no_hits_are_requested(make, n):
-    """n below 1 gives nothing."""
+    """A search for fewer than one hit returns an empty list."""
     assert make("ada").search("ada", n) == []
 
 
 def test_more_hits_than_there_are(make):
-    """n may be larger than the corpus."""
+    """A search for more hits than there are texts returns all matches."""
     assert search(make("ada", "charles"), "ada", 10**12) == [0]
 
 
 def test_a_question_of_stop_words_finds_them(make):
-    """Stop words are indexed, and searched for if there are no other words."""
+    """A query with only stop words finds texts that contain them."""
     assert search(make("a band named The Who", "a man named Ada"), "The Who?") == [0]
 
 
 def test_a_word_that_occurs_twice_counts_twice(make):
-    """As in rank_bm25 and Lucene; the bound counts it twice, too."""
+    """A word repeated in the query counts twice in scores and in the bound."""
     index = make("ada charles", "charles engine", "ada")
     once, twice = dict(index.search("ada", 5)), dict(index.search("ada Ada's", 5))
     assert twice == pytest.approx({row: 2 * score for row, score in once.items()})
@@ -97,8 +97,8 @@ def test_a_word_that_occurs_twice_counts_twice(make):
 @pytest.mark.parametrize(
     "text", ["ada C++ AND", 'ada c "and', "AND:ada +c", "(c* OR-and ada", "ada^2 c~1 and\\", "ada\x00c\ud800and"]
 )
-def test_operators_are_text(make, text):
-    """Only the words are searched for, whatever is between them."""
+def test_operators_are_ignored(make, text):
+    """Operator characters in a query are ignored, and only its words are searched."""
     index = make("ada likes c", "c and ada and or", "or", "2 1")
     expected = {word: index.search(word, 5) for word in ("ada", "c", "2", "1")}
     assert set(search(index, text)) <= {row for hits in expected.values() for row, _ in hits}
@@ -106,7 +106,7 @@ def test_operators_are_text(make, text):
 
 
 def test_a_question_of_100000_characters(make):
-    """A pasted text finds the texts it was pasted from, above all those with its most informative words."""
+    """A query of 100,000 characters finds the texts it consists of, including one with its most informative word."""
     texts = [" ".join(f"{'x' * 24}{(i * 37 + j) % 2000}" for j in range(20)) for i in range(200)]
     question = " ".join([*texts, *["zebra"] * 9])
     index = make(*texts, "zebra")
@@ -130,7 +130,7 @@ def test_a_question_of_100000_characters(make):
     ],
 )
 def test_words_are_found_in_an_english_index(make, text, question):
-    """Scripts without spaces, accents and parts of identifiers need no setting."""
+    """An English index finds words of scripts without spaces, words without their accents, and parts of identifiers."""
     assert search(make("something else", text, "另外一些文字"), question) == [1]
 
 
@@ -138,7 +138,7 @@ def test_words_are_found_in_an_english_index(make, text, question):
 
 
 def test_equal_texts_are_ordered_by_row(make):
-    """Ties go by row, whatever the order in which the rows came, and across commits."""
+    """Equal texts are ordered by row, regardless of the order and the batches in which they were added."""
     index = make()
     index.apply(1, [(row, "ada") for row in (9, 3, 7)], [])
     index.apply(2, [(row, "ada") for row in (8, 1, 5)], [])
@@ -147,14 +147,14 @@ def test_equal_texts_are_ordered_by_row(make):
 
 
 def test_ties_at_the_cut_are_settled_by_row(make):
-    """However many texts tie, the first rows of them are returned."""
+    """If more texts tie than requested, those with the lowest rows are returned."""
     index = make()
     index.apply(1, [(row, "ada") for row in reversed(range(300))], [])
     assert search(index, "ada", 3) == [0, 1, 2]
 
 
 def test_equal_texts_have_exactly_equal_scores(make):
-    """Scores do not depend on where a text is stored and on its neighbours, to the last digit, so ties are exact."""
+    """Equal texts have exactly equal scores, regardless of their position and neighbours."""
     numbers = np.random.default_rng(5)
     vocabulary = [f"b{i}" for i in range(24)]
     twice = [" ".join(numbers.choice(vocabulary, 6, replace=False)) for _ in range(50)]
@@ -166,8 +166,8 @@ def test_equal_texts_have_exactly_equal_scores(make):
         assert scores[row] == scores[row + 5100]
 
 
-def test_short_answers_are_heads_of_long_ones(make):
-    """The best n hits are the first n of the best 2,000, even in a corpus where many texts almost tie."""
+def test_fewer_hits_are_the_first_of_more(make):
+    """The best n hits are the first n of the best 2,000, even if many texts nearly tie."""
     numbers = np.random.default_rng(6)
     texts = [" ".join(f"w{i}" for i in numbers.zipf(1.3, 10) % 100) for _ in range(2000)]
     index = make(*texts)
@@ -180,20 +180,20 @@ def test_short_answers_are_heads_of_long_ones(make):
 
 
 def test_disallowed_rows_are_not_found(make):
-    """Rows marked False and rows beyond the end of the mask are excluded."""
+    """Rows that are False in the mask or beyond its end are not found."""
     index = make("ada", "ada", "ada", "ada")
     assert search(index, "ada", 5, np.array([False, True, True])) == [1, 2]
 
 
 @pytest.mark.parametrize("allowed_rows", [[], [False], [False] * 9])
 def test_nothing_is_allowed(make, allowed_rows):
-    """Nothing is found."""
+    """A mask that allows no row gives an empty list."""
     assert make("ada").search("ada", 5, np.array(allowed_rows, dtype=bool)) == []
 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.97])
-def test_a_masked_answer_is_the_allowed_part_of_the_whole(make, share):
-    """With the same scores and the same order, for masks that allow few rows and many."""
+def test_masked_hits_are_the_allowed_ones_of_all_hits(make, share):
+    """A mask keeps the scores and the order of the allowed hits, whether it allows few rows or many."""
     numbers = np.random.default_rng(3)
     texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)]
     index = make(*texts)
@@ -205,7 +205,7 @@ def test_a_masked_answer_is_the_allowed_part_of_the_whole(make, share):
 
 
 def test_scores_of_many_rows(make):
-    """Scores of thousands of rows are those of the search."""
+    """The scores of thousands of rows equal the scores of a search."""
     numbers = np.random.default_rng(4)
     texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)]
     index = make(*texts)
@@ -216,22 +216,22 @@ def test_scores_of_many_rows(make):
 
 
 def test_rows_are_added_and_removed(make):
-    """An added row replaces its number, a removed one may be missing, added wins over removed."""
+    """Adding a row replaces its text, removing a missing row is ignored, and a row both added and removed is kept."""
     index = make("ada", "charles", "engine")
     index.apply(2, [(1, "ada"), (2, "ada")], [0, 2, 77])
     assert (index.rows(), search(index, "ada"), search(index, "charles")) == ({1, 2}, [1, 2], [])
     assert index.applied_version == 2
 
 
-def test_the_last_of_a_row_counts(make):
-    """A row that occurs twice in one call counts once."""
+def test_the_last_text_of_a_row_is_kept(make):
+    """If a row occurs twice in one batch, its last text is kept."""
     index = make()
     index.apply(1, [(4, "ada"), (4, "charles")], [])
     assert (index.rows(), search(index, "ada"), search(index, "charles")) == ({4}, [], [4])
 
 
 def test_applying_twice_changes_nothing(make):
-    """A batch that is replayed after a crash leaves the same rows and the same order."""
+    """Applying a batch again, as after a crash, leaves the same rows and order."""
     index = make("ada wrote", "charles built")
     batch = (2, [(2, "ada built"), (3, "charles wrote")], [1])
     index.apply(*batch)
@@ -241,7 +241,7 @@ def test_applying_twice_changes_nothing(make):
 
 
 def test_a_batch_that_breaks_off_leaves_no_trace(make):
-    """The error is passed on unchanged, and neither this commit nor the next one contains anything of the batch."""
+    """An error while reading a batch is raised unchanged, and nothing of the batch is ever indexed."""
 
     def breaks_off():
         yield 5, "zebra"
@@ -270,7 +270,7 @@ def engine(request):
 @given(batches=BATCHES, question=TEXTS, mask=st.lists(st.booleans(), max_size=32), n=st.integers(1, 12))
 @settings(max_examples=60)
 def test_answers_agree_with_each_other(engine, batches, question, mask, n):
-    """Scores equal the search's, no score exceeds the bound, and every answer is the head of a longer one."""
+    """Scores equal the search's, no score exceeds the bound, and fewer hits are the first of more."""
     index = engine()
     for version, batch in enumerate(batches, 1):
         index.apply(version, batch, [])
@@ -287,7 +287,7 @@ def test_answers_agree_with_each_other(engine, batches, question, mask, n):
 @given(batches=BATCHES, question=TEXTS)
 @settings(max_examples=60)
 def test_texts_with_a_common_word_are_found(engine, batches, question):
-    """Exactly the rows that contain one of the question's words."""
+    """A search finds exactly the rows that contain a word of the query."""
     index, analyzer = engine(), Analyzer("english")
     for version, batch in enumerate(batches, 1):
         index.apply(version, batch, [])
@@ -301,7 +301,7 @@ def test_texts_with_a_common_word_are_found(engine, batches, question):
 @given(text=st.text(), question=st.text())
 @settings(max_examples=60)
 def test_no_text_and_no_question_raises(engine, text, question):
-    """Whatever the characters; and a text with words is found by itself."""
+    """No text or query raises an error, and a text with words is found by itself."""
     index = engine()
     index.apply(1, [(0, text)], [])
     assert search(index, text) == ([0] if Analyzer("english").all_words(text) else [])

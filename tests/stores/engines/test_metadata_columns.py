@@ -1,4 +1,4 @@
-"""Columns evaluate a filter over all rows with the same result as on each row's metadata."""
+"""Columns of metadata evaluate a filter on all rows, with the same result as on each row's metadata."""
 
 import math
 import threading
@@ -16,7 +16,7 @@ from tests.support.samples.filter_strategies import filters, json_values, metada
 
 
 class Rows:
-    """Metadata by row, None for a dead one; records which ranges were read."""
+    """Metadata by row, or None for a deleted row, that records the ranges read."""
 
     def __init__(self, metadata):
         self.metadata = list(metadata)
@@ -42,8 +42,8 @@ def masked(rows, condition, count=None):
     searches=st.lists(filters, min_size=1, max_size=4),
     data=st.data(),
 )
-def test_a_mask_is_matches_on_every_row(few, several, rows, searches, data):
-    """For any metadata and filters, evaluated while rows are added, mask[row] is filter.matches(metadata)."""
+def test_a_mask_equals_matches_on_every_row(few, several, rows, searches, data):
+    """For any metadata and filters, even while rows are added, mask[row] equals filter.matches(metadata)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns_module, "_FEW", few)
         patch.setattr(columns_module, "_SEVERAL", several)
@@ -108,21 +108,21 @@ SINGLE = [value for value in COMPARED if not isinstance(value, (list, dict))]
     ids=repr,
 )
 def test_values_that_are_easily_confused(operator, operand):
-    """True and 1, large integers and their floats, dates and their texts: the mask agrees with matches."""
+    """Masks agree with matches for True and 1, large integers and floats, and dates and strings."""
     mask, expected = one_comparison(CLOSE, (operator, operand))
     assert mask == expected
 
 
 @given(st.lists(json_values | moments, max_size=8), operations)
-def test_a_comparison_is_matches_on_every_value(rows, operation):
-    """For any values of one key and one operator, the mask agrees with matches."""
+def test_a_comparison_equals_matches_on_every_value(rows, operation):
+    """For any values and any operator, the mask agrees with matches."""
     mask, expected = one_comparison(rows, operation)
     assert mask == expected
 
 
 @given(st.lists(numbers, min_size=1, max_size=8), numbers)
 def test_orders_and_equality_of_numbers_are_exact(values, operand):
-    """Integers that no float can hold compare as Python compares them, on either side."""
+    """Integers too large for a float are compared exactly, on either side."""
     rows = Rows([{"n": value} for value in values])
     assert masked(rows, {"n": {"$gt": operand}}) == [value > operand for value in values]
     assert masked(rows, {"n": {"$gte": operand}}) == [value >= operand for value in values]
@@ -132,7 +132,7 @@ def test_orders_and_equality_of_numbers_are_exact(values, operand):
 
 
 def test_many_values_and_long_lists_of_operands():
-    """A thousand different texts and numbers, searched for by lists of hundreds, are found exactly."""
+    """Filters with hundreds of operands match exactly the listed strings and numbers among a thousand."""
     rows = Rows([{"id": f"doc-{row}", "n": row / 3} for row in range(1000)])
     thirds = set(range(0, 1000, 3))
     by_id = masked(rows, {"id": {"$in": [f"doc-{row}" for row in thirds]}})
@@ -144,13 +144,13 @@ def test_many_values_and_long_lists_of_operands():
 
 
 def test_labels():
-    """$contains finds the rows whose list holds the label, and texts that hold it."""
+    """$contains matches rows whose list contains the label or whose string contains it."""
     rows = Rows([{"labels": ["a", "b"]}, {"labels": ["b"]}, {"labels": []}, {"labels": "abc"}, {}, {"labels": ["ab"]}])
     assert masked(rows, {"labels": {"$contains": "a"}}) == [True, False, False, True, False, False]
 
 
 def test_times_in_any_form():
-    """created_after finds ISO texts and unix seconds alike."""
+    """created_after matches both ISO 8601 strings and Unix seconds."""
     stamps = ["2024-05-01T00:00:01", "2024-04-30T23:00-02:00", 1714521600.5, "2024-05-01", 1714521600, "soon", None]
     rows = Rows([{"created_at": stamp} for stamp in stamps])
     mask = MetadataColumns(rows).mask(created_after("2024-05-01"), len(stamps))
@@ -170,7 +170,7 @@ def test_several_missing_keys_are_built_in_one_pass():
 
 
 def test_a_built_column_is_not_read_again():
-    """A new filter on known keys reads nothing."""
+    """A new filter on columns that are already built reads no rows."""
     rows = Rows(ABC)
     columns = MetadataColumns(rows)
     columns.mask(parse_filter({"a": 1, "b": "x"}), 3)
@@ -179,7 +179,7 @@ def test_a_built_column_is_not_read_again():
 
 
 def test_only_the_new_rows_are_read():
-    """A column is extended by the rows that were added since, a new one is built from the start."""
+    """Existing columns are extended with the added rows only, and new columns are built from the start."""
     rows = Rows(ABC)
     columns = MetadataColumns(rows)
     columns.mask(parse_filter({"a": 1}), 3)
@@ -189,15 +189,15 @@ def test_only_the_new_rows_are_read():
     assert rows.reads == [(0, 3), (3, 4), (0, 4)]
 
 
-def test_fewer_rows_are_the_head_of_more():
-    """A query that began before rows were added still gets its own number of rows."""
+def test_a_mask_of_fewer_rows_is_the_start_of_a_longer_one():
+    """A query that began before rows were added gets a mask of its own number of rows."""
     columns = MetadataColumns(Rows(ABC))
     assert columns.mask(parse_filter({"a": {"$gt": 1}}), 3).tolist() == [False, True, True]
     assert columns.mask(parse_filter({"a": {"$gt": 1}}), 2).tolist() == [False, True]
 
 
 def test_growth_keeps_what_was_there():
-    """Hundreds of extensions by one row each give the column that one pass would have given."""
+    """A column extended row by row gives the same mask as matches on every row."""
     rows = Rows([])
     columns = MetadataColumns(rows)
     odd = parse_filter({"$or": [{"n": {"$gt": 150}}, {"t": {"$contains": "odd"}}]})
@@ -208,7 +208,7 @@ def test_growth_keeps_what_was_there():
 
 
 def test_numbers_that_appear_late_in_a_column():
-    """A column of texts takes numbers in later rows."""
+    """A column of strings accepts numbers in later rows."""
     rows = Rows([{"v": "x"}])
     columns = MetadataColumns(rows)
     columns.mask(parse_filter({"v": "x"}), 1)
@@ -217,7 +217,7 @@ def test_numbers_that_appear_late_in_a_column():
 
 
 def test_an_equal_filter_gets_the_same_mask():
-    """Masks of the last filters are kept: an equal filter is answered by the same array."""
+    """An equal filter returns the same cached array."""
     columns = MetadataColumns(Rows(ABC))
     first = columns.mask(parse_filter({"a": 1, "b": "x"}), 3)
     assert columns.mask(parse_filter({"a": 1, "b": "x"}), 3) is first
@@ -225,7 +225,7 @@ def test_an_equal_filter_gets_the_same_mask():
 
 
 def test_only_the_last_masks_are_kept():
-    """The number of masks that are kept is bounded."""
+    """Only a limited number of masks is cached."""
     columns = MetadataColumns(Rows(ABC))
     first = columns.mask(parse_filter({"a": 0}), 3)
     for operand in range(1, 100):
@@ -234,19 +234,19 @@ def test_only_the_last_masks_are_kept():
 
 
 def test_a_mask_is_read_only():
-    """Masks are shared, so writing into one raises."""
+    """Writing to a mask raises a ValueError, since masks are shared."""
     mask = MetadataColumns(Rows(ABC)).mask(parse_filter({"a": 1}), 3)
     with pytest.raises(ValueError, match="read-only"):
         mask[0] = False
 
 
 def test_no_rows():
-    """Over no rows a mask is empty."""
+    """The mask of no rows is empty."""
     assert masked(Rows([]), {"a": 1}) == []
 
 
 def test_drop_reads_the_named_column_again():
-    """drop forgets a column whose values have changed, and the masks that were made of it."""
+    """After drop, the column is read again and masks that used it are computed again."""
     rows = Rows([{"confidence": 0.5, "a": {"b": 1}}])
     columns = MetadataColumns(rows)
     sure = parse_filter({"confidence": {"$gt": 0.7}, "a.b": 1})
@@ -259,7 +259,7 @@ def test_drop_reads_the_named_column_again():
 
 
 def test_clear_starts_afresh():
-    """After clear the rows are read again, however many there are now."""
+    """After clear, all rows are read again, even if there are fewer."""
     rows = Rows(ABC)
     columns = MetadataColumns(rows)
     columns.mask(parse_filter({"a": 1}), 3)
@@ -269,7 +269,7 @@ def test_clear_starts_afresh():
 
 
 def test_an_error_while_reading_is_raised_and_leaves_no_half_column():
-    """The error is passed on; the next call builds the complete column."""
+    """An error while reading rows is raised, and the next call builds the complete column."""
     broken = [True]
 
     def read(start, stop):
@@ -286,7 +286,7 @@ def test_an_error_while_reading_is_raised_and_leaves_no_half_column():
 
 
 def test_threads_that_ask_while_rows_are_added_get_right_masks():
-    """Readers on several threads, each at its own number of rows, get the result of matches."""
+    """Several threads that evaluate filters at different numbers of rows all get correct masks."""
     everything = [{"n": row % 7, "t": f"text {row % 50}", "l": [str(row % 3)]} for row in range(600)]
     columns = MetadataColumns(lambda start, stop: [(row, everything[row]) for row in range(start, stop)])
     searches = [

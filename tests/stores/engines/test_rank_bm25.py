@@ -1,4 +1,4 @@
-"""The properties of the rank_bm25 engine beyond those of every keyword engine."""
+"""Behaviour specific to the rank_bm25 engine."""
 
 import math
 import threading
@@ -9,7 +9,7 @@ from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 
 
 def test_scores_are_bm25():
-    """k1 1.2, b .75, idf ln((N + 1)/n): by hand for "a" in two texts of lengths 3 and 1, mean 2."""
+    """Scores equal BM25 with k1 = 1.2, b = 0.75 and idf = ln((N + 1)/n), computed by hand."""
     index = RankBM25Index("none")
     index.apply(1, [(0, "a a b"), (1, "c")], [])
     idf = math.log(3 / 1)
@@ -18,14 +18,14 @@ def test_scores_are_bm25():
 
 
 def test_words_of_the_same_language():
-    """The engine takes a language as Tantivy's index does."""
+    """An index made with a language stems its words."""
     index = RankBM25Index("german")
     index.apply(1, [(0, "die Häuser der Stadt")], [])
     assert [row for row, _ in index.search("haus", 5)] == [0]
 
 
-def test_it_is_built_once_after_each_change(monkeypatch):
-    """The statistics are built once after each change, not for every batch or question."""
+def test_statistics_are_computed_once_after_changes(monkeypatch):
+    """Statistics are computed at the first search after changes, not for every batch or query."""
     from langchain_hybridgraph.stores.engines import rank_bm25
 
     counted = []
@@ -42,7 +42,7 @@ def test_it_is_built_once_after_each_change(monkeypatch):
 
 
 def test_threads_see_whole_versions():
-    """A search during a change sees the state before or after it, and the last one the last state."""
+    """A search during a change sees the complete state before or after it."""
     index = RankBM25Index()
     index.apply(1, [(0, "ada")], [])
     wrong = []

@@ -1,4 +1,4 @@
-"""The properties of Tantivy's index beyond those of every keyword engine: a folder shared by processes."""
+"""Behaviour specific to Tantivy's index, such as a folder shared by processes."""
 
 import json
 import math
@@ -23,7 +23,7 @@ from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex, _Engine
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the texts "ada" and "charles" in rows 0 and 1, version 1."""
+    """Return a folder whose index has the texts "ada" and "charles" in rows 0 and 1, at version 1."""
     with_two = tmp_path / "keywords"
     index = TantivyIndex(with_two, writable=True)
     index.apply(1, [(0, "ada"), (1, "charles")], [])
@@ -42,7 +42,7 @@ TEXTS = ["a a b", "a b c d", "c c c e", "b", "e e d a", ""]
 
 @pytest.mark.parametrize("question", ["a", "b c", "a e e", "d c b a"])
 def test_scores_are_bm25(question):
-    """k1 1.2, b .75, idf ln(1 + (N − n + .5)/(n + .5)); the mark is one more text, without words."""
+    """Scores equal BM25 with k1 = 1.2, b = 0.75, counting the version document as one more text without words."""
     texts = [text.split() for text in TEXTS]
     many = len(texts) + 1
     mean = sum(map(len, texts)) / many
@@ -65,14 +65,14 @@ def test_scores_are_bm25(question):
 
 @pytest.mark.parametrize("many", [1, 99, 100, 101, 512, 513])
 def test_the_scores_of_some_rows_are_those_of_the_search(many):
-    """For any number of rows, existing or not."""
+    """The scores of any number of rows, existing or not, equal the scores of a search."""
     index = TantivyIndex(None, "none")
     index.apply(1, ((row, f"a{' b' * (row % 7)} c") for row in range(400)), [])
     assert index.scores("a b b", range(many)) == {row: score for row, score in index.search("a b b", 400) if row < many}
 
 
 def test_the_bound_is_the_sum_of_idfs():
-    """Σ idf·2.2, a word said twice counting twice: here N 3 with the mark, n 1 and 2."""
+    """The bound is the sum of idf · 2.2 over the words of the query, including repeated ones."""
     index = TantivyIndex(None, "none")
     index.apply(1, [(0, "a b"), (1, "b")], [])
     once = 2.2 * (math.log(1 + 2.5 / 1.5) + 2 * math.log(1 + 1.5 / 2.5))
@@ -80,7 +80,7 @@ def test_the_bound_is_the_sum_of_idfs():
 
 
 def test_the_bound_holds_while_removed_texts_still_count():
-    """Tantivy counts removed texts until it merges; the bound counts as it does."""
+    """The bound is correct while Tantivy's statistics still include removed texts."""
     index = TantivyIndex(None, "none")
     index.apply(1, [(row, ("a " if row % 50 == 0 else "b ") * 200) for row in range(400)], [])
     index.apply(2, [], [row for row in range(400) if row % 50])
@@ -92,7 +92,7 @@ def test_the_bound_holds_while_removed_texts_still_count():
 
 
 def test_an_index_outlives_its_process(folder):
-    """Version, rows and words are there after a reopening, and writing is possible."""
+    """Version, rows and words are kept after reopening, and the index can still be written to."""
     index = TantivyIndex(folder, writable=True)
     assert (index.applied_version, index.rows(), search(index, "ada")) == (1, {0, 1}, [0])
     index.apply(2, [(2, "ada")], [0])
@@ -102,7 +102,7 @@ def test_an_index_outlives_its_process(folder):
 
 
 def test_the_texts_are_not_kept(folder):
-    """Only their words are, since the catalog has the texts."""
+    """The index stores words, but not the texts."""
     index = TantivyIndex(folder, writable=True)
     index.apply(2, [(2, "Incomprehensibilities!")], [])
     index.close()
@@ -112,7 +112,7 @@ def test_the_texts_are_not_kept(folder):
 
 
 def test_a_missing_index_is_an_error_for_a_reader(tmp_path):
-    """The message contains how to create one."""
+    """Opening a missing index for reading raises a StoreError that says how to create it, and creates no folder."""
     with pytest.raises(StoreError, match=r"there is no keyword index in .*writable=True"):
         TantivyIndex(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
@@ -120,34 +120,34 @@ def test_a_missing_index_is_an_error_for_a_reader(tmp_path):
 
 @pytest.mark.parametrize("writable", [True, False])
 def test_a_damaged_index_is_a_store_error(folder, writable):
-    """The store can fall back to another engine."""
+    """Opening a damaged index raises StoreError, so the store can use another engine."""
     (folder / "meta.json").write_text("{")
     with pytest.raises(StoreError, match="cannot open the keyword index"):
         TantivyIndex(folder, writable=writable)
 
 
 def test_a_lost_file_is_a_store_error(folder):
-    """When a segment's words are gone."""
+    """Opening an index with a missing segment file raises StoreError."""
     next(folder.glob("*.term")).unlink()
     with pytest.raises(StoreError, match="cannot"):
         TantivyIndex(folder)
 
 
 def test_a_file_is_not_a_folder(tmp_path):
-    """The path may be taken by something else."""
+    """Opening a file as an index raises StoreError."""
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(StoreError, match="cannot open the keyword index"):
         TantivyIndex(tmp_path / "taken", writable=True)
 
 
 def test_another_language_is_a_store_error(folder):
-    """An index opened with another language is refused, since its words could not be found."""
+    """Opening an index with another language raises a StoreError that suggests a rebuild."""
     with pytest.raises(StoreError, match=r"english.*german.*rebuild"):
         TantivyIndex(folder, "german")
 
 
 def test_another_schema_is_a_store_error(tmp_path):
-    """A folder of some other Tantivy index."""
+    """Opening a Tantivy index of another application raises StoreError."""
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("title")
     tantivy.Index(builder.build(), str(tmp_path))
@@ -159,13 +159,13 @@ def test_another_schema_is_a_store_error(tmp_path):
 
 
 def test_a_reader_cannot_write(folder):
-    """The error names the setting."""
+    """Writing to an index opened for reading raises a ReadOnlyError that names writable=True."""
     with pytest.raises(ReadOnlyError, match="writable=True"):
         TantivyIndex(folder).apply(2, [], [])
 
 
-def test_two_write_in_turn(folder):
-    """The engine's own lock is free between writes, and nothing of the other is lost."""
+def test_two_writers_alternate(folder):
+    """Two writers of one folder can write alternately without losing rows."""
     first, second = TantivyIndex(folder, writable=True), TantivyIndex(folder, writable=True)
     first.apply(2, [(2, "ada")], [])
     second.apply(3, [(3, "ada")], [])
@@ -175,7 +175,7 @@ def test_two_write_in_turn(folder):
 
 
 def test_one_writes_at_a_time(folder):
-    """Writing while another one is writing is an error; afterwards it works."""
+    """Writing while another writer is writing raises StoreLockedError; afterwards it works."""
     first, second = TantivyIndex(folder, writable=True), TantivyIndex(folder, writable=True)
 
     def texts():
@@ -189,7 +189,7 @@ def test_one_writes_at_a_time(folder):
 
 
 def test_a_reader_sees_commits_when_it_reloads(folder):
-    """Not before, so that one query has one result."""
+    """A reader sees new commits only after reloading, so all searches of a query see the same one."""
     writer, reader = TantivyIndex(folder, writable=True), TantivyIndex(folder)
     writer.apply(2, [(2, "ada")], [])
     assert (reader.applied_version, search(reader, "ada")) == (1, [0])
@@ -198,7 +198,7 @@ def test_a_reader_sees_commits_when_it_reloads(folder):
 
 
 def test_searches_run_during_writes(folder):
-    """Threads that search while another writes and merges get complete results: row 0 always, first."""
+    """Searches in other threads return complete results while a thread writes and merges."""
     index = TantivyIndex(folder, writable=True)
     wrong = []
 
@@ -218,7 +218,7 @@ def test_searches_run_during_writes(folder):
 
 
 def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
-    """Tantivy would lock a file there; nothing in the folder changes, and other processes' commits are seen."""
+    """A read-only folder is searched without changing a file, and later commits of other processes are seen."""
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda path, mode: False)
@@ -239,8 +239,8 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
     writer.close()
 
 
-def test_a_closed_index_says_so(folder):
-    """Closing twice is a no-op."""
+def test_a_closed_index_raises_an_error(folder):
+    """Searching a closed index raises StoreError, and closing it twice has no effect."""
     index = TantivyIndex(folder)
     index.close()
     index.close()
@@ -252,7 +252,7 @@ def test_a_closed_index_says_so(folder):
 
 
 def test_a_panic_is_a_store_error(folder, capfd):
-    """Tantivy's panic (here: for zero hits) is a BaseException; it is raised as a StoreError."""
+    """A panic in Tantivy, which is a BaseException, is raised as a StoreError."""
     index = TantivyIndex(folder)
     with pytest.raises(StoreError, match="the search failed"), _Engine("the search failed"):
         index._searcher.search(tantivy.Query.all_query(), 0)
@@ -261,13 +261,13 @@ def test_a_panic_is_a_store_error(folder, capfd):
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_interruptions_pass(stop):
-    """An interruption is not wrapped in a StoreError."""
+    """KeyboardInterrupt, SystemExit and GeneratorExit are not wrapped in a StoreError."""
     with pytest.raises(stop), _Engine("the search failed"):
         raise stop
 
 
 def test_an_interrupted_batch_leaves_no_trace(folder):
-    """Ctrl-C in the middle of an ingest; the next batch is written as usual."""
+    """A batch interrupted with Ctrl-C writes nothing, and the next batch works."""
 
     def interrupted():
         yield 5, "zebra"
@@ -284,7 +284,7 @@ def test_an_interrupted_batch_leaves_no_trace(folder):
 
 
 def child(code, *arguments):
-    """A process that runs ``code`` with this one's modules."""
+    """Start a process that runs ``code`` with this process's modules."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
@@ -308,7 +308,7 @@ def rows_of(version):
 
 
 def test_a_killed_writer_leaves_a_whole_index(tmp_path):
-    """After kill -9 version and rows agree, nothing confirmed is lost, and writing continues."""
+    """After kill -9, the version and the rows agree, and no confirmed batch is lost."""
     reported = 0
     for pause in (0.0, 0.013, 0.031, 0.057):
         writer = child(WRITE_ON, tmp_path / "keywords")
@@ -340,7 +340,7 @@ for line in sys.stdin:
 
 
 def test_another_process_reads_during_writes(folder):
-    """It sees each commit, with the writer's own scores."""
+    """A reader in another process sees each commit, with the same scores as the writer."""
     writer = TantivyIndex(folder, writable=True)
     reader = child(READ_BESIDE, folder)
     for version in range(2, 8):
@@ -371,7 +371,7 @@ except StoreError as error:
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit on the size of files")
 def test_a_full_disk_loses_nothing(folder):
-    """A write to a full disk is a StoreError; existing data stay, and writing works again with free space."""
+    """A write to a full disk raises StoreError, existing rows are kept, and writing works again with free space."""
     filling = child(FILL_UP, folder)
     output, _ = filling.communicate(timeout=60)
     applied, rows, error = json.loads(output)
@@ -382,7 +382,7 @@ def test_a_full_disk_loses_nothing(folder):
 
 
 def test_many_commits_are_merged(folder):
-    """One document at a time does not heap up segments without end."""
+    """Segments are merged, so many small commits leave a limited number of files."""
     index = TantivyIndex(folder, writable=True)
     for version in range(2, 20):
         index.apply(version, [(version, "ada")], [])
@@ -392,7 +392,7 @@ def test_many_commits_are_merged(folder):
 
 
 def test_the_same_answer_from_one_segment_and_from_many():
-    """Ranking does not depend on how the texts were batched."""
+    """Results do not depend on how the texts were split into batches."""
     numbers = np.random.default_rng(8)
     texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 60) for _ in range(300)]
     whole, parts = TantivyIndex(None), TantivyIndex(None)
@@ -403,7 +403,7 @@ def test_the_same_answer_from_one_segment_and_from_many():
 
 
 def killed_before_the_commit(path):
-    """Make a folder as a process leaves it that is killed in a commit: with all files of the commit but its list."""
+    """Create a folder as left by a process killed in a commit: all files of the commit except its list."""
     index = TantivyIndex(path, writable=True)
     index.apply(1, [(row, f"word{row} cat") for row in range(20)], [])
     index.close()
@@ -416,7 +416,7 @@ def killed_before_the_commit(path):
 
 
 def test_remains_of_a_killed_process_do_not_stop_the_next_commit(tmp_path):
-    """The next commit deletes what was never committed; its file of deletions would have the same name."""
+    """The next commit deletes leftovers of a killed process, even if its files would have the same names."""
     killed_before_the_commit(tmp_path / "words")
     with closing(TantivyIndex(tmp_path / "words", writable=True)) as index:
         assert index.applied_version == 1

@@ -1,4 +1,4 @@
-"""Sizes at which another engine searches the vectors."""
+"""Sizes from which another engine searches the vectors."""
 
 import pytest
 
@@ -13,17 +13,17 @@ MB = 1 << 20
 
 
 def test_up_to_40_mb_all_vectors_are_compared():
-    """A matrix of 40 MB is searched exactly, a larger one is not."""
+    """A matrix of up to 40 MB is searched exactly, a larger one approximately."""
     assert (searches_exactly(40 * MB), searches_exactly(40 * MB + 4)) == (True, False)
 
 
 def test_beyond_400_mb_chroma_is_searched():
-    """A vector takes 4 bytes per dimension: 400 MB are 409,600 vectors of 256 dimensions."""
+    """Chroma is searched beyond 400 MB, which is 409,600 vectors of 256 dimensions."""
     assert (searches_chroma(409_600, 256), searches_chroma(409_601, 256)) == (False, True)
 
 
 def test_a_server_is_searched_from_10_000_chunks_on():
-    """A smaller index is searched in the process."""
+    """A Chroma server is searched only from 10,000 chunks on."""
     assert (searches_server(9_999), searches_server(10_000)) == (False, True)
 
 

@@ -1,4 +1,4 @@
-"""The vector matrix: one row of float32 per chunk version."""
+"""Vector matrix with one float32 row per chunk version."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def random_units(seed, rows, dimension=8):
 
 
 def test_rows_come_back_as_written(path):
-    """Rows may be written in any pieces; those never written are zeros."""
+    """Rows can be written in any pieces, and rows never written are zeros."""
     matrix, vectors = VectorMatrix(path, 8), random_units(0, 10)
     matrix.write(3, vectors[3:10])
     matrix.write(1, vectors[1:2])
@@ -30,7 +30,7 @@ def test_rows_come_back_as_written(path):
 
 
 def test_scores_are_the_cosines_of_the_rows_in_their_order():
-    """For any number of rows, more than are gathered at once, in any order, repeated and beyond the end."""
+    """scores returns the cosines of any rows in the requested order, and 0 for rows beyond the end."""
     matrix, vectors = VectorMatrix(None, 8), random_units(1, 400)
     matrix.write(0, vectors)
     rows = [*np.random.default_rng(2).integers(400, size=2 * GATHERED + 3).tolist(), 10_000]
@@ -40,14 +40,14 @@ def test_scores_are_the_cosines_of_the_rows_in_their_order():
 
 
 def test_rows_beyond_the_end_are_zeros(path):
-    """A row that was never written is zeros, wherever it is."""
+    """A row beyond the end of the matrix is returned as zeros."""
     matrix = VectorMatrix(path, 2)
     matrix.write(0, unit([[1.0, 0.0]]))
     assert matrix.take([10_000, 0]).tolist() == [[0, 0], [1, 0]]
 
 
 def test_no_rows(path):
-    """An empty matrix answers with nothing."""
+    """Reading and searching an empty matrix returns empty arrays."""
     matrix = VectorMatrix(path, 4)
     assert len(matrix) == 0
     assert matrix.take([]).shape == (0, 4)
@@ -56,7 +56,7 @@ def test_no_rows(path):
 
 
 def test_writing_again_overwrites(path):
-    """Rows that a crash left behind beyond the last accepted one are overwritten."""
+    """Writing rows again overwrites them, including those left by a crash."""
     matrix, one, other = VectorMatrix(path, 8), random_units(1, 5), random_units(2, 5)
     matrix.write(0, one)
     matrix.write(2, other[2:])
@@ -64,7 +64,7 @@ def test_writing_again_overwrites(path):
 
 
 def test_returned_vectors_are_copies(path):
-    """Returned vectors are copies."""
+    """Later writes do not change vectors that were returned earlier."""
     matrix = VectorMatrix(path, 8)
     matrix.write(0, random_units(1, 5))
     vectors = matrix.take([0, 1])
@@ -80,7 +80,7 @@ def test_returned_vectors_are_copies(path):
     share=st.sampled_from([0.0, GATHER_SHARE / 2, 0.3, 1.0]),
 )
 def test_search_is_a_sort_of_all_cosines(seed, rows, n, share):
-    """For any mask, the result is the n allowed rows of largest cosine, ties by row."""
+    """For any mask, a search returns the n allowed rows with the highest cosines."""
     generator = np.random.default_rng(seed)
     vectors = np.round(generator.normal(size=(rows, 2)) * 2)  # few directions: many ties
     matrix = VectorMatrix(None, 2)
@@ -95,7 +95,7 @@ def test_search_is_a_sort_of_all_cosines(seed, rows, n, share):
 
 
 def test_ties_are_broken_by_row_before_the_cut():
-    """Among equal rows those with the lowest numbers come back, through the scan as through the gathering."""
+    """Among equal vectors, those with the lowest rows are returned, with masks that allow few or all rows."""
     matrix = VectorMatrix(None, 2)
     matrix.write(0, unit([[1.0, 0.0]] * 1000))
     few = np.zeros(1000, np.bool_)
@@ -106,7 +106,7 @@ def test_ties_are_broken_by_row_before_the_cut():
 
 
 def test_another_object_sees_the_rows_after_remap(tmp_path):
-    """A reader keeps its rows, and sees appended ones when it maps again."""
+    """A reader sees appended rows only after remap, and keeps its rows until then."""
     writer, reader = VectorMatrix(tmp_path / "v.f32", 8), VectorMatrix(tmp_path / "v.f32", 8)
     vectors = random_units(0, 4)
     writer.write(0, vectors[:2])
@@ -120,7 +120,7 @@ def test_another_object_sees_the_rows_after_remap(tmp_path):
 
 
 def test_a_map_survives_the_file(tmp_path):
-    """A file that is removed while it is mapped can still be searched."""
+    """A mapped matrix can still be searched after its file is deleted."""
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 3))
     (tmp_path / "v.f32").unlink()
@@ -128,7 +128,7 @@ def test_a_map_survives_the_file(tmp_path):
 
 
 def test_an_incomplete_row_does_not_count(tmp_path):
-    """A row truncated by a full disk does not count."""
+    """An incomplete row at the end of the file is ignored."""
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 3))
     with (tmp_path / "v.f32").open("ab") as file:
@@ -138,13 +138,13 @@ def test_an_incomplete_row_does_not_count(tmp_path):
 
 @pytest.fixture
 def large(monkeypatch):
-    """Treat every matrix as one in which only some 300 vectors are compared."""
+    """Treat every matrix as a large one in which only about 300 vectors are compared."""
     monkeypatch.setattr(vector_engine_choice, "EXACT_BYTES", 0)
     monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 300)
 
 
 def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
-    """The results are rows of the exact search, with the same cosines, in the same order."""
+    """An approximate search returns rows of the exact search, with the same cosines and in the same order."""
     matrix, vectors = VectorMatrix(path, 96), random_units(0, 4_000, 96)
     matrix.write(0, vectors)
     allowed_rows = np.arange(4_000) % 2 == 0
@@ -158,7 +158,7 @@ def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
 
 
 def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
-    """If all agree the signs do not discriminate: ties go by row, as in the exact search."""
+    """In an approximate search over equal vectors, the lowest rows are returned."""
     matrix = VectorMatrix(path, 64)
     matrix.write(0, np.tile(random_units(0, 1, 64), (3_000, 1)))
     assert matrix.approximate_search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_))[0].tolist() == [0, 1, 2, 3, 4]
@@ -166,14 +166,14 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
 
 @pytest.mark.parametrize("n", [1, 10, 400, 2_000, 5_000])
 def test_a_large_matrix_returns_the_requested_number(path, large, n):
-    """An approximate search returns n rows for any n."""
+    """An approximate search returns n rows, or all if there are fewer."""
     matrix = VectorMatrix(path, 64)
     matrix.write(0, random_units(0, 3_000, 64))
     assert len(matrix.approximate_search(random_units(5, 1, 64)[0], n, np.ones(3_000, np.bool_))[0]) == min(n, 3_000)
 
 
-def test_rows_that_are_overwritten_are_found_as_they_are(path, large):
-    """Leftovers of a crash beyond the last accepted row have not been verified when they are overwritten."""
+def test_overwritten_rows_are_found_by_their_new_vectors(path, large):
+    """Rows overwritten after a crash are found by their new vectors in an approximate search."""
     matrix, vectors = VectorMatrix(path, 64), random_units(0, 4_000, 64)
     matrix.write(0, vectors)
     accepted = np.ones(3_000, np.bool_)
@@ -195,7 +195,7 @@ def damage(file, offset, change):
     ids=["lowest bit", "sign", "byte"],
 )
 def test_every_flipped_bit_is_noticed(tmp_path, offset, change):
-    """A row that differs in one bit from what was written is not sound, the others are."""
+    """A row with one changed bit is reported as damaged, and the others as intact."""
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 3))
     assert matrix.intact([0, 1, 2]).tolist() == [True, True, True]
@@ -204,7 +204,7 @@ def test_every_flipped_bit_is_noticed(tmp_path, offset, change):
 
 
 def test_a_zeroed_row_is_noticed(tmp_path):
-    """Zeros are sound where they were written, and only there."""
+    """A row overwritten with zeros is reported as damaged, but a row written as zeros is intact."""
     matrix, vectors = VectorMatrix(tmp_path / "v.f32", 8), random_units(0, 3)
     vectors[2] = 0
     matrix.write(0, vectors)
@@ -214,8 +214,8 @@ def test_a_zeroed_row_is_noticed(tmp_path):
     assert VectorMatrix(tmp_path / "v.f32", 8).intact([0, 1, 2, 3]).tolist() == [False, True, True, False]
 
 
-def test_a_truncated_file_is_noticed_and_does_not_kill(tmp_path):
-    """Rows beyond the end are not sound; an open matrix releases the map when it maps again."""
+def test_rows_beyond_a_truncated_end_are_not_intact(tmp_path):
+    """After the file is truncated and mapped again, rows beyond its end are reported as damaged."""
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 5000))
     with (tmp_path / "v.f32").open("r+b") as file:
@@ -224,8 +224,8 @@ def test_a_truncated_file_is_noticed_and_does_not_kill(tmp_path):
     assert matrix.intact([0, 4999]).tolist() == [True, False]
 
 
-def test_without_checksums_nothing_is_sound(tmp_path):
-    """The file of checksums belongs to the matrix."""
+def test_without_checksums_no_row_is_intact(tmp_path):
+    """Without the file of checksums, every row is reported as damaged."""
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 2))
     checksums(tmp_path / "v.f32").unlink()
@@ -233,14 +233,14 @@ def test_without_checksums_nothing_is_sound(tmp_path):
 
 
 def test_unit_has_length_one():
-    """Vectors get length 1, zeros stay zeros, lists and single vectors are accepted."""
+    """unit scales vectors to length 1, keeps zeros, and accepts lists and single vectors."""
     assert unit([[3.0, 4.0], [0.0, 0.0]]).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
     assert unit([0.0, 2.0]).tolist() == [0, 1]
     assert unit([[1, 2]]).dtype == np.float32
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
-def test_unit_refuses_what_is_not_finite(bad):
-    """A NaN in one vector would poison every search."""
+def test_unit_refuses_infinite_values(bad):
+    """unit raises a ValueError for NaN, infinity and values too large for a float32."""
     with pytest.raises(ValueError, match="finite"):
         unit([[1.0, bad]])

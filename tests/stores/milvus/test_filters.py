@@ -1,4 +1,4 @@
-"""Filters as Milvus expressions let every match through."""
+"""Milvus expressions of filters: every match passes them."""
 
 import json
 import math
@@ -40,7 +40,7 @@ ROWS = [
 
 
 def stored(metadata):
-    """Return metadata as a store keeps them."""
+    """Return metadata as a store returns it."""
     (row,) = catalog_rows([Chunk("a", "text", metadata)], [], "")
     return json.loads(row.metadata)
 
@@ -61,7 +61,7 @@ def lets_through(condition, metadata):
 @settings(max_examples=100, deadline=None)
 @given(filters, st.lists(metadatas, min_size=1, max_size=5))
 def test_an_expression_lets_every_match_through(condition, rows):
-    """The expression of a filter matches everything that the filter matches, for any metadata."""
+    """For any metadata, the expression of a filter matches everything that the filter matches."""
     for metadata in map(stored, rows):
         assert not condition.matches(metadata) or lets_through(condition, metadata)
 
@@ -83,7 +83,7 @@ def test_an_expression_lets_every_match_through(condition, rows):
     ids=str,
 )
 def test_an_expression_of_marks_lets_nothing_else_through(condition):
-    """Equality, presence, membership, numbers and times are decided by the expression alone."""
+    """Expressions for equality, presence, membership, numbers and times match exactly what the filter matches."""
     condition = parse_filter(condition)
     rows = [stored(row) for row in ROWS]
     matches = [condition.matches(row) for row in rows]
@@ -92,7 +92,7 @@ def test_an_expression_of_marks_lets_nothing_else_through(condition):
 
 
 def test_metadata_with_too_many_marks_pass_every_expression():
-    """A row with more marks than an array holds is checked by the store alone."""
+    """A row with more marks than an array can hold passes every expression, so the store checks it in memory."""
     marked = marks_of({"k": list(range(MOST_MARKS))})
     assert marked.marks == [UNMARKED]
     assert lets_through(parse_filter({"k": {"$contains": 7}}), {"k": list(range(MOST_MARKS))})
@@ -111,7 +111,7 @@ def store(tmp_path_factory):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=filters)
 def test_milvus_returns_exactly_the_matches(store, condition):
-    """The chunks that a store finds are those whose metadata match, evaluated in memory."""
+    """find returns exactly the chunks whose metadata matches the filter."""
     rows = [{"document_id": str(number), **stored(row)} for number, row in enumerate(ROWS)]
     matches = [str(number) for number, row in enumerate(rows) if condition.matches(row)]
     assert store.find(Scope(condition)) == matches
@@ -119,5 +119,5 @@ def test_milvus_returns_exactly_the_matches(store, condition):
 
 @pytest.mark.parametrize("value", ['"', "\\", '\\"', "'", "{x}", "é 数据", "a\nb", "%_"])
 def test_texts_are_quoted(store, value):
-    """A tenant's name may hold quotation marks and backslashes."""
+    """Quotation marks, backslashes and other special characters in a string are escaped in expressions."""
     assert store._index.count(store._index.names.chunks, f"tenant == {text(value)}") == 0

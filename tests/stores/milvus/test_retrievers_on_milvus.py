@@ -1,4 +1,4 @@
-"""All retrievers run on a store in Milvus, and agree with the embedded store."""
+"""All retrievers work on a store in Milvus and agree with the embedded store."""
 
 import asyncio
 import pickle
@@ -38,7 +38,7 @@ RETRIEVERS = {
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    """Equal documents in an embedded store and in milvus-lite."""
+    """Return an embedded store and a milvus-lite store with equal documents."""
     pytest.importorskip("pymilvus")
     milvus = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings())
     embedded = HybridGraphStore(None, WordEmbeddings())
@@ -58,7 +58,7 @@ def stores(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", RETRIEVERS)
 def test_a_retriever_finds_the_same_as_in_the_embedded_store(stores, kind):
-    """The best hits are those of the embedded store, in its order, and nothing is degraded for the server's sake."""
+    """Each retriever returns the same documents in the same order as on the embedded store, awaited or not."""
     embedded, milvus = (RETRIEVERS[kind](store, k=3) for store in stores)
     for question in QUESTIONS:
         documents = milvus.invoke(question)
@@ -68,13 +68,13 @@ def test_a_retriever_finds_the_same_as_in_the_embedded_store(stores, kind):
 
 
 def test_a_store_can_be_pickled(stores):
-    """A copy in another process connects by itself."""
+    """An unpickled store connects to the server and reads the same chunks."""
     copy = pickle.loads(pickle.dumps(stores[1]))
     assert copy.get_by_ids(["moon.md#0"]) == stores[1].get_by_ids(["moon.md#0"])
 
 
 def test_the_interface_of_langchain(stores):
-    """The methods of a VectorStore work as those of the embedded store."""
+    """The methods of LangChain's VectorStore return the same documents as those of the embedded store."""
     embedded, milvus = stores
     for search in ("similarity_search", "max_marginal_relevance_search"):
         actual, expected = (getattr(store, search)("bread and water", k=3) for store in (milvus, embedded))

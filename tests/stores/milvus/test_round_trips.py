@@ -1,4 +1,4 @@
-"""The number of calls that a search makes to a Milvus server."""
+"""Number of calls that a search makes to a Milvus server."""
 
 import pytest
 from langchain_core.documents import Document
@@ -35,7 +35,7 @@ def store(tmp_path_factory):
 @pytest.mark.parametrize("fusion", [None, ReciprocalRankFusion()], ids=["default", "rrf"])
 @pytest.mark.parametrize("filter", [None, {"n": {"$gt": 5}}], ids=["all", "filtered"])
 def test_a_hybrid_query_makes_one_call(store, fusion, filter):
-    """Both searches, the texts and the check of every hit are one call, whatever the fusion."""
+    """One call returns the hits of both searches with their texts, for any fusion and with or without a filter."""
     retriever = HybridRetriever(store, k=5, fusion=fusion, filter=filter)
     retriever.invoke("warm up")
     with counted_calls(store) as calls:
@@ -46,7 +46,7 @@ def test_a_hybrid_query_makes_one_call(store, fusion, filter):
 
 
 async def test_an_awaited_hybrid_query_makes_one_awaited_call(store):
-    """In an event loop the call is awaited."""
+    """An awaited hybrid query makes one awaited call."""
     retriever = HybridRetriever(store, k=5)
     with counted_calls(store) as calls:
         documents = await retriever.ainvoke("a river")
@@ -66,7 +66,7 @@ EDGES = {
 
 @pytest.fixture(scope="module", params=EDGES)
 def linked(store, request):
-    """A store whose chunks are found neither by the question nor with the seed, so that each has to be read."""
+    """Return a store whose linked chunks are not among the hits of the search, so each has to be read."""
     linked = MilvusStore(str(store._index.connection.address), WordEmbeddings(), collection=request.param)
     others = [Chunk(f"more{number}", f"the river {number} floods the valley") for number in range(150)]
     linked.upsert([*(Chunk(id, text) for id, text in TEXTS.items()), *others], edges=EDGES[request.param])
@@ -75,13 +75,13 @@ def linked(store, request):
 
 @pytest.mark.parametrize("traversal", [{"type": "bfs", "max_hops": 2}, {"type": "evidence"}, {"type": "pagerank"}])
 def test_a_graph_query_in_a_small_graph_makes_three_calls(linked, traversal):
-    """One call reads all edges, and one the chunks, over references as over shared entities."""
+    """In a small graph, one call searches, one reads all edges, and one reads the chunks."""
     retriever = GraphRetriever(linked, k=3, graph=BFS | {"traversal": traversal})
     assert_calls(linked, retriever, ["hybrid_search", "query", "query"])
 
 
 def test_a_question_that_names_an_entity_makes_no_further_call(linked, monkeypatch):
-    """The names in the question are looked up with the edges of the seeds."""
+    """Looking up the entities that a question names makes no additional call."""
     monkeypatch.setattr(graph, "MOST_AT_ONCE", 0)
     retriever = GraphRetriever(linked, k=3, graph=BFS | {"traversal": {"type": "evidence"}, "seed_k": 3})
     calls, _ = calls_of(linked, retriever, "Which river floods the valley, the Po?")
@@ -92,8 +92,8 @@ def test_a_question_that_names_an_entity_makes_no_further_call(linked, monkeypat
 def large_graph():
     """Return more than 2,000 edges, among them those around four seeds.
 
-    Two hops from each seed are one chunk and then another, over references and over shared entities; and a fan of 30
-    chunks and then 570 others, in the same two ways.
+    Two seeds each lead to one chunk and from there to another, through references or shared entities. The other two
+    each lead to 30 chunks and from there to 570 others, in the same two ways.
     """
     yield Edge("references", "r1", "references", 0.9)
     yield Edge("r1", "r2", "references", 0.9)
@@ -111,7 +111,7 @@ def large_graph():
 
 @pytest.fixture(scope="module")
 def large_stores(store):
-    """Equal chunks and edges in Milvus and in memory, with a seed for each question."""
+    """Return two stores with equal chunks and edges, in Milvus and in memory, with a seed for each question."""
     texts = {f"{letter}{n}": f"text {n}" for letter in "cf" for n in range(600)}
     texts |= {id: f"text {id}" for id in ("r1", "r2", "e1", "e2")}
     texts |= {seed: f"the {seed} of the river" for seed in ("references", "entities", "fan", "crowd")}
@@ -143,7 +143,7 @@ def large_stores(store):
     ],
 )
 def test_a_graph_query_in_a_large_graph_makes_few_calls(large_stores, traversal, seed, most):
-    """All edges of a hop are one call, over entities too, and so are all chunks; PageRank reads both at once."""
+    """In a large graph, all edges of a hop are read in one call, and so are all chunks."""
     retriever = GraphRetriever(large_stores[0], k=5, graph=BFS | {"traversal": {"type": traversal}})
     calls, result = calls_of(large_stores[0], retriever, f"the {seed} of the river")
     assert calls[0] == "hybrid_search"
@@ -157,7 +157,7 @@ def test_a_graph_query_in_a_large_graph_makes_few_calls(large_stores, traversal,
 )
 @pytest.mark.parametrize("seed", ["references", "entities", "fan", "crowd"])
 def test_a_traversal_reaches_the_same_as_in_memory(large_stores, traversal, seed):
-    """Reading ahead does not change the result of a traversal."""
+    """Traversals in Milvus and in memory reach the same chunks with the same strength."""
     milvus, embedded = (
         traversal.walk(each.scoped_graph(Scope(), traversal.edge_filter), [(seed, 1.0)], HopDecay(), None)
         for each in large_stores
@@ -167,7 +167,7 @@ def test_a_traversal_reaches_the_same_as_in_memory(large_stores, traversal, seed
 
 
 def test_edges_that_a_chunk_does_not_list_yet_are_followed(store, monkeypatch):
-    """Until flush() completes the lists of neighbours, a traversal makes one more call and reaches the same."""
+    """Before flush completes the lists of neighbours, a traversal needs one more call and returns the same hits."""
     monkeypatch.setattr(graph, "MOST_AT_ONCE", 0)
     later = MilvusStore(str(store._index.connection.address), WordEmbeddings(), collection="later")
     retriever = GraphRetriever(later, k=3, graph=BFS)
@@ -182,7 +182,7 @@ def test_edges_that_a_chunk_does_not_list_yet_are_followed(store, monkeypatch):
 
 
 def test_a_changed_chunk_keeps_its_neighbours(store):
-    """Writing a chunk again without its edges leaves the edges, and the list of where they lead."""
+    """Updating a chunk keeps its earlier edges in its list of neighbours."""
     changed = MilvusStore(str(store._index.connection.address), WordEmbeddings(), collection="changed")
     changed.upsert([Chunk("a", "one")], edges=[Edge("a", "b", "references")])
     changed.upsert([Chunk("a", "two")], edges=[Edge("a", "c", "references")])
@@ -197,7 +197,7 @@ def assert_calls(store, retriever, expected, question="the river floods the vall
 
 
 def calls_of(store, retriever, question="the river floods the valley"):
-    """Return the calls of a query by a process that knows the sizes of the collections, but no row, and the result."""
+    """Return the calls of a query, and its result, in a process that knows the sizes of the collections but no rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index, "FRESH", 60.0)  # on a slow machine as well
         retriever.invoke(question)
@@ -208,7 +208,7 @@ def calls_of(store, retriever, question="the river floods the valley"):
 
 
 def test_a_filter_only_query_reads_the_first_chunks_only(store):
-    """The times of all chunks are read, and of the rest only the first chunks that the query returns."""
+    """A filter-only query reads the times of all matching chunks, but the contents of only the first ones."""
     with counted_calls(store) as calls:
         documents = store.similarity_search("", k=2, filter={"n": {"$gt": 5}})
     assert [document.id for document in documents] == ["seed", "near"]
@@ -216,7 +216,7 @@ def test_a_filter_only_query_reads_the_first_chunks_only(store):
 
 
 def test_strong_consistency_reads_hits_again(store):
-    """With "Strong" consistency nothing that was read before is taken for current."""
+    """With "Strong" consistency, hits are read again instead of taken from the cache."""
     strong = store.with_consistency("Strong")
     with counted_calls(strong) as calls:
         HybridRetriever(strong, k=5).invoke("the river")
@@ -225,7 +225,7 @@ def test_strong_consistency_reads_hits_again(store):
 
 
 def test_both_searches_agree_with_each_alone(store):
-    """The halves of a hybrid search are the results of the two searches."""
+    """The vector and keyword parts of a hybrid search equal the results of the separate searches."""
     query = Query("river bread something", 6)
     both = store.hybrid_search(query, 6)
     for half, alone in ((both.vector, store.vector_search(query, 6)), (both.keyword, store.keyword_search(query, 6))):
@@ -236,7 +236,7 @@ def test_both_searches_agree_with_each_alone(store):
 
 
 def test_an_ingest_makes_edges(tmp_path):
-    """Documents become chunks with edges, which a graph query follows."""
+    """Ingesting linked documents creates an edge between their chunks, and ingesting them again changes nothing."""
     store = MilvusStore(f"milvus:{tmp_path / 'lite.db'}", WordEmbeddings())
     texts = {"a.md": "The river. See [dams](b.md).", "b.md": "# Dams\n\nOf concrete."}
     report = ingest([Document(text, id=id, metadata={"source": id}) for id, text in texts.items()], store)

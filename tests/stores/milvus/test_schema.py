@@ -1,4 +1,4 @@
-"""Collections that a store cannot use are refused with the reason."""
+"""Collections that a store cannot use are refused with a reason."""
 
 import pytest
 
@@ -25,7 +25,7 @@ class WiderEmbeddings(WordEmbeddings):
 
 
 class OtherEmbeddings(WordEmbeddings):
-    """Another model with vectors of the same length."""
+    """Another model, with vectors of the same length."""
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,13 @@ def uri(tmp_path_factory):
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_another_configuration_is_refused(uri, options, error, message):
-    """The error says what the collection was made with, and what was given."""
+    """Invalid options, or others than the collection was made with, raise an error that contains the values."""
     with pytest.raises(error, match=message):
         MilvusStore(uri, **{"embedding": WordEmbeddings(), "collection": "plain"} | options)
 
 
 def test_a_collection_made_by_hand_is_refused(uri):
-    """A collection of another application is left alone."""
+    """A collection made by another application is refused."""
     client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
     client.create_collection("hand_chunks", dimension=64)
     with pytest.raises(NotAnIndexError, match=r"'hand_chunks' .* was not made by this package"):
@@ -66,7 +66,7 @@ def test_a_collection_made_by_hand_is_refused(uri):
 
 
 def test_a_collection_with_missing_fields_is_refused(uri):
-    """A collection that claims to be a store's but lacks fields is refused by their names."""
+    """A collection with the package's description but missing fields is refused with the names of the fields."""
     client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
     properties = client.describe_collection("plain_chunks")["properties"]["hybridgraph"]
     facts = CollectionSettings.read(properties, "here")
@@ -76,7 +76,7 @@ def test_a_collection_with_missing_fields_is_refused(uri):
 
 
 def test_another_format_is_refused(uri):
-    """A collection of a later version names both formats."""
+    """A collection of a later format is refused with an error that contains both formats."""
     client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
     client.create_collection("later_chunks", dimension=64, properties={"hybridgraph": '{"hybridgraph": 99}'})
     with pytest.raises(FormatVersionError, match="has format 99, this version of the package reads format 2"):
@@ -85,13 +85,13 @@ def test_another_format_is_refused(uri):
 
 @pytest.mark.parametrize("uri", ["localhost:19530", "ftp://host", "milvus://", "index", "http://host:port"])
 def test_a_uri_that_is_not_one_is_refused(uri):
-    """The error shows the forms of a URI."""
+    """An invalid URI raises a ConfigurationError that shows the accepted form."""
     with pytest.raises(ConfigurationError, match="must be milvus://host:19530/database"):
         MilvusStore(uri, WordEmbeddings())
 
 
 def test_a_text_that_milvus_cannot_hold_is_refused(uri):
-    """A text of more than 65,535 bytes is named with its size, and nothing of the batch is written."""
+    """A text of more than 65,535 bytes is refused with its size, and nothing of the batch is written."""
     store = MilvusStore(uri, WordEmbeddings(), collection="plain")
     with pytest.raises(ValueError, match="the text of 'long' has 70,000 bytes; Milvus stores up to 65,535"):
         store.upsert([Chunk("short", "short"), Chunk("long", "x" * 70_000)])

@@ -1,4 +1,4 @@
-"""A milvus-lite server in a process of its own, with several writer processes."""
+"""milvus-lite server in a separate process, with several writer processes."""
 
 import asyncio
 import multiprocessing
@@ -25,7 +25,7 @@ BOUNDED = 120.0
 
 
 class Server:
-    """``milvus-lite server``; one worker thread, as milvus-lite does not support writes at the same time."""
+    """Process of ``milvus-lite server`` with one worker thread, as milvus-lite does not support concurrent writes."""
 
     def __init__(self, folder):
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -50,7 +50,7 @@ class Server:
 
 
 def repeated(action):
-    """Call an action until the server answers."""
+    """Repeat an action until the server answers."""
     deadline = time.monotonic() + BOUNDED
     while True:
         try:
@@ -61,7 +61,7 @@ def repeated(action):
 
 
 def write(uri, writer, batches):
-    """Write batches of chunks, each with an edge to the next, and report each batch once it is confirmed."""
+    """Write batches of chunks, each chunk with an edge to the next, and report each confirmed batch."""
     store = repeated(lambda: MilvusStore(uri, WordEmbeddings(), timeout=5))
     for batch in range(BATCHES):
         ids = [f"{writer}-{batch}-{n}" for n in range(SIZE)]
@@ -79,7 +79,7 @@ def server(tmp_path):
 
 
 def test_several_writers_lose_nothing_when_the_server_is_killed(server):
-    """All confirmed batches of all processes are there after two kills, and each chunk and edge once."""
+    """After two kills of the server, all batches of three writers are stored, with each chunk and edge once."""
     context = multiprocessing.get_context("spawn")
     batches = context.Queue()
     writers = [context.Process(target=write, args=(server.uri, writer, batches)) for writer in range(WRITERS)]
@@ -103,7 +103,7 @@ def test_several_writers_lose_nothing_when_the_server_is_killed(server):
 
 
 async def test_a_store_works_after_a_restart_of_the_server(server):
-    """milvus-lite no longer has its collections loaded; the next search loads them, awaited or not."""
+    """After a restart, when no collection is loaded, the next search loads them, whether awaited or not."""
     store = MilvusStore(server.uri, WordEmbeddings(), timeout=5)
     store.add_texts(["the river floods"], ids=["river"])
     for search in (partial(asyncio.to_thread, store.similarity_search), store.asimilarity_search):

@@ -1,4 +1,4 @@
-"""The store in Milvus keeps what every store promises."""
+"""Milvus store run through the common store suite."""
 
 import itertools
 from contextlib import closing, contextmanager

@@ -1,4 +1,4 @@
-"""A Milvus server that is down, slow, lost or strict gives clear and bounded errors."""
+"""Clear errors within a time limit if a Milvus server is down, slow, lost or refuses access."""
 
 import base64
 import socket
@@ -25,7 +25,7 @@ BOUNDED = 60.0
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """The port of a milvus-lite server with a few chunks."""
+    """Return the port of a milvus-lite server with three chunks."""
     from milvus_lite.adapter.grpc.server import start_server_in_thread
 
     server, db, port = start_server_in_thread(str(tmp_path_factory.mktemp("milvus") / "lite.db"))
@@ -55,8 +55,8 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def test_a_server_that_is_down_is_named():
-    """Opening a store without a server fails in time and says what to do."""
+def test_opening_a_store_without_a_server_fails_in_time():
+    """Opening a store without a server fails in time, with an error that explains what to do."""
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError, match=r"cannot be reached .* start it, or check the URI"):
         MilvusStore(f"milvus://127.0.0.1:{free_port()}", WordEmbeddings(), timeout=1.0)
@@ -64,7 +64,7 @@ def test_a_server_that_is_down_is_named():
 
 
 def test_a_search_without_a_server_fails_and_works_again_later(proxy, store):
-    """A lost server fails the search with its address; when it is back, the same store works."""
+    """A search fails with the server's address while it is down, and the same store works once it is back."""
     retriever = HybridRetriever(store, k=2)
     proxy.drop()
     with pytest.raises(
@@ -84,15 +84,15 @@ def test_a_search_without_a_server_fails_and_works_again_later(proxy, store):
 
 
 def test_a_slow_server_is_given_up_after_the_timeout(proxy, store):
-    """A server that does not answer fails the call after the store's timeout."""
+    """A call to a server that does not answer raises StoreUnavailableError after the store's timeout."""
     store.vector_search(Query("a river", 1), 1)
     proxy.stall()
     with pytest.raises(StoreUnavailableError, match="did not answer search within 2 s"):
         store.vector_search(Query("a river", 1), 1)
 
 
-def test_a_deadline_holds_for_a_slow_server(proxy, store):
-    """With a deadline the search gives up earlier than the store, and names both sources."""
+def test_a_deadline_applies_to_a_slow_server(proxy, store):
+    """With deadline_ms, a search of a slow server ends earlier than the store's timeout and reports both sources."""
     retriever = HybridRetriever(store, k=2, deadline_ms=200, on_error="empty")
     retriever.invoke("a river")
     proxy.stall()
@@ -102,7 +102,7 @@ def test_a_deadline_holds_for_a_slow_server(proxy, store):
 
 
 def test_hits_found_before_the_server_was_lost_are_returned(proxy, store):
-    """A walk that fails leaves the hits of the search, and the result says so."""
+    """If the server is lost during the traversal, the search's hits are returned with "graph-failed"."""
     retriever = GraphRetriever(store, k=2, graph={"traversal": "bfs"})
     retriever.invoke("a river")
     connection, call = store._index.connection, store._index.connection.call
@@ -120,7 +120,7 @@ def test_hits_found_before_the_server_was_lost_are_returned(proxy, store):
 
 
 def test_an_upsert_that_failed_can_be_repeated(server, proxy, store):
-    """Writes rejected by a lost server are completed by the same call later, and counted then."""
+    """A write that failed because the server was lost can be repeated later, and then counts the chunk as added."""
     proxy.drop()
     with pytest.raises(StoreUnavailableError):
         store.add_documents([Document("a mill", id="mill")])
@@ -130,7 +130,7 @@ def test_an_upsert_that_failed_can_be_repeated(server, proxy, store):
 
 
 class TokenCheck(grpc.ServerInterceptor):
-    """Refuses calls without the token of ada, as the proxy of a Milvus server does."""
+    """Interceptor that refuses calls without ada's token, as the proxy of a Milvus server does."""
 
     def intercept_service(self, continuation, details):
         token = base64.b64encode(b"ada:secret").decode()
@@ -147,7 +147,7 @@ class TokenCheck(grpc.ServerInterceptor):
 
 
 def test_a_server_refuses_a_wrong_token(tmp_path):
-    """The error names the token; with the right one the store opens."""
+    """A wrong token raises an error that names token=, and the right one opens the store."""
     from milvus_lite.adapter.grpc.servicer import MilvusServicer
     from milvus_lite.db import MilvusLite
     from pymilvus.grpc_gen import milvus_pb2_grpc
@@ -168,7 +168,7 @@ def test_a_server_refuses_a_wrong_token(tmp_path):
 
 
 def test_a_failed_call_is_logged_by_its_caller_only(proxy, store, caplog):
-    """The client logs no traceback of a call whose error the store raises; it does of other calls."""
+    """The client library logs no traceback for the store's own failed calls, but still does for other calls."""
     from pymilvus import MilvusClient
     from pymilvus.exceptions import MilvusException
 

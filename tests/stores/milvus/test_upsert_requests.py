@@ -1,4 +1,4 @@
-"""Requests that are filled column by column."""
+"""Upsert requests that are filled column by column."""
 
 from unittest.mock import patch
 
@@ -16,8 +16,8 @@ pytest.importorskip("pymilvus")
 METADATA = {"n": 1, "labels": ["a", "b"], "nested": {"deep": None}, "text": "Ünïcödé \u2028 \x00", "flag": True}
 
 
-def test_a_request_is_the_one_that_pymilvus_makes(tmp_path):
-    """Rows of chunks, parents and edges give the same fields."""
+def test_requests_equal_those_of_pymilvus(tmp_path):
+    """The requests for chunks, parents and edges equal the ones pymilvus makes."""
     from pymilvus.client.prepare import Prepare
 
     requests = []
@@ -45,7 +45,7 @@ def test_a_request_is_the_one_that_pymilvus_makes(tmp_path):
 
 @pytest.mark.parametrize("count", [1, 31, 32, 127, 128, 4_097])
 def test_a_vector_of_any_length_arrives(count):
-    """Lengths of one, two and three bytes are written correctly."""
+    """Vectors whose length needs one, two or three bytes are encoded correctly."""
     import numpy as np
 
     vector = np.arange(count, dtype=np.float32)
@@ -55,6 +55,6 @@ def test_a_vector_of_any_length_arrives(count):
 
 
 def test_a_field_of_another_type_is_refused():
-    """A schema with a type that no column is known for is a mistake of this package."""
+    """A field type that the package does not support raises a TypeError."""
     with pytest.raises(TypeError, match="INT8"):
         upsert_request("c", [{"n": 1}], {"n": "INT8"})

@@ -1,4 +1,4 @@
-"""The catalog: the SQLite database that accepts chunks."""
+"""Catalog: the SQLite database of an index."""
 
 import sqlite3
 import subprocess
@@ -54,40 +54,40 @@ def ids(catalog, tenant=""):
 
 
 def test_the_file_records_its_format(path):
-    """The file contains the format's number."""
+    """A new catalog file contains the number of its format."""
     assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,)
 
 
 def test_a_newer_format_is_refused(path):
-    """The error contains the format found and what to do."""
+    """Opening a newer format raises an error that contains its number and the upgrade command."""
     sqlite3.connect(path).execute(f"PRAGMA user_version = {FORMAT_VERSION + 1}")
     with pytest.raises(FormatVersionError, match=rf"format {FORMAT_VERSION + 1}.*pip install --upgrade"):
         Catalog(path)
 
 
 def test_no_file(tmp_path):
-    """Without a file there is no catalog, and opening does not create one."""
+    """Opening a missing catalog raises NotAnIndexError and creates no file."""
     with pytest.raises(NotAnIndexError, match="holds no index"):
         Catalog(tmp_path / "catalogue.sqlite")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_not_a_database(tmp_path):
-    """Text where a database should be."""
+    """Opening a text file as a catalog raises NotAnIndexError."""
     (tmp_path / "catalogue.sqlite").write_text("not a database, but long enough to be read as one" * 50)
     with pytest.raises(NotAnIndexError, match="is not a catalogue"):
         Catalog(tmp_path / "catalogue.sqlite")
 
 
-def test_somebody_elses_database(tmp_path):
-    """A SQLite file without our format's number."""
+def test_a_database_of_another_application(tmp_path):
+    """Opening a SQLite file without the package's format number raises NotAnIndexError."""
     sqlite3.connect(tmp_path / "catalogue.sqlite").execute("CREATE TABLE t (x)")
     with pytest.raises(NotAnIndexError, match="not a catalogue of this package"):
         Catalog(tmp_path / "catalogue.sqlite")
 
 
 def test_a_damaged_database_is_a_store_error(path):
-    """Errors that SQLite raises while reading become the package's own."""
+    """Reading a damaged database raises StoreError instead of an SQLite error."""
     catalog = Catalog(path)
     insert(catalog, *(Chunk(f"c{n}", "text " * 50) for n in range(500)))
     catalog.close()
@@ -102,7 +102,7 @@ def test_a_damaged_database_is_a_store_error(path):
 
 
 def test_an_error_rolls_back(catalog):
-    """Nothing of a transaction that raises is stored, and the next one works."""
+    """A transaction that raises an error stores nothing, and the next one works."""
     entries = [e._replace(row=0) for e in catalog_rows([Chunk("a", "t")], [], "")]
 
     def fail(connection):
@@ -117,14 +117,14 @@ def test_an_error_rolls_back(catalog):
 
 
 def test_an_error_of_sqlite_says_that_nothing_was_written(catalog):
-    """The message of a failed write names the batch."""
+    """A failed SQLite statement raises a StoreError that says that nothing of the batch was written."""
     with pytest.raises(StoreError, match="nothing of this batch was written"), catalog.writing() as connection:
         connection.execute("INSERT INTO nodes (node) VALUES (1)")
     assert ids(catalog) == set()
 
 
 def test_a_snapshot_is_one_commit(path):
-    """Inside, all reads see one commit although another connection writes; afterwards they see the latest."""
+    """All reads inside a snapshot see the same commit, even if another connection writes meanwhile."""
     reader, writer = Catalog(path), Catalog(path)
     with reader.snapshot():
         before = reader.version()
@@ -134,7 +134,7 @@ def test_a_snapshot_is_one_commit(path):
 
 
 def test_pages_hold_no_lock(catalog):
-    """Writing is possible while pages are being read, and every chunk that was there comes once."""
+    """Chunks can be written while pages are read, and every earlier chunk is read once."""
     insert(catalog, *(Chunk(f"c{n}", "t") for n in range(10)))
     rows = []
     for page in catalog.pages(stop=10, step=3):
@@ -147,7 +147,7 @@ def test_pages_hold_no_lock(catalog):
 
 
 def test_an_entry_is_replaced_by_its_id(catalog):
-    """An existing id gets the new row and the new content; another tenant's stays."""
+    """Writing an existing id replaces its row and content, but not another tenant's entry."""
     insert(catalog, Chunk("a", "old"), tenant="one")
     insert(catalog, Chunk("a", "others'"), tenant="two", first=1)
     insert(catalog, Chunk("a", "new"), tenant="one", first=2)
@@ -155,21 +155,21 @@ def test_an_entry_is_replaced_by_its_id(catalog):
 
 
 def test_texts_and_metadata_with_nul(catalog):
-    """NUL characters are kept."""
+    """NUL characters in texts and metadata are kept."""
     insert(catalog, Chunk("a", "x\0y", {"k\0": "v\0w"}))
     chunk = catalog.read_rows([0])[0].chunk()
     assert (chunk.text, dict(chunk.metadata)) == ("x\0y", {"k\0": "v\0w"})
 
 
-def test_asking_for_an_id_with_nul_finds_nothing(catalog):
-    """SQLite's json_each would end the id at the NUL and find another chunk."""
+def test_an_id_with_nul_finds_nothing(catalog):
+    """An id with a NUL does not match the id before the NUL, as it would in SQLite's json_each."""
     insert(catalog, Chunk("a", "t"))
     assert catalog.read_ids("", ["a\0b", "\ud800"]) == []
     assert delete(catalog, "a\0b") == (0, [])
 
 
-def test_metadata_is_parsed_when_it_is_looked_at(catalog):
-    """A chunk's metadata reads like a dictionary and cannot be changed."""
+def test_metadata_is_a_read_only_mapping(catalog):
+    """A chunk's metadata behaves like a dictionary that cannot be changed."""
     insert(catalog, Chunk("a", "t", {"x": 1, "y": [2]}))
     metadata = catalog.read_rows([0])[0].chunk().metadata
     assert (len(metadata), list(metadata), metadata["y"], metadata.get("z")) == (2, ["x", "y"], [2], None)
@@ -179,21 +179,21 @@ def test_metadata_is_parsed_when_it_is_looked_at(catalog):
 
 
 def test_thousands_of_rows_in_one_read(catalog):
-    """Lists longer than SQLite's limit of variables work."""
+    """One read accepts more rows or ids than SQLite's limit of variables."""
     insert(catalog, *(Chunk(f"c{n}", "t") for n in range(33_000)))
     assert len(catalog.read_rows(range(33_000))) == 33_000
     assert len(catalog.read_ids("", [f"c{n}" for n in range(33_000)])) == 33_000
 
 
-def test_deleting_returns_what_there_was(catalog):
-    """The count is that of existing chunks and parents, the rows are the freed ones."""
+def test_deleting_returns_the_count_and_the_rows(catalog):
+    """Deleting returns the number of chunks and parents deleted and the rows that they occupied."""
     insert(catalog, Chunk("a", "t"), Chunk("b", "t"), parents=[Chunk("p", "t")])
     assert delete(catalog, "a", "p", "unknown", "a") == (2, [0])
     assert ids(catalog) == {"b"}
 
 
-def test_a_parent_goes_with_its_last_child(catalog):
-    """Children are counted wherever their document is."""
+def test_a_parent_is_deleted_with_its_last_child(catalog):
+    """A parent is deleted with its last child, even if its children are in several documents."""
     children = Chunk("a", "t", {}, "one", "p"), Chunk("b", "t", {}, "two", "p")
     insert(catalog, *children, parents=[Chunk("p", "t"), Chunk("q", "t", {}, "one")])
     delete(catalog, "a")
@@ -202,15 +202,15 @@ def test_a_parent_goes_with_its_last_child(catalog):
     assert ids(catalog) == {"q"}
 
 
-def test_a_parent_that_waits_for_its_children_stays(catalog):
-    """Deleting a chunk keeps parents that it did not name."""
+def test_a_parent_without_children_yet_is_kept(catalog):
+    """Deleting a chunk of the same document keeps a parent that has no children yet."""
     insert(catalog, Chunk("a", "t", {}, "doc"), parents=[Chunk("p", "t", {}, "doc")])
     delete(catalog, "a")
     assert ids(catalog) == {"p"}
 
 
-def test_tenants_delete_their_own(catalog):
-    """Equal ids and parents of another tenant stay, with their edges."""
+def test_deleting_affects_one_tenant(catalog):
+    """Deleting chunks of one tenant keeps another tenant's chunks, parents and edges with equal ids."""
     for number, tenant in enumerate(("one", "two")):
         chunks = Chunk("a", "t", {}, "d", "p"), Chunk("b", "t", {}, "d", "p")
         insert(
@@ -230,16 +230,16 @@ def test_tenants_delete_their_own(catalog):
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_the_heaviest_of_equal_edges_stays(catalog, at_once):
-    """Unique on source, target and relation: the highest weight wins and keeps its description and times."""
+def test_the_heaviest_of_equal_edges_is_kept(catalog, at_once):
+    """Of edges with equal ends and relation the heaviest is kept, with its description and times."""
     edges = [Edge("a", "b", "r", 0.5, "weak"), Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0), Edge("a", "b", "r", 0.7)]
     for batch in [edges] if at_once else [[edge] for edge in edges]:
         insert(catalog, edges=batch)
     assert catalog.edges("", ["a"]) == [Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0)]
 
 
-def test_direction_and_relation_make_other_edges(catalog):
-    """The reverse and another relation are edges of their own; they come by source, relation and target."""
+def test_direction_and_relation_distinguish_edges(catalog):
+    """Edges with other directions or relations are separate, and are returned by source, relation and target."""
     edges = [Edge("a", "b", "s"), Edge("a", "c", "r"), Edge("a", "b", "r"), Edge("b", "a", "r")]
     insert(catalog, edges=edges)
     assert [(e.target, e.relation) for e in catalog.edges("", ["a"])] == [("b", "r"), ("c", "r"), ("b", "s")]
@@ -247,7 +247,7 @@ def test_direction_and_relation_make_other_edges(catalog):
 
 
 def test_ends_need_not_exist(catalog):
-    """An edge may come before its chunks; its ends become chunks when these are added."""
+    """An edge may be written before its chunks, and its ends become chunks when these are added."""
     insert(catalog, edges=[Edge("a", "b", "r")])
     assert (ids(catalog), catalog.stored_hashes("", ["a"])["a"].kind) == (set(), "graph")
     insert(catalog, Chunk("a", "t"), Chunk("b", "t"))
@@ -255,8 +255,8 @@ def test_ends_need_not_exist(catalog):
     assert catalog.edges("", ["a"]) == [Edge("a", "b", "r")]
 
 
-def test_edges_go_with_their_ends(catalog):
-    """Deleting a chunk deletes its edges in both directions; replacing it does not."""
+def test_edges_are_deleted_with_their_ends(catalog):
+    """Deleting a chunk deletes its edges in both directions; updating it keeps them."""
     insert(catalog, Chunk("a", "t"), edges=[Edge("a", "b", "r"), Edge("c", "a", "r"), Edge("b", "c", "r")])
     insert(catalog, Chunk("a", "changed"), first=1)
     assert len(catalog.edges("", ["a", "b", "c"])) == 3
@@ -265,7 +265,7 @@ def test_edges_go_with_their_ends(catalog):
 
 
 def test_edges_are_deleted_by_their_ends_and_relation(catalog):
-    """Whatever their weight; edges in the other direction and of other relations are kept."""
+    """Deleting an edge ignores its weight and keeps edges in the other direction or with another relation."""
     insert(catalog, edges=[Edge("a", "b", "r"), Edge("a", "b", "s"), Edge("b", "a", "r")])
     with catalog.writing() as connection:
         catalog_writes.delete_edges(connection, "", [Edge("a", "b", "r", 0.5)])
@@ -273,7 +273,7 @@ def test_edges_are_deleted_by_their_ends_and_relation(catalog):
 
 
 def test_edges_to_missing_nodes_are_a_fault(catalog):
-    """An edge with a missing end is reported, and can be deleted."""
+    """An edge with a missing end is reported as a fault and can be deleted."""
     insert(catalog, edges=[Edge("a", "b", "r"), Edge("b", "c", "r")])
     assert catalog.faults() == []
     with catalog.writing() as connection:
@@ -285,7 +285,7 @@ def test_edges_to_missing_nodes_are_a_fault(catalog):
 
 
 def test_counts_are_per_tenant(catalog):
-    """Chunks, parents, edges and entities of one tenant."""
+    """Chunks, parents, edges and entities are counted per tenant."""
     insert(catalog, Chunk("a", "t"), parents=[Chunk("p", "t")], edges=[Edge("a", "b", "r")], tenant="one")
     assert catalog.count("one") == {"chunks": 1, "parents": 1, "edges": 1, "entities": 0}
     assert catalog.count("two") == {"chunks": 0, "parents": 0, "edges": 0, "entities": 0}
@@ -296,7 +296,7 @@ def test_counts_are_per_tenant(catalog):
 
 
 def test_changes_since_a_version(catalog):
-    """The rows that later versions touched, each once, until they are trimmed."""
+    """The outbox lists each row changed since a version once, until it is trimmed."""
     for number in range(3):
         insert(catalog, Chunk("a", str(number)), Chunk("b", str(number)), first=2 * number)
     with catalog.writing() as connection:
@@ -308,7 +308,7 @@ def test_changes_since_a_version(catalog):
 
 
 def test_a_killed_writer_leaves_complete_commits(path):
-    """A process that dies inside a transaction leaves nothing of it."""
+    """A process killed inside a transaction leaves only its earlier commits."""
     code = f"""
 import os, sqlite3
 from pathlib import Path

@@ -35,24 +35,24 @@ def stored(metadata):
 
 @given(st.dictionaries(TEXT, JSON, max_size=5))
 def test_json_metadata_comes_back_equal(metadata):
-    """All JSON values are stored unchanged, with their types."""
+    """All JSON values in metadata are stored unchanged, with their types."""
     assert repr(stored(metadata)) == repr(metadata)
 
 
 def test_times_are_stored_as_iso_8601():
-    """Datetimes and dates, which JSON lacks, become ISO texts."""
+    """Dates and datetimes are stored as ISO 8601 strings."""
     moment = datetime(2024, 5, 1, 10, 30, tzinfo=timezone(timedelta(hours=2)))
     assert stored({"at": moment, "on": date(2024, 5, 1)}) == {"at": "2024-05-01T10:30:00+02:00", "on": "2024-05-01"}
 
 
 def test_numpy_scalars_are_stored_as_numbers():
-    """Scalars of numpy are numbers, sets are sorted lists."""
+    """NumPy scalars are stored as numbers, and sets as sorted lists."""
     metadata = {"i": np.int64(3), "f": np.float32(0.5), "b": np.bool_(True), "s": {"b", "a"}}
     assert stored(metadata) == {"i": 3, "f": 0.5, "b": True, "s": ["a", "b"]}
 
 
-def test_numpys_and_pandas_times_are_stored_as_iso_8601():
-    """Also those with nanoseconds, which numpy itself converts to a mere number; a NaT is null."""
+def test_numpy_times_are_stored_as_iso_8601():
+    """NumPy datetimes are stored as ISO 8601 strings, even with nanoseconds, and NaT as null."""
     metadata = {
         "d": np.datetime64("2024-05-01"),
         "ns": np.datetime64("2024-05-01T10:30", "ns"),
@@ -73,22 +73,22 @@ for _ in range(100_000):
     [object(), b"bytes", {1, "a"}, np.zeros(3), CIRCLE, DEEP, {(1, 2): 3}, {1: 2}, np.timedelta64(5, "ns"), 10**5000],
     ids=lambda value: type(value).__name__,
 )
-def test_values_that_json_cannot_hold_are_named(value):
-    """The error names the chunk and what to do, and is short."""
+def test_values_that_json_cannot_represent_are_refused(value):
+    """A value that JSON cannot represent raises a short TypeError that names the chunk and suggests converting it."""
     with pytest.raises(TypeError, match=r"metadata of 'a' cannot be stored as JSON.*convert") as caught:
         entry(Chunk("a", "t", {"key": value}))
     assert len(str(caught.value)) < 400
 
 
 def test_the_value_that_cannot_be_stored_is_named():
-    """With its place in the metadata, its type, and its beginning."""
+    """The error contains the path of the value in the metadata, its type and its start."""
     with pytest.raises(TypeError, match=r"'of\.all\[1\]' holds b'x+\.\.\.x+' \(bytes\); convert such values"):
         entry(Chunk("a", "t", {"of": {"all": [1, b"x" * 5_000_000]}}))
 
 
 @pytest.mark.parametrize("levels", [MOST_NESTED, MOST_NESTED + 1])
 def test_the_depth_of_metadata_is_limited(levels):
-    """A hundred nested lists are stored; for more the error contains the limit."""
+    """Metadata nested 100 levels deep is stored; deeper metadata raises an error that contains the limit."""
     value = []
     for _ in range(levels - 1):
         value = [value]
@@ -104,36 +104,36 @@ def test_the_depth_of_metadata_is_limited(levels):
     [("", "at least one character"), (None, "string"), (7, "string"), ("a\ud800", "surrogate"), ("a\0b", "NUL")],
 )
 def test_ids_that_cannot_be_stored(id, why):
-    """An id is a string that can be stored and looked up again."""
+    """An id that is empty, not a string, or contains NUL or a lone surrogate raises a ValueError."""
     with pytest.raises(ValueError, match=why):
         entry(Chunk(id, "t"))
 
 
 @pytest.mark.parametrize("id", ["a/b/../c", "ключ", "鍵 🗝", "'; DROP TABLE nodes; --", "x" * 10_000, " ", "%", "a\nb"])
 def test_ids_of_any_shape(id):
-    """Slashes, other scripts, quotes, blanks and 10,000 characters are fine."""
+    """Ids may contain slashes, quotes, blanks and any script, and may have 10,000 characters."""
     assert entry(Chunk(id, "t")).id == id
 
 
 def test_a_text_is_a_str():
-    """The error for None as a text names the chunk."""
+    """A text that is not a str raises a TypeError that names the chunk."""
     with pytest.raises(TypeError, match="text of 'a' must be a str, got None"):
         entry(Chunk("a", None))
 
 
 def test_lone_surrogates_in_texts_are_replaced():
-    """A text keeps its NULs; half a surrogate pair becomes U+FFFD."""
+    """In a text, NUL is kept and a lone surrogate becomes U+FFFD."""
     assert entry(Chunk("a", "x\0y\ud800z")).text == "x\0y\ufffdz"
 
 
 def test_references_can_be_stored():
-    """A document's and a parent's name come from metadata, which may hold anything."""
+    """Document and parent ids taken from metadata have NUL and lone surrogates replaced."""
     row = entry(Chunk("a", "t", {"source": "a\0b\ud800", "parent_id": "p\0"}))
     assert (row.document, row.parent) == ("a\ufffdb\ufffd", "p\ufffd") == (reference("a\0b\ud800"), "p\ufffd")
 
 
-def test_the_last_of_equal_ids_counts():
-    """The last of several chunks with one id counts, and a chunk counts before a parent."""
+def test_the_last_of_equal_ids_is_kept():
+    """Of several chunks with one id the last is kept, and a chunk takes precedence over a parent."""
     rows = catalog_rows([Chunk("a", "1"), Chunk("b", "2"), Chunk("a", "3")], [Chunk("b", "4"), Chunk("c", "5")], "t")
     assert {(e.id, e.kind, e.text, e.tenant) for e in rows} == {
         ("a", "chunk", "3", "t"),
@@ -154,26 +154,26 @@ def test_the_last_of_equal_ids_counts():
     ],
 )
 def test_every_change_changes_the_content_hash(other):
-    """Text, metadata, document and parent decide whether a row is written."""
+    """The content hash depends on text, metadata, document and parent; the text hash only on the text."""
     one, two = entry(Chunk("a", "t", {"m": 1}, "d", "p")), entry(other)
     assert one.content_hash != two.content_hash
     assert (one.text_hash == two.text_hash) == (other.text == "t")
 
 
 def test_moving_a_boundary_changes_the_hash():
-    """The parts that are hashed cannot run into each other."""
+    """Moving a character from one hashed part to the next changes the hash."""
     assert entry(Chunk("a", "t", {}, "ab", "c")).content_hash != entry(Chunk("a", "t", {}, "a", "bc")).content_hash
 
 
 @pytest.mark.parametrize("time", ["2024-05-01T00:00:00Z", 1714521600, datetime(2024, 5, 1, tzinfo=UTC), "20240501"])
 def test_validity_is_read_from_metadata(time):
-    """Times in any usual form become unix seconds; absent ones are None."""
+    """Validity in any usual form is read as Unix seconds; a missing end is None."""
     row = entry(Chunk("a", "t", {"valid_from": time}))
     assert row.metadata_values[:2] == (1714521600.0, None)
 
 
-def test_an_unusable_time_is_left_alone_and_named_once(caplog, monkeypatch):
-    """Metadata is kept unchanged; one warning names the key."""
+def test_an_invalid_time_is_kept_and_logged_once(caplog, monkeypatch):
+    """An invalid time stays in the metadata, is not used as validity, and is logged once per key."""
     monkeypatch.setattr(given_values, "_warned_keys", set())
     with caplog.at_level(logging.WARNING):
         rows = [entry(Chunk(id, "t", {"valid_until": "soon"})) for id in "ab"]
@@ -184,7 +184,7 @@ def test_an_unusable_time_is_left_alone_and_named_once(caplog, monkeypatch):
 
 
 def test_nan_is_stored():
-    """NaN is not valid JSON, but Python writes and reads it."""
+    """NaN in metadata is stored, although it is not valid JSON."""
     assert math.isnan(stored({"x": math.nan})["x"])
 
 
@@ -192,39 +192,39 @@ def test_nan_is_stored():
     "edge", [Edge("", "b", "r"), Edge("a", "b\0", "r"), Edge("a", "b", ""), Edge("\udfff", "b", "r")]
 )
 def test_edges_that_cannot_be_stored(edge):
-    """Ends and relations obey the rules of ids."""
+    """An edge with an empty or unstorable end or relation raises a ValueError."""
     with pytest.raises(ValueError, match="an edge's"):
         checked_edges([edge])
 
 
 def test_descriptions_are_cleaned():
-    """A description comes from texts, so it may hold half a surrogate pair."""
+    """Lone surrogates in an edge's description become U+FFFD."""
     assert checked_edges([Edge("a", "b", "r", description="x\ud800")])[0].description == "x\ufffd"
 
 
 def test_content_ids_are_the_same_in_every_run():
-    """An id made from content depends on text and metadata, not on the order of keys."""
+    """An id made from content depends on text and metadata, but not on the order of keys."""
     assert content_id("t", {"a": 1, "b": 2}) == content_id("t", {"b": 2, "a": 1})
     assert content_id("t", {"a": 1}) != content_id("t", {"a": 2})
     assert content_id("t", {}) != content_id("u", {})
 
 
 def test_anything_but_an_edge_is_refused():
-    """A tuple of the same values is not an Edge; the error shows an example."""
+    """A tuple instead of an Edge raises a ConfigurationError that shows an example."""
     with pytest.raises(ConfigurationError, match=r"must be an Edge, such as Edge\(.* got \('a', 'b', 'cites'\)"):
         checked_edges([("a", "b", "cites")])
 
 
 @pytest.mark.parametrize("edges", [Edge("a", "b", "cites"), None, 7], ids=repr)
 def test_anything_but_a_list_of_edges_is_refused(edges):
-    """A single edge is not a list; the error shows an example."""
+    """A single edge instead of a list raises a ConfigurationError that shows an example."""
     with pytest.raises(ConfigurationError, match=r'must be a list of Edge, such as \[Edge\("a"'):
         checked_edges(edges)
 
 
 @pytest.mark.parametrize("description", [None, 7, b"text"])
-def test_a_description_is_a_text(description):
-    """The error names the edge and the value for no description."""
+def test_a_description_is_a_string(description):
+    """A description that is not a string raises a ValueError that names the edge and the value to pass instead."""
     with pytest.raises(
         ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it must be a string; pass description=\"\" for none"
     ):
@@ -233,7 +233,7 @@ def test_a_description_is_a_text(description):
 
 @pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", 7, "r"), ("a", "b", ""), ("a", "b", None)])
 def test_ends_and_relations_that_cannot_be_stored(ends):
-    """They are texts with at least one character."""
+    """An end or relation that is empty or not a string raises a ValueError."""
     with pytest.raises(
         ValueError, match=r"an edge's (source|target|relation) must be a string with at least one character, got"
     ):
@@ -241,6 +241,6 @@ def test_ends_and_relations_that_cannot_be_stored(ends):
 
 
 def test_edges_that_need_no_change_are_the_same():
-    """An edge with a storable description is returned unchanged."""
+    """An edge with a storable description is returned as the same object."""
     edge = Edge("a", "b", "r", description="Ünïcode")
     assert checked_edges([edge])[0] is edge

@@ -1,4 +1,4 @@
-"""A counter of running calls that waits for them before closing."""
+"""Guard that counts running calls and waits for them before closing."""
 
 import threading
 
@@ -8,8 +8,8 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
 
 
-def test_a_shut_gate_refuses_calls():
-    """After shut every call is refused; a second shut returns False."""
+def test_a_closed_guard_refuses_calls():
+    """After shut, a call raises StoreError and a second shut returns False."""
     gate = CloseGuard()
     with gate, gate:
         pass
@@ -20,7 +20,7 @@ def test_a_shut_gate_refuses_calls():
 
 
 def test_shutting_waits_for_running_calls():
-    """shut returns after the last call has come back."""
+    """shut returns after the last running call has ended."""
     gate, inside, leave, order = CloseGuard(), threading.Event(), threading.Event(), []
 
     def call():
@@ -44,7 +44,7 @@ def test_shutting_waits_for_running_calls():
 
 
 def test_patience_ends():
-    """A call that never returns does not block shutting for ever."""
+    """shut returns after its timeout if a call never ends."""
     gate = CloseGuard()
     with gate:
         assert gate.shut(patience=0.01)

@@ -1,4 +1,4 @@
-"""One generation of the vectors: matrix, Chroma collection and fitted model that belong together."""
+"""Generation of vectors: a matrix, Chroma collection and fitted model that belong together."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def vectors(rows):
 
 
 def test_fill_leaves_gaps_as_zeros(generation):
-    """Pages of rows with gaps become a matrix; the rows between stay zeros, and written rows are sound."""
+    """Filling rows with gaps leaves zeros between them, and only the written rows are intact."""
     some = vectors(5)
     generation.fill(iter([([0, 1, 4], some[:3], [b"a"] * 3), ([9, 11], some[3:], [b"b"] * 2)]))
     expected = np.zeros((12, 4), np.float32)
@@ -36,7 +36,7 @@ def test_fill_leaves_gaps_as_zeros(generation):
 
 
 def test_vectors_come_in_batches_up_to_the_end(generation):
-    """Rows beyond the end of the matrix are left out."""
+    """Vectors are read in batches of 8,192, without rows beyond the end of the matrix."""
     generation.fill(iter([(range(10_000), vectors(10_000), [b""] * 10_000)]))
     parts = list(generation.vectors([*range(9_000), 20_000]))
     assert [len(rows) for rows, _ in parts] == [8_192, 808]
@@ -44,15 +44,15 @@ def test_vectors_come_in_batches_up_to_the_end(generation):
 
 
 def test_zeros_stay_out_of_the_collection(generation):
-    """A vector of zeros is near to nothing, so Chroma does not get it."""
+    """Rows with a vector of zeros are not sent to Chroma."""
     some = vectors(4)
     some[2] = 0
     generation.fill(iter([(range(4), some, [b""] * 4)]))
     assert generation.nonzero_rows([0, 1, 2, 3]) == {0, 1, 3}
 
 
-def test_remove_leaves_nothing(generation, tmp_path):
-    """All files of the generation go, others and the collection of its owner stay; removing twice is fine."""
+def test_remove_deletes_the_files_of_the_generation(generation, tmp_path):
+    """remove deletes the files of the generation except its Chroma collection, and can be called twice."""
     generation.fill(iter([([0], vectors(1), [b""])]))
     MODEL.save(generation.model_file)
     (tmp_path / "chroma-3").mkdir()
@@ -64,8 +64,8 @@ def test_remove_leaves_nothing(generation, tmp_path):
     assert files(tmp_path) == ["chroma-3", "other"]
 
 
-def test_leftovers_of_other_generations_go(generation, tmp_path):
-    """Leftovers of a crash in the middle of a switch are deleted, the present generation stays."""
+def test_leftovers_of_other_generations_are_removed(generation, tmp_path):
+    """remove_leftovers deletes the files of all other generations and keeps the current one and unrelated files."""
     for number in (2, 3, 4):
         each = Generation(tmp_path, number, None, MODEL)
         each.fill(iter([([0], vectors(1), [b""])]))
@@ -79,7 +79,7 @@ def test_leftovers_of_other_generations_go(generation, tmp_path):
 
 
 def test_missing_and_unreadable_files_are_reported(tmp_path, caplog):
-    """A missing matrix or model is reported at once, an unreadable model when it is read; the embedding is kept."""
+    """A missing matrix or model is reported when loading, an unreadable model when it is first used."""
     assert Generation(tmp_path, 1, None, MODEL).unusable_files == ()
     generation = Generation(tmp_path, 1, 4, MODEL)
     assert generation.unusable_files == ("vectors",)
@@ -95,7 +95,7 @@ def test_missing_and_unreadable_files_are_reported(tmp_path, caplog):
 
 
 def test_a_model_whose_file_is_removed_can_still_be_read(tmp_path):
-    """The model is read when it is first used, even if the writer of the next generation has removed its file."""
+    """A model that was loaded can be used after the writer of the next generation has removed its file."""
     generation = Generation(tmp_path, 1, None, MODEL)
     MODEL.fit(["red blue"]).save(generation.model_file)
     generation.load(FittedWords.load)
@@ -106,7 +106,7 @@ def test_a_model_whose_file_is_removed_can_still_be_read(tmp_path):
 
 
 def test_in_memory_there_are_no_files():
-    """Without a folder the matrix is in memory and nothing is removed."""
+    """A generation in memory has no files, and removing it keeps its matrix."""
     generation = Generation(None, 0, None, MODEL)
     generation.fill(iter([([0], vectors(1), [b""])]))
     assert generation.model_file is None

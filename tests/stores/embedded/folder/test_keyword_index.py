@@ -1,4 +1,4 @@
-"""The keyword index of the embedded store: Tantivy kept up to date, rank_bm25 if it cannot be opened."""
+"""Keyword index of the embedded store: Tantivy, or rank_bm25 if Tantivy cannot be opened."""
 
 import shutil
 import threading
@@ -44,7 +44,7 @@ def search(keywords, text):
 
 
 def test_follow_brings_the_index_up_to_date(catalog, writer):
-    """Rows in the outbox are added or removed, and the version is recorded."""
+    """follow adds and removes the rows in the outbox and records the version."""
     writer.follow(insert(catalog, 0, "a cat", "a dog"), 0)
     assert (search(writer, "cat"), search(writer, "dog")) == ([0], [1])
     with catalog.writing() as connection:
@@ -56,7 +56,7 @@ def test_follow_brings_the_index_up_to_date(catalog, writer):
 
 
 def test_an_outbox_that_is_too_short_leads_to_a_rebuild(catalog, writer):
-    """An index further behind than the outbox reaches is built from all texts."""
+    """An index that is further behind than the outbox reaches is rebuilt from all texts."""
     insert(catalog, 0, "a cat")
     version = insert(catalog, 1, "a dog")
     with catalog.writing() as connection:
@@ -73,8 +73,8 @@ def test_an_index_from_the_future_is_rebuilt(catalog, writer):
     assert (search(writer, "ghost"), search(writer, "cat")) == ([], [0])
 
 
-def test_a_reader_sees_what_the_writer_did(tmp_path, catalog, writer):
-    """A reader opened before the first commit finds chunks after it reloads."""
+def test_a_reader_finds_new_chunks_after_reloading(tmp_path, catalog, writer):
+    """A reader opened before the first commit finds new chunks after reloading."""
     reader = KeywordEngine(tmp_path / "keywords", "english", catalog)
     assert search(reader, "cat") == []
     for number, word in enumerate(("cat", "dog")):
@@ -85,7 +85,7 @@ def test_a_reader_sees_what_the_writer_did(tmp_path, catalog, writer):
 
 
 def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalog, writer, caplog):
-    """rank_bm25 over the catalog's texts is the fallback, and the reason says so."""
+    """If the index cannot be opened, rank_bm25 searches the catalog's texts with the reason "keyword-fallback"."""
     version = insert(catalog, 0, "a cat", "a dog")
     writer.follow(version, 0)
     writer.close()
@@ -98,7 +98,7 @@ def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalog, writer, ca
 
 
 def test_a_reader_before_the_first_index_warns_once(tmp_path, catalog, caplog):
-    """A reader opened before the writer has made the index logs one line without a traceback in all."""
+    """A reader opened before the first index exists logs a single warning of one line."""
     insert(catalog, 0, "a cat")
     reader = KeywordEngine(tmp_path / "keywords", "english", catalog)
     for _ in range(3):
@@ -110,7 +110,7 @@ def test_a_reader_before_the_first_index_warns_once(tmp_path, catalog, caplog):
 
 
 def test_rebuild_repairs_a_broken_index(tmp_path, catalog, writer):
-    """After rebuild Tantivy is searched again."""
+    """After a rebuild, a broken index is searched with Tantivy again."""
     version = insert(catalog, 0, "a cat", "a dog")
     writer.follow(version, 0)
     writer.close()
@@ -121,15 +121,15 @@ def test_rebuild_repairs_a_broken_index(tmp_path, catalog, writer):
     assert (search(writer, "cat"), writer.reason, writer.index.rows()) == ([0], None, {0, 1})
 
 
-def test_without_a_folder_it_lags(tmp_path, catalog):
-    """Without an index on disk, it lags as soon as there is any chunk."""
+def test_a_missing_index_lags_once_there_are_chunks(tmp_path, catalog):
+    """A missing index is out of date as soon as there is a chunk."""
     keywords = KeywordEngine(tmp_path / "keywords", "english", catalog)
     assert not keywords.lags(0)
     assert keywords.lags(insert(catalog, 0, "a cat"))
 
 
-def test_a_question_under_which_the_index_changes_is_asked_again(catalog, writer):
-    """Searches during a rebuild get an answer."""
+def test_a_search_during_a_rebuild_is_repeated(catalog, writer):
+    """Searches while the index is rebuilt return complete results without errors."""
     version = insert(catalog, 0, *(f"cat number{n}" for n in range(200)))
     writer.follow(version, 0)
     answers, errors, stop = [], [], threading.Event()
@@ -153,8 +153,8 @@ def test_a_question_under_which_the_index_changes_is_asked_again(catalog, writer
     assert set(answers) == {200}
 
 
-def test_two_write_in_turn(tmp_path, catalog, writer):
-    """Tantivy's own lock is free between writes, and each sees what the other has written."""
+def test_two_writers_alternate(tmp_path, catalog, writer):
+    """Two writers can write alternately, and each sees the other's rows."""
     other = KeywordEngine(tmp_path / "keywords", "english", catalog)
     for number, (word, keywords) in enumerate([("cat", writer), ("dog", other), ("cow", writer)]):
         keywords.follow(insert(catalog, number, word), 0)
@@ -165,7 +165,7 @@ def test_two_write_in_turn(tmp_path, catalog, writer):
 
 
 def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalog, writer, caplog):
-    """A file in the way of the next commit, unknown to Tantivy's lists: all texts are found afterwards."""
+    """An index whose next commit would collide with leftover files is rebuilt from all texts."""
     writer.follow(insert(catalog, 0, "a cat", "a dog"), 0)
     with catalog.writing() as connection:
         _, dead = catalog_writes.delete_ids(connection, "", ["c0"])
@@ -185,7 +185,7 @@ def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalog, writer,
 
 
 def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, catalog):
-    """After a kill in the first commit or in the middle of a rebuild, and the reason says so."""
+    """A reader of an index without a commit uses the fallback and reports it."""
     TantivyIndex(tmp_path / "keywords", writable=True).close()
     insert(catalog, 0, "a cat")
     reader = KeywordEngine(tmp_path / "keywords", "english", catalog)
@@ -193,7 +193,7 @@ def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, ca
 
 
 def test_an_empty_index_is_not_created(tmp_path, catalog, writer, caplog):
-    """Before the first text there is nothing to index, and the first one does not need the fallback."""
+    """No index is created before the first text, and that text needs no fallback."""
     writer.follow(0, 0)
     assert not (tmp_path / "keywords").exists()
     writer.follow(insert(catalog, 0, "a cat"), 0)

@@ -1,4 +1,4 @@
-"""The state of memories as columns in memory: equal to the catalog's after every change."""
+"""In-memory columns of memory state: equal to the catalog after every change."""
 
 import sqlite3
 from contextlib import closing
@@ -41,7 +41,7 @@ def upsert(store, **chunks):
 
 
 def rows(columns):
-    """One record per memory, its type by name."""
+    """Return one tuple per memory, with the memory type by name."""
     kinds = [None if kind < 0 else columns.kinds[kind] for kind in columns.kind.tolist()]
     numbers = [[None if np.isnan(value) else value for value in column.tolist()] for column in columns[:8]]
     return list(zip(*numbers, kinds, strict=True))
@@ -61,7 +61,7 @@ def fail_inside(store):
 
 
 def test_columns_of_records():
-    """NaN is unset, −1 means no type; a valid memory began when it became valid."""
+    """Unset numbers are NaN and an unset type is −1; ``began_at`` is valid_from if that is set."""
     times = {"updated_at": 1.5, "valid_from": 2.0, "created_at": 1.0}
     columns = MemoryColumns.of([MemoryState(0.5, None, 3, **times, memory_type="semantic"), MemoryState()])
     assert rows(columns) == [
@@ -71,14 +71,14 @@ def test_columns_of_records():
 
 
 def test_no_ids():
-    """Without ids there are no rows; in an empty store all values are unset."""
+    """Without ids there are no rows, and in an empty store all values are unset."""
     with closing(opened()) as store:
         assert rows(store.memory.columns([], Scope())) == []
         assert rows(store.memory.columns(["a"], Scope())) == rows(MemoryColumns.of([MemoryState()]))
 
 
 def test_values_from_metadata_and_feedback():
-    """First values, then each verb; another text under the same id."""
+    """The columns equal the catalog after metadata, every kind of feedback, a use and a changed text."""
     with closing(opened()) as store:
         upsert(store, a=METADATA, b={})
         assert_alike(store)
@@ -94,7 +94,7 @@ def test_values_from_metadata_and_feedback():
 
 
 def test_an_end_that_was_learned_later():
-    """It does not count as an expected end, neither in records nor in columns; a given end does."""
+    """An end set by superseding a memory is not in the column of expected ends; one from the metadata is."""
     with closing(opened()) as store:
         upsert(store, a={}, b=METADATA)
         store.clock = lambda: 1_500.0
@@ -105,8 +105,8 @@ def test_an_end_that_was_learned_later():
         assert_alike(store)
 
 
-def test_as_it_was_known_then():
-    """With known_at the catalog returns what was known then."""
+def test_columns_with_known_at():
+    """With known_at, the columns contain the values known at that time."""
     with closing(opened()) as store:
         upsert(store, a=METADATA)
         store.clock = lambda: 2_000.0
@@ -117,7 +117,7 @@ def test_as_it_was_known_then():
 
 
 def test_another_process_follows(tmp_path):
-    """A reader sees what the writer has learned since, also if the log no longer has it."""
+    """A reader's columns follow the writer's changes, even if the log has been trimmed."""
     with closing(opened(tmp_path / "i")) as writer, closing(opened(tmp_path / "i", read_only=True)) as reader:
         upsert(writer, a=METADATA, b={})
         assert_alike(reader)
@@ -133,7 +133,7 @@ def test_another_process_follows(tmp_path):
 
 
 def test_the_log_stays_short():
-    """The log keeps the last 5,000 changes; a mirror further behind reads everything again."""
+    """The log keeps the last 5,000 changes, and columns that are further behind are read again in full."""
     with closing(opened()) as store:
         upsert(store, a=METADATA)
         assert_alike(store)
@@ -159,7 +159,7 @@ def test_a_rolled_back_change_is_not_learned():
 
 
 def test_repaired_values_are_seen(tmp_path):
-    """Values that repair restores appear in columns that were read before."""
+    """Values restored by repair appear in columns that were read before."""
     with closing(opened(tmp_path / "i")) as store:
         upsert(store, a=METADATA, b={})
         with store._index.catalog.writing() as connection:
@@ -170,7 +170,7 @@ def test_repaired_values_are_seen(tmp_path):
 
 
 def test_tenants_do_not_see_each_other(tmp_path):
-    """A tenant's memories are unknown to another tenant, and its scope is rejected."""
+    """A tenant's columns contain no values of another tenant, whose scope raises TenantError."""
     with closing(opened(tmp_path / "i", tenant="one")) as one:
         upsert(one, a=METADATA)
     with closing(opened(tmp_path / "i", tenant="two")) as two:
@@ -198,7 +198,7 @@ STEPS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_the_columns_equal_the_catalog_after_any_changes(steps):
-    """For all chunks that are not retracted, since no search finds the others."""
+    """After any changes, the columns of all memories that are not retracted equal the catalog."""
     with closing(opened()) as store:
         upsert(store, a=METADATA, b={}, c={})
         for step in [*steps, ("look",)]:

@@ -1,4 +1,4 @@
-"""The rows visible to a store, mirrored in memory."""
+"""In-memory table of the rows that a store can see."""
 
 import numpy as np
 import pytest
@@ -22,20 +22,20 @@ def living(rows, as_of=None, known_at=None):
 
 
 def test_empty():
-    """An empty index has no rows."""
+    """A new table has no rows."""
     rows = Rows("")
     assert (len(rows), rows.living, rows.rows(["a"]), living(rows), rows.version) == (0, 0, [], [], -1)
 
 
 def test_a_replaced_chunk_has_its_new_row():
-    """An update kills the old row and gives the id the new one."""
+    """Updating a chunk removes its old row and assigns the new one to its id."""
     rows = updated(Rows(""), entries=[stored(0, "a"), stored(1, "b")], end=2)
     rows = updated(rows, [0, 2], [stored(2, "a")], end=3)
     assert (rows.rows(["a", "b"]), living(rows), rows.living) == ([2, 1], [1, 2], 2)
 
 
 def test_a_snapshot_stays_as_it_was():
-    """Changes do not affect a search on an earlier snapshot: length, mask and ids stay."""
+    """An update does not change the length, rows or ids of an earlier table."""
     before = updated(Rows(""), entries=[stored(0, "a"), stored(1, "b")], end=2)
     after = updated(before, [0, 1], [stored(2, "a")], end=3)
     assert (len(before), living(before), before.living, before.ids([0, 1])) == (2, [0, 1], 2, ["a", "b"])
@@ -44,14 +44,14 @@ def test_a_snapshot_stays_as_it_was():
     assert living(before) == [0, 1]
 
 
-def test_other_tenants_count_as_dead():
-    """An equal id of another tenant is unknown here."""
+def test_rows_of_other_tenants_are_hidden():
+    """Rows of other tenants are not visible, even with equal ids."""
     rows = updated(Rows("one"), entries=[stored(0, "a", "one"), stored(1, "a", "two"), stored(2, "b", "two")], end=3)
     assert (rows.rows(["a", "b"]), living(rows), rows.living, rows.full) == ([0], [0], 1, False)
 
 
 def test_validity_includes_both_ends():
-    """Unset ends are open; None ignores validity."""
+    """Validity includes both ends, an unset end is open, and as_of=None ignores validity."""
     rows = updated(
         Rows(""), entries=[stored(0, "always"), stored(1, "from", "", 10.0), stored(2, "until", "", None, 20.0)], end=3
     )
@@ -65,7 +65,7 @@ def test_validity_includes_both_ends():
 
 
 def test_full_means_that_no_mask_is_needed():
-    """Full as long as every row is alive, belongs to this tenant and has no times."""
+    """A table is full while every row is present, belongs to the tenant and has no times."""
     rows = updated(Rows(""), entries=[stored(0, "a"), stored(1, "b")], end=2)
     assert rows.full
     assert not updated(rows, [0], [], end=2).full
@@ -73,7 +73,7 @@ def test_full_means_that_no_mask_is_needed():
 
 
 def test_a_row_whose_validity_changes_keeps_its_place():
-    """A new state knows the new times, the one before keeps the old; no row is new."""
+    """Changing the validity of a row adds no row, and searches with an earlier known_at use the old validity."""
     before = updated(Rows(""), entries=[stored(0, "a"), stored(1, "b")], end=2)
     after = updated(before, [0], [stored(0, "a", valid_until=10.0)], end=2, past=[(0, 5.0, -np.inf, np.inf)])
     assert (living(before, 11.0), living(after, 11.0), living(after, 10.0)) == ([0, 1], [1], [0, 1])
@@ -81,14 +81,14 @@ def test_a_row_whose_validity_changes_keeps_its_place():
 
 
 def test_validity_that_only_the_past_had():
-    """Rows without times now may have had some, which apply to searches of that time."""
+    """A row without times now may have had some, which apply to searches with an earlier known_at."""
     rows = updated(Rows(""), entries=[stored(0, "a")], end=1, past=[(0, 5.0, 0.0, 10.0), (0, 3.0, 0.0, 2.0)])
     assert [living(rows, 8.0, known_at=at) for at in (2.0, 4.0, 5.0, None)] == [[], [0], [0], [0]]
     assert [living(rows, 11.0, known_at=at) for at in (2.0, 4.0, 5.0, None)] == [[], [], [0], [0]]
 
 
 def test_learned_and_retracted():
-    """Known from when it was learned until it was retracted; without a time, as long as it is not retracted."""
+    """With known_at, a row is visible from the time it was learned until it is retracted."""
     rows = updated(
         Rows(""),
         entries=[stored(0, "a", learned_at=1.0), stored(1, "b", learned_at=2.0, retracted_at=4.0)],
@@ -99,7 +99,7 @@ def test_learned_and_retracted():
 
 
 def test_overlapping_periods():
-    """A period includes chunks that are valid at any of its moments, both ends included."""
+    """A period includes the chunks that are valid at any moment of it, both ends included."""
     entries = [stored(0, "always"), stored(1, "early", "", None, 10.0), stored(2, "late", "", 20.0)]
     rows = updated(Rows(""), entries=entries, end=3)
     rows_by_period = [
@@ -108,14 +108,14 @@ def test_overlapping_periods():
     assert rows_by_period == [[0, 1], [0, 1, 2], [0], [0, 2]]
 
 
-def test_rows_beyond_the_end_of_the_commit_are_taken():
-    """A row in the data read is mirrored, whatever the announced end."""
+def test_rows_beyond_the_announced_end_are_added():
+    """A row is added even if it is beyond the announced end."""
     rows = updated(Rows(""), entries=[stored(0, "a")], end=1)
     assert living(updated(rows, [0], [stored(0, "a")], end=0)) == [0]
 
 
 def test_scored_orders_by_score_then_id():
-    """Best first, ties by id."""
+    """Scored ids are ordered by score, ties by id."""
     rows = updated(Rows(""), entries=[stored(0, "c"), stored(1, "a"), stored(2, "b")], end=3)
     assert [(e.id, e.score) for e in rows.scored_ids([0, 1, 2], [0.5, 0.5, 0.9])] == [
         ("b", 0.9),
@@ -144,6 +144,6 @@ def test_rows_equal_those_of_a_dictionary(history):
 
 
 def test_ids_of_unknown_rows():
-    """A row that was never used is an error."""
+    """The id of a row that was never used raises an IndexError."""
     with pytest.raises(IndexError):
         Rows("").ids([0])

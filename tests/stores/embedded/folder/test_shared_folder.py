@@ -1,4 +1,4 @@
-"""A folder that moves, or is replaced, while a store has it open."""
+"""Folders that are moved, replaced or deleted while a store has them open."""
 
 import shutil
 from contextlib import closing
@@ -20,7 +20,7 @@ def stored(folder, ids):
 
 
 def test_a_relative_path_outlives_a_change_of_the_working_directory(tmp_path, monkeypatch):
-    """The store keeps using the folder that it opened."""
+    """A store opened by a relative path keeps using its folder after the working directory changes."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     with closing(stored("index", ["a"])) as store:
@@ -32,7 +32,7 @@ def test_a_relative_path_outlives_a_change_of_the_working_directory(tmp_path, mo
 
 
 def test_a_link_that_is_switched_to_another_index(tmp_path):
-    """The store keeps using the folder that the link led to, and writes nothing into the other one."""
+    """A store opened through a symbolic link keeps using the original folder after the link is changed."""
     for name in ("first", "second"):
         stored(tmp_path / name, [name]).close()
     link = tmp_path / "current"
@@ -49,7 +49,7 @@ def test_a_link_that_is_switched_to_another_index(tmp_path):
 
 
 def test_a_folder_that_was_made_again_at_the_same_path(tmp_path):
-    """The store of the old one says so, and leaves the new one as it is."""
+    """If the folder is replaced by a new index, the old store raises errors and the new index is not changed."""
     old = stored(tmp_path / "index", ["a"])
     shutil.rmtree(tmp_path / "index")
     new = stored(tmp_path / "index", ["b", "c", "d"])
@@ -67,7 +67,7 @@ def test_a_folder_that_was_made_again_at_the_same_path(tmp_path):
 
 
 def test_a_catalog_that_was_deleted(tmp_path):
-    """Nothing is accepted into a file that nobody can open any more."""
+    """A store whose catalog was deleted refuses writes and does not create the file again."""
     with closing(stored(tmp_path / "index", ["a"])) as store:
         (tmp_path / "index/catalogue.sqlite").unlink()
         with pytest.raises(StoreError, match="was deleted while it was open"):

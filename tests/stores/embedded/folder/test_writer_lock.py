@@ -1,4 +1,4 @@
-"""Turns to write: between threads, between processes, and across a fork."""
+"""Writer lock: turns between threads, between processes, and across a fork."""
 
 import errno
 import fcntl
@@ -61,14 +61,14 @@ def can_write(path):
 
 
 def test_one_turn_at_a_time(path):
-    """A turn excludes every other, also one of another lock object in the same process, until it ends."""
+    """While a turn is held, no other lock object of the same process can take one."""
     with WriterLock(path).turn(timeout=1):
         assert not can_write(path)
     assert can_write(path)
 
 
 def test_a_turn_may_be_taken_again_inside(path):
-    """A thread that has the turn continues at once; the turn ends with the outermost block."""
+    """A thread can take its turn again inside a turn, which ends with the outermost block."""
     lock = WriterLock(path)
     with lock.turn(timeout=1):
         with lock.turn(timeout=0):
@@ -78,14 +78,14 @@ def test_a_turn_may_be_taken_again_inside(path):
 
 
 def test_a_turn_ends_with_an_error(path):
-    """An error inside a turn ends it, and the next one can write."""
+    """An error inside a turn ends the turn."""
     with pytest.raises(KeyError), WriterLock(path).turn(timeout=1):
         raise KeyError
     assert can_write(path)
 
 
 def test_the_error_of_a_timeout_names_the_writer(path):
-    """The error contains the process, the time waited, and the option to wait longer."""
+    """The error of a timeout contains the writing process, the time waited and the option write_timeout."""
     holder = started(HOLD, path, "held")
     with (
         pytest.raises(StoreLockedError, match=rf"waited 0.05 s .* process {holder.pid} .*write_timeout"),
@@ -97,7 +97,7 @@ def test_the_error_of_a_timeout_names_the_writer(path):
 
 
 def test_another_thread_is_named_as_such(path):
-    """Within one process the process id would not help."""
+    """If another thread of the process has the turn, the error says so instead of naming a process."""
     lock, result = WriterLock(path), []
 
     def attempt():
@@ -115,7 +115,7 @@ def test_another_thread_is_named_as_such(path):
 
 
 def test_a_killed_holder_frees_the_lock(path):
-    """While its process lives the lock is held; SIGKILL frees it."""
+    """The lock is held while its process lives and freed when the process is killed."""
     holder = started(HOLD, path, "held")
     assert not can_write(path)
     holder.kill()
@@ -124,7 +124,7 @@ def test_a_killed_holder_frees_the_lock(path):
 
 
 def test_a_greedy_process_cannot_keep_others_out(path):
-    """Each of two processes that write without a pause has to queue behind the other."""
+    """Two processes that take turns without a pause do not keep a third one from its turns."""
     greedy = [started(GREEDY, path, "begun") for _ in range(2)]
     lock = WriterLock(path)
     for _ in range(20):
@@ -135,7 +135,7 @@ def test_a_greedy_process_cannot_keep_others_out(path):
 
 
 def test_threads_get_their_turn_in_order(path):
-    """First come, first served, and a thread that has had its turn queues at the end."""
+    """Threads get their turns in the order in which they asked, and a thread that asks again queues at the end."""
     lock, order, waiting = FairLock(), [], []
 
     def work(name):
@@ -159,7 +159,7 @@ def test_threads_get_their_turn_in_order(path):
 
 
 def test_a_thread_that_gives_up_is_passed_over(path):
-    """The lock goes on to the next one in the queue."""
+    """A thread that gave up waiting is skipped in the queue."""
     lock, gave_up, done = FairLock(), [], []
     assert lock.acquire(timeout=1)
     first = threading.Thread(target=lambda: gave_up.append(lock.acquire(timeout=0.01)))
@@ -173,7 +173,7 @@ def test_a_thread_that_gives_up_is_passed_over(path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    """If no file can be created the error says that searches work."""
+    """If the lock file cannot be created, taking a turn raises ReadOnlyError."""
     with (
         pytest.raises(ReadOnlyError, match="cannot be written to"),
         WriterLock(tmp_path / "missing" / "writer.lock").turn(timeout=0),
@@ -181,8 +181,8 @@ def test_a_folder_that_is_not_there(tmp_path):
         pass
 
 
-def test_a_lock_that_cannot_name_its_holder_holds(path, monkeypatch):
-    """On a full disk the process id cannot be written; the lock still excludes others."""
+def test_a_lock_that_cannot_name_its_holder_still_excludes_others(path, monkeypatch):
+    """On a full disk the process id cannot be written, but the lock still excludes others."""
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -193,7 +193,7 @@ def test_a_lock_that_cannot_name_its_holder_holds(path, monkeypatch):
 
 
 def test_a_forked_child_does_not_keep_its_parents_lock(path):
-    """A child made in the middle of a turn neither holds it nor keeps it from ending with the parent's."""
+    """A child forked during a turn does not hold the lock, nor keep it after the parent releases it."""
     lock = FileLock(path)
     assert lock.acquire(deadline=0)
     reading, writing = os.pipe()
@@ -210,7 +210,7 @@ def test_a_forked_child_does_not_keep_its_parents_lock(path):
 
 
 def test_a_file_system_without_locks(path, monkeypatch):
-    """Some network shares refuse every lock; the error says what to do."""
+    """A file system that refuses locks raises a StoreError that suggests a local disk."""
 
     def refuse(file, operation):
         raise OSError(errno.ENOLCK, "No locks available")
