@@ -111,7 +111,7 @@ def test_a_chunk_is_requested_once():
 
 
 def test_the_heavier_of_two_equal_edges_is_kept():
-    """Of two equal edges the heavier one is kept with its description, in either order."""
+    """The heavier of two equal edges is kept with its description, in either order."""
     light, heavy = Edge("a", "b", "cites", 0.3, "light"), Edge("a", "b", "cites", 0.7, "heavy")
     for edges in ([light, heavy], [heavy, light]):
         assert opened(edges).edges([("a", "b")]) == [heavy]
@@ -124,7 +124,7 @@ def test_parallel_edges_are_one_hop():
 
 
 def test_the_rarest_of_equally_heavy_entities_is_used():
-    """Of two shared entities with equal weights, the hop goes through the one with fewer mentions."""
+    """A hop goes through the shared entity with the fewest mentions if their weights are equal."""
     edges = [Edge(chunk, entity, MENTIONS) for chunk in "ab" for entity in ("entity:x", "entity:y")]
     edges.append(Edge("c", "entity:y", MENTIONS))
     assert neighbours(opened(edges), "a")[0] == ("b", 1.0, "entity:x")

@@ -231,7 +231,7 @@ def test_deleting_affects_one_tenant(catalog):
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_the_heaviest_of_equal_edges_is_kept(catalog, at_once):
-    """Of edges with equal ends and relation the heaviest is kept, with its description and times."""
+    """The heaviest of several edges with equal ends and relation is kept, with its description and times."""
     edges = [Edge("a", "b", "r", 0.5, "weak"), Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0), Edge("a", "b", "r", 0.7)]
     for batch in [edges] if at_once else [[edge] for edge in edges]:
         insert(catalog, edges=batch)

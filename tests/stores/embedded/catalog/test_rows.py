@@ -133,7 +133,7 @@ def test_references_can_be_stored():
 
 
 def test_the_last_of_equal_ids_is_kept():
-    """Of several chunks with one id the last is kept, and a chunk takes precedence over a parent."""
+    """The last of several chunks with one id is kept, and a chunk takes precedence over a parent."""
     rows = catalog_rows([Chunk("a", "1"), Chunk("b", "2"), Chunk("a", "3")], [Chunk("b", "4"), Chunk("c", "5")], "t")
     assert {(e.id, e.kind, e.text, e.tenant) for e in rows} == {
         ("a", "chunk", "3", "t"),
