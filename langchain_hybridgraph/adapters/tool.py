@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, field_validator
 from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, shorten
 from langchain_hybridgraph.records import is_backward
+from langchain_hybridgraph.records.entity_ids import name_of
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -173,7 +174,7 @@ def _related(document: Document, places: Mapping[str | None, str], prefix: str) 
 def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
     """Format an edge between two texts in its stored direction, with its description."""
     if entity := str(step.get("entity", "")):
-        return f"{one} and {two} both mention {entity.partition(':')[2] or entity}"
+        return f"{one} and {two} both mention {name_of(entity)}"
     source, target = (two, one) if is_backward(step) else (one, two)
     description = " ".join(str(step["description"]).split())
     return f"{source} –{step['relation']}→ {target}" + (

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.text import path_end, title
 from langchain_hybridgraph.records import Hit, is_backward
+from langchain_hybridgraph.records.entity_ids import name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,4 +197,4 @@ def edge_name(step: Mapping[str, Any]) -> str:
     ('depends on', '“Ada Lovelace”')
     """
     entity = str(step.get("entity", ""))
-    return f"“{entity.partition(':')[2] or entity}”" if entity else str(step["relation"]).replace("_", " ")
+    return f"“{name_of(entity)}”" if entity else str(step["relation"]).replace("_", " ")

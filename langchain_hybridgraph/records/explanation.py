@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from langchain_hybridgraph.records.entity_ids import name_of
+
 
 def explain_hit(
     score: float,
@@ -86,7 +88,7 @@ def _step(step: Mapping[str, Any], one: str, two: str) -> str:
     """Describe the edge followed from one chunk to the next; an edge followed backward is shown with both ends."""
     weight, description = f"weight {step['weight']:.2f}", str(step["description"])
     if entity := str(step.get("entity", "")):
-        return f"both mention {entity.partition(':')[2] or entity} ({weight})"
+        return f"both mention {name_of(entity)} ({weight})"
     details = f"{weight}, “{description}”" if description else weight
     relation = str(step["relation"]).replace("_", " ")
     return f"{two} {relation} {one} (walked backward, {details})" if is_backward(step) else f"{relation} ({details})"

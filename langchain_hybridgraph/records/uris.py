@@ -1,9 +1,7 @@
-"""Ids of graph-only nodes (entities, document titles), and URIs."""
+"""URIs of directories and documents."""
 
 import re
 
-ENTITY = "entity:"
-TITLE = "title:"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 

@@ -16,7 +16,7 @@ from langchain_hybridgraph.execution.progress_reports import report
 from langchain_hybridgraph.ingestion.chunking import CutDocument
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope
-from langchain_hybridgraph.records.uris import ENTITY, TITLE
+from langchain_hybridgraph.records.entity_ids import ENTITY, TITLE
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
 from langchain_hybridgraph.text.function_words import FunctionWords, function_words
 from langchain_hybridgraph.text.named_entities import (

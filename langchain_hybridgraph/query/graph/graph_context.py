@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from langchain_hybridgraph.records import Edge, Hit
+from langchain_hybridgraph.records.entity_ids import name_of
 
 # Number of edges of a hit's path, from its end, that ``graph_context`` describes.
 CONTEXT = 3
@@ -38,6 +39,6 @@ def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
         "from_chunk_id": chunk,
         "relation": first.relation,
         "weight": first.weight * second.weight,
-        "description": f"Both mention {entity.partition(':')[2] or entity}.",
+        "description": f"Both mention {name_of(entity)}.",
         "entity": entity,
     }

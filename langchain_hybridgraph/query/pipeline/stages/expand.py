@@ -18,7 +18,7 @@ from langchain_hybridgraph.query.pipeline.pruning import ALL, hits_needed
 from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
 from langchain_hybridgraph.query.pipeline.source_scores import add_scores
 from langchain_hybridgraph.records import FusedCandidate, Hit
-from langchain_hybridgraph.records.uris import ENTITY
+from langchain_hybridgraph.records.entity_ids import ENTITY
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, implements
 
