@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder
     from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
-    from langchain_hybridgraph.stores.embedded.graph import ScopedGraph
+    from langchain_hybridgraph.stores.embedded.scoped_graph import ScopedGraph
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import StoreError, TenantError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded import adjacency, graph
+from langchain_hybridgraph.stores.embedded import adjacency, scoped_graph
 from langchain_hybridgraph.stores.embedded.catalog import outbox as catalog_outbox
 from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
@@ -155,7 +155,7 @@ def test_hubs_pass_on_less(store):
 
 def test_rare_entities_are_preferred_to_common_ones(monkeypatch, store):
     """If hops through entities are limited, the rarest entities come first, and the rarest is always used."""
-    monkeypatch.setattr(graph, "FAN", 1)
+    monkeypatch.setattr(scoped_graph, "FAN", 1)
     mentions = [mention(chunk, "Ada") for chunk in "ab"] + [mention(chunk, "Bo") for chunk in "acd"]
     upsert(store, *"abcdefg", edges=[*mentions, *(mention(chunk, "Cy") for chunk in "aefg")])
     assert {end for _, end in near(store, "a", ways=EdgeFilter(hub_degree=5))} == set("bcd")
@@ -384,7 +384,7 @@ def drawn_chunk(id):
 @given(some_edges, st.lists(st.tuples(some_ways, some_scopes), min_size=4, max_size=4), st.sampled_from([0, 4_000]))
 def test_hops_equal_the_hops_of_networkx(monkeypatch, edges, calls, limit):
     """For any edges, edge filter and scope, networkx finds the same hops, weights and degrees."""
-    monkeypatch.setattr(graph, "SORTED_HOPS", limit)
+    monkeypatch.setattr(scoped_graph, "SORTED_HOPS", limit)
     with closing(opened(None)) as store:
         store.upsert([drawn_chunk(id) for id in CHUNKS], parents=[Chunk("p0", "parent")], edges=edges)
         for ways, scope in calls:
