@@ -11,7 +11,6 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import PrivateAttr, model_validator
 
 from langchain_hybridgraph.ingestion import ingest
-from langchain_hybridgraph.ingestion.edges.entities import names_in
 from langchain_hybridgraph.options.calls import CallOptions, CallSettings
 from langchain_hybridgraph.options.graph import GraphArguments, GraphFields, GraphOptions, shorthand_of
 from langchain_hybridgraph.options.presets import GraphPreset, own_score, preset_of
@@ -23,6 +22,7 @@ from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph, SearchesVectors, implements
+from langchain_hybridgraph.text.entity_names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections import Counter
@@ -18,12 +17,11 @@ from langchain_hybridgraph.ingestion.edges.base import EdgeSet
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope
 from langchain_hybridgraph.records.entity_ids import ENTITY, TITLE
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
-from langchain_hybridgraph.text.function_words import FunctionWords, function_words
+from langchain_hybridgraph.text.entity_names import entity_name, is_distinctive, possible_titles, title_names
+from langchain_hybridgraph.text.function_words import FunctionWords
 from langchain_hybridgraph.text.named_entities import (
     MOST_LETTERS,
-    MOST_WORDS,
     TextNames,
-    is_character,
     join_words,
     read,
     text_words,
@@ -174,7 +172,7 @@ class EntityEdges:
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()
         else:
-            names = {name for _, words in _waiting(waiting) for name in _candidates(words)}
+            names = {name for _, words in _waiting(waiting) for name in possible_titles(words)}
             edges = _edges_to_titles(names | self._titles.names.keys(), older)
         return [edge for edge in edges if edge.weight == OWN and _NAMES in edge.description]
 
@@ -234,14 +232,14 @@ class EntityEdges:
         self, document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
         """Add the names in the document's title; yield the names that other texts may use for the document."""
-        for name, spelling, is_certain in _title_names(document.title or "", language):
+        for name, spelling, is_certain in title_names(document.title or "", language):
             if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
                 continue
             for place, chunk_mentions in enumerate(mentions):
                 weight = FURTHER if place or document.continues else OWN
                 chunk_mentions.add(ENTITY + name, weight, f"{chunk_mentions.label} is about {spelling}.")
             if not document.continues:
-                if _is_distinctive(words_of(name), language.words):
+                if is_distinctive(words_of(name), language.words):
                     mentions[0].add(TITLE + name, OWN, f"{spelling}{_NAMES}{document.id} is about.")
                     yield name, spelling
                 else:
@@ -346,66 +344,10 @@ class _FullNames:
                     self._short.setdefault(short, set()).add(name)
 
 
-@functools.lru_cache(1 << 16)
-def entity_name(name: str, language: FunctionWords) -> str:
-    """Return the name of the entity: normalised and without an article; "" if it is not a name.
-
-    Numbers, dates and words such as "the" are not names, nor are texts of more than a hundred letters.
-
-    >>> english = function_words(["the"])
-    >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000")]
-    ['beatles', 'st louis', '', '', '']
-    """
-    words = words_of(name[: 4 * MOST_LETTERS])
-    if all(word.isdigit() or word in language.words for word in words):
-        return ""
-    entity = join_words(words[1:] if words[0] in language.articles else words)
-    return entity if 1 < len(entity) <= MOST_LETTERS else ""
-
-
-_QUALIFIER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
-
-
-class _TitleName(NamedTuple):
-    """Name from a document's title; unless ``is_certain`` is set, it counts only if the text contains it, too."""
-
-    name: str
-    spelling: str
-    is_certain: bool
-
-
-def _title_names(title: str, language: FunctionWords) -> Iterator[_TitleName]:
-    """Yield the title, and the title without a part that only distinguishes it: "(planet)", ", Arkansas"."""
-    title = title[: 4 * MOST_LETTERS]
-    short = _QUALIFIER.sub("", title)
-    before, comma, after = short.partition(",")
-    forms = [(title, True), (short, True)]
-    if comma:
-        forms += [(before, False), (f"{after} {before}", False)]
-    names: set[str] = set()
-    for form, is_certain in forms:
-        name = entity_name(form, language)
-        if name and name not in names:
-            names.add(name)
-            yield _TitleName(name, " ".join(form.split()), is_certain)
-
-
-def names_in(text: str) -> list[str]:
-    """Return possible names in a question, to look up as ``entity:`` and ``title:`` nodes; most do not exist.
-
-    >>> names_in("Who taught Ada Lovelace?")
-    ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']
-    """
-    (reading,) = read([text])
-    names = [entity_name(name.text, reading.language) for name in reading.names]
-    return list(dict.fromkeys(name for name in (*names, *_candidates(reading.words)) if name))
-
-
 # -- titles in texts ---------------------------------------------------------------------------------------------------
 
 _ASCII_WORD = re.compile("[a-z0-9]+")
 _INITIALS = re.compile(r"\b[A-Z]\W+[A-Z]\b")  # they are one word: J. K.
-MOST_CHARACTERS = 12  # minimum length of a title in a script without spaces
 _NAMES = " is what "
 
 
@@ -451,32 +393,6 @@ class _Titles:
         if _INITIALS.search(text):
             return True
         return not self._sizes.keys().isdisjoint(_ASCII_WORD.findall(text.lower()))
-
-
-def _is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
-    """Return whether a title can be distinguished from a common word or a sentence without capitals."""
-    if is_character(words[0]):
-        return 2 <= len(words) <= MOST_CHARACTERS
-    if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:
-        return False
-    return len(words) > 1 or (len(words[0]) > 3 and not words[0].isdigit())
-
-
-def _candidates(words: Sequence[str]) -> Iterator[str]:
-    """Return possible titles in a text."""
-    functions = function_words(set(words)).words
-    are_characters = [bool(word) and is_character(word) for word in words]
-    for place, word in enumerate(words):
-        if not word or word in functions:
-            continue
-        name = ""  # each candidate extends the one before; calling joined() for each takes seven times longer
-        for end in range(place + 1, min(place + max(MOST_CHARACTERS, MOST_WORDS), len(words)) + 1):
-            last = words[end - 1]
-            if not last:
-                break
-            name += last if not name or (are_characters[end - 2] and are_characters[end - 1]) else f" {last}"
-            if end - place > 1 if are_characters[place] else _is_distinctive(words[place:end], functions):
-                yield name
 
 
 def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
