@@ -84,3 +84,13 @@ def test_everyday_questions_about_a_person(name):
     assert all(answers)
     right = [answer[0].id == str(one["fact"]) for answer, one in zip(answers, person["questions"], strict=True)]
     assert sum(right) >= RIGHT[name]
+
+
+def test_the_example_of_the_memory_page_is_true():
+    """Among all facts about its person, the memory that the page names is the first for the question that it names."""
+    page = " ".join((Path(__file__).parents[2] / "docs" / "memory.md").read_text("utf-8").split())
+    question, fact = re.search(r'\("(What [^"]+)", "(I[^"]+)"\)', page).groups()
+    facts = PEOPLE["nurse"]["facts"]
+    assert fact in facts
+    with HybridGraphStore.from_texts(facts, "lsa") as store:
+        assert MemoryRetriever(store, k=1).invoke(question)[0].page_content == fact
