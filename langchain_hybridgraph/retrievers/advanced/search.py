@@ -33,12 +33,16 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced.result_fusion import fuse_by_rank, fuse_by_score, with_notes
 from langchain_hybridgraph.retrievers.advanced.topic_change import is_new_topic
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
+from langchain_hybridgraph.stores.embedded.folder.embedding import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
 DEFAULT_SESSION = "default"
+# Number of context words in a keyword search next to the vectors of LSA, which know no relation that the texts do not
+# show. nDCG@10 without and with five, of conversations about three subjects: .301 .316, .574 .584, .277 .275.
+CONTEXT_WORDS = 5
 FUSED = 50  # number of hits of each search that are fused, so that a larger k only adds results at the end
 
 
@@ -164,7 +168,10 @@ class ConversationSearch:
             # A reranker reads only text, so it needs the words that the follow-up question omits.
             return (yield from self._search_once("mixed", expanded.text, _with_vector(call, vector)))
         if expanded.sure:
-            return (yield from self._search_once("mixed", call.query, _with_vector(call, vector)))
+            text = call.query
+            if isinstance(embeddings, FittedEmbedding):
+                text = _with_context_words(call.query or "", expanded.text)
+            return (yield from self._search_once("mixed", text, _with_vector(call, vector)))
         return (yield from self._search_by_both_vectors(call, question, vector))
 
     def _search_by_both_vectors(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_SearchAnswer]:
@@ -225,6 +232,19 @@ def _embedding_call(embeddings: Embeddings, text: str, until: float | None) -> E
     awaited = (lambda: embeddings.aembed_query(text)) if is_asynchronous(embeddings) else None
     lane = lane_of("embedding", embeddings)
     return Effect("expander", lambda: embeddings.embed_query(text), awaited, lane=lane, deadline=until)
+
+
+def _with_context_words(query: str, expanded: str) -> str:
+    """Return the query, twice, and the first words of the expanded query that it lacks.
+
+    A keyword search counts the query's own words twice as much as those of its context.
+
+    >>> _with_context_words("and its price?", "and its price? red cars Tesla Roadster")
+    'and its price? and its price? red cars Tesla Roadster'
+    """
+    words = query.lower().split()
+    lacking = [word for word in expanded.split() if word.lower() not in words]
+    return " ".join([query, query, *lacking[:CONTEXT_WORDS]]) if lacking else query
 
 
 def _unit_vector(vector: Sequence[float] | Vector) -> Vector:

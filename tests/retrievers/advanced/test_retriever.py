@@ -102,11 +102,13 @@ def test_missing_words_of_a_question_come_from_the_conversation(hybrid):
 
 
 def test_the_vector_is_between_question_and_context(hybrid, store):
-    """Equal to a call of the retriever with the mean of both unit vectors."""
+    """Equal to a call of the retriever with the mean of both unit vectors and, for LSA, with words of the context."""
     result = AdvancedRetriever(hybrid).retrieve_with_context("and its price?", HISTORY)
     question, context = (store.embeddings.embed_query(text) for text in ("and its price?", result.plan["context"]))
     mixed = [(a + b) / 2 for a, b in zip(question, context, strict=True)]
-    assert ids(result) == ids(hybrid.retrieve("and its price?", vector=mixed))
+    assert result.plan["expanded_query"] == "and its price? car red Tesla roadster"
+    text = "and its price? and its price? car red Tesla roadster"
+    assert ids(result) == ids(hybrid.retrieve(text, vector=mixed))
 
 
 def test_a_new_topic_without_a_name_is_followed(hybrid):
@@ -762,3 +764,22 @@ def test_a_tool_takes_the_conversation(hybrid):
     assert tool.invoke({"query": "bread", "conversation_history": None}).splitlines()[1] == TEXTS["bread"]
     fetched = AdvancedRetriever(hybrid, k=1, get_session_history=lambda _: HISTORY).as_tool()
     assert set(fetched.args) == {"query", "k", "filter"}
+
+
+MANUALS = {
+    "zip": "A zip archive is opened by ZipFile. Its members have names and sizes.",
+    "club": "List the members: a club keeps lists of members, and a list lists members by name.",
+    "tar": "A tape archive is opened by TarFile.",
+    "sea": "The sea is salt water.",
+}
+ZIP_HISTORY = ["User: How do I open a zip archive?", "Assistant: Use ZipFile."]
+
+
+def test_lsa_searches_for_words_of_the_context():
+    """Next to vectors that know only what the texts show, a question that refers back brings words of its context."""
+    with HybridGraphStore.from_texts(list(MANUALS.values()), "lsa", ids=list(MANUALS)) as store:
+        advanced = AdvancedRetriever(HybridRetriever(store))
+        result = advanced.retrieve_with_context("And list its members?", ZIP_HISTORY)
+        assert result.hits[0].id == "zip"
+        assert HybridRetriever(store).retrieve("And list its members?").hits[0].id == "club"
+        assert result.plan["query"] == "And list its members?"
