@@ -1,6 +1,6 @@
-"""A process that writes to an index until it is killed, and reports what it does.
+"""Process that writes to an index until it is killed, and reports each step.
 
-Each step is a line of JSON: first the step about to be done, then the same with ``"done": true`` when the store has
+Each step is printed as a line of JSON before it starts, and again with ``"done": true`` once the store has
 acknowledged it.
 
     python -m tests.faults.busy_writer FOLDER SEED words|fitted
@@ -25,7 +25,7 @@ COLOURS = ["amber", "blue", "coral", "green", "red"]
 
 
 def open_store(folder, kind, **options):
-    """Return the store that the writer uses and that the test opens after its death."""
+    """Return the store that the writer uses, and that the test opens after the writer's death."""
     if kind == "fitted":
         return EmbeddedStore(
             IndexSettings(path=folder, embedding=FittedWords(), name="fitted", load=FittedWords.load, **options)
@@ -48,7 +48,7 @@ def say(line):
 
 
 def main(folder, seed, kind):
-    # Small numbers, so that everything happens often: steps in the middle, a trimmed outbox, Chroma searches.
+    # Small limits make index steps between flushes, a trimmed outbox and Chroma searches frequent.
     writer.STEP_ROWS, engine_sync.KEPT_VERSIONS, vector_engine_choice.MATRIX_BYTES = 150, 6, 4_000
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)

@@ -1,9 +1,9 @@
-"""A process that writes until the disk is full, reads, gets space, and continues; reports in JSON.
+"""Process that writes until the disk is full, reads, gets space, continues, and reports in JSON.
 
     python -m tests.faults.disk_filler FOLDER BALLAST MEGABYTES
 
-With MEGABYTES the size of each file is limited (no rights needed), else the file system has to be small. BALLAST is a
-file that is removed to make room.
+MEGABYTES limits the size of each file, which needs no special rights; without it, the file system has to be small.
+BALLAST is a file that is deleted to free space.
 """
 
 import json
@@ -21,7 +21,7 @@ BATCH = 100
 
 
 def batch(number):
-    """Chunks of about 2 kB, each with a word of its own."""
+    """Return chunks of about 2 kB, each with a unique word."""
     filler = " ".join(f"word{number}x{n}" for n in range(150))
     return [Chunk(f"c{number}/{n}", f"own{number}x{n} common {filler}") for n in range(BATCH)]
 
@@ -31,7 +31,7 @@ def open_store(folder):
 
 
 def attempt(action, *arguments):
-    """Return None, or the kind and the message of the StoreError; anything else fails the test."""
+    """Return None, or the type and the message of a StoreError; other errors fail the test."""
     try:
         action(*arguments)
     except StoreError as error:
@@ -40,7 +40,7 @@ def attempt(action, *arguments):
 
 
 def searchable(store, batches, words):
-    """Return how many sampled batches are read, found by vector, and (``words``) found by their own word."""
+    """Return the number of batches whose sample is read, found by vector, and (if ``words``) found by its own word."""
     good = 0
     for number in batches:
         chunk = batch(number)[7]

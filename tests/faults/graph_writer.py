@@ -1,4 +1,4 @@
-"""A process that changes chunks and edges of an index until it is killed; prints a line for every change.
+"""Process that changes chunks and edges until it is killed, and prints a line for every change.
 
 python -m tests.faults.graph_writer FOLDER SEED
 """
@@ -17,7 +17,7 @@ ENTITIES = [f"entity:{number}" for number in range(8)]
 
 
 def open_store(folder, **options):
-    """Return the store that the writer and the reader in the test use."""
+    """Return the store that the writer, and the reader in the test, use."""
     return EmbeddedStore(IndexSettings(path=folder, embedding=HashedWords(), name="words", **options))
 
 

@@ -1,4 +1,4 @@
-"""A full disk while writing: a clear error, nothing lost, and writing continues when there is room."""
+"""Writes to a full disk: clear errors, no lost data, and further writes once there is space."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def judge(report):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of a few megabytes."""
+    """Return a function that mounts a file system of a few megabytes."""
     place = tmp_path / "small"
     place.mkdir()
 
@@ -61,14 +61,14 @@ def small_disk(tmp_path):
 
 @pytest.mark.parametrize("megabytes", ["1.5"])
 def test_files_that_must_not_grow(tmp_path, megabytes):
-    """At the limit of a file's size accepted chunks stay, and writing continues when the limit is gone."""
+    """At a limit on the size of files, accepted chunks are kept, and writing continues once it is removed."""
     judge(run(tmp_path / "index", tmp_path / "ballast", megabytes))
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("megabytes", ["0.5", "0.7", "1", "1.2", "2", "3", "4"])
 def test_files_that_must_not_grow_further(tmp_path, megabytes):
-    """Accepted texts survive if other files reach the limit first."""
+    """With other limits, which other files reach first, accepted chunks are kept as well."""
     judge(run(tmp_path / "index", tmp_path / "ballast", megabytes))
 
 
@@ -77,7 +77,7 @@ def test_files_that_must_not_grow_further(tmp_path, megabytes):
 @pytest.mark.parametrize("megabytes", [3, 4, 6, 8, 9, 10, 12])
 @pytest.mark.parametrize("ballast_kb", [300, 800])
 def test_a_full_file_system(small_disk, megabytes, ballast_kb):
-    """No space left on device, at any point; removing another file makes room."""
+    """On a full file system, accepted chunks are kept, and writing continues once another file is deleted."""
     place = small_disk(megabytes + 12)
     (place / "ballast").write_bytes(bytes(12 * 2**20 + ballast_kb * 1024))
     judge(run(place / "index", place / "ballast"))

@@ -1,4 +1,4 @@
-"""SIGKILL while the graph is written: a reader in another process has the state of the catalog."""
+"""Graph of a reader while the writer is killed: its answers match the catalog."""
 
 import random
 import subprocess
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def answers(store):
-    """Return all answers of a graph, by ids."""
+    """Return all answers of the graph, by ids."""
     graph = store.scoped_graph(Scope(), EdgeFilter("both"))
     nodes = graph.nodes([*IDS, *ENTITIES])
     neighbours = []
@@ -37,7 +37,7 @@ def killed_rounds(folder, rounds, seed):
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
                 for _ in range(dice.randint(2, 12)):
                     writer.stdout.readline()
-                    answers(reader)  # whatever its state, it can be traversed
+                    answers(reader)  # the graph can be traversed in any state
                 writer.kill()
             assert writer.returncode == -9, "the writer failed by itself"
             with closing(open_store(folder)) as fresh:
@@ -45,13 +45,13 @@ def killed_rounds(folder, rounds, seed):
                 assert fresh.admin.check().problems == ()
 
 
-def test_a_reader_follows_over_kills(tmp_path):
-    """A reader that stays open over two deaths of the writer answers as one that has just been opened."""
+def test_a_reader_is_correct_after_two_kills(tmp_path):
+    """After two deaths of the writer, an open reader gives the same answers as a new one."""
     killed_rounds(tmp_path / "index", 2, seed=1)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(100, 105))
-def test_a_reader_follows_over_many_kills(tmp_path, seed):
-    """A reader stays correct over many deaths of the writer."""
+def test_a_reader_is_correct_after_many_kills(tmp_path, seed):
+    """After many deaths of the writer, an open reader gives the same answers as a new one."""
     killed_rounds(tmp_path / "index", 15, seed=seed * 100)

@@ -1,4 +1,4 @@
-"""SIGKILL at any instant: acknowledged writes are there, others are there completely or not at all."""
+"""Writers killed at any moment: acknowledged writes are stored, others completely or not at all."""
 
 import json
 import random
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Model:
-    """The contents that the store must have, according to the writer's output."""
+    """Expected contents of the store, according to the writer's output."""
 
     def __init__(self):
         self.sure = {}
@@ -32,7 +32,7 @@ class Model:
             self.doubtful = line
 
     def settle_doubt(self, texts):
-        """Apply the step under way when the writer died, if the store has it: completely or not at all."""
+        """Apply the step that the kill interrupted, if the store contains all of it."""
         if self.doubtful is not None and texts == self._after(self.doubtful):
             self.sure = texts
         self.doubtful = None
@@ -45,7 +45,7 @@ class Model:
 
 
 def write_until_killed(folder, kind, seed, *, verb, dice, model):
-    """Run a writer and kill it shortly after a task of this verb has begun; return its output until then."""
+    """Run a writer, kill it shortly after it starts a step of this kind, and record its output."""
     writer = subprocess.Popen(
         [sys.executable, "-m", WRITER, str(folder), str(seed), kind], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
@@ -66,7 +66,7 @@ def write_until_killed(folder, kind, seed, *, verb, dice, model):
 
 
 def judge(folder, kind, model):
-    """Compare catalog, matrix, Tantivy and Chroma with the model."""
+    """Assert that the catalog, the matrix, Tantivy and Chroma agree with the model."""
     with closing(open_store(folder, kind)) as store:
         texts = {chunk.id: chunk.text for chunk in store.get(IDS)}
         model.settle_doubt(texts)
@@ -95,16 +95,16 @@ def rounds(folder, kind, count, seed):
 
 
 @pytest.mark.parametrize("kind", ["words", "fitted"])
-def test_killed_a_few_times(tmp_path, kind):
-    """Some rounds of writing, dying and opening on one folder, also in the middle of flushes and refits."""
+def test_a_store_is_correct_after_two_kills(tmp_path, kind):
+    """A store is correct after two rounds of writing, killing the writer and opening the store again."""
     rounds(tmp_path / "index", kind, 2, seed=1)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", ["words", "fitted"])
-def test_killed_many_times(tmp_path, kind, seed):
-    """Many rounds with another seed each time."""
+def test_a_store_is_correct_after_many_kills(tmp_path, kind, seed):
+    """A store is correct after many rounds of writing and killing, with various seeds."""
     rounds(tmp_path / "index", kind, 20, seed=random.randrange(10**6) if seed else 2)
 
 
@@ -126,7 +126,7 @@ for number in range(int(sys.argv[2]), 10**9):
 
 @pytest.mark.faults
 def test_each_text_that_was_accepted_is_found_after_a_kill(tmp_path):
-    """Texts are added one at a time and the process is killed at any moment, which often is in Tantivy's commit."""
+    """Every acknowledged text is found after the writer is killed, often during Tantivy's commit."""
     dice, accepted = random.Random(3), []
     for _ in range(15):
         command = [sys.executable, "-c", ADDER, str(tmp_path / "index"), str(len(accepted))]

@@ -1,4 +1,4 @@
-"""A folder that may only be read: searches work, changes raise an error with the reason."""
+"""Read-only folders: searches work, and changes raise an error with the reason."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def locked(tmp_path, folder):
-    """Mount the same folder at another path, where nothing can be written."""
+    """Return a function that mounts the folder read-only at another path."""
     place = tmp_path / "locked"
     place.mkdir()
     mounted = []
@@ -54,7 +54,7 @@ def locked(tmp_path, folder):
 
 @pytest.fixture
 def forbidden(folder):
-    """Remove the permissions to write in the folder; root can write all the same."""
+    """Return a function that removes write permission from the folder, which has no effect for root."""
 
     def forbid():
         if os.geteuid() == 0:
@@ -95,20 +95,20 @@ def judge(place, kind, read_only):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_read_only_file_system(folder, locked, kind, read_only):
-    """Opened with read_only or without, it returns the same results."""
+    """An index on a read-only file system can be searched, whether opened with read_only or not."""
     fill(folder, kind)
     judge(locked(), kind, read_only)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_folder_without_the_right_to_write(folder, forbidden, read_only):
-    """A folder without write permission gives the same results."""
+    """An index in a folder without write permission can be searched, but not changed."""
     fill(folder, "words")
     judge(forbidden(), "words", read_only)
 
 
 def test_commits_of_a_killed_writer_are_read(folder, locked):
-    """Its last commits are in SQLite's log, which cannot be moved into the database there."""
+    """On a read-only file system, the last commits of a killed writer are read from SQLite's log."""
     fill(folder, "words")
     done = subprocess.run(
         [sys.executable, "-c", ADD_AND_DIE, folder, "words"], cwd=Path(__file__).parents[2], check=False
@@ -123,7 +123,7 @@ def test_commits_of_a_killed_writer_are_read(folder, locked):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reader_without_rights_follows_a_writer(folder, locked, kind):
-    """While another user writes, the reader always sees the last commit, with and without SQLite's log."""
+    """A reader on a read-only file system always sees the last commit of a writer."""
     fill(folder, kind)
     with closing(open_store(locked(), kind)) as reader:
         assert search(reader, "dog") == (["b"], ["b"])
@@ -138,7 +138,7 @@ def test_a_reader_without_rights_follows_a_writer(folder, locked, kind):
 
 
 def test_an_index_without_a_chunk(folder, locked):
-    """Nothing was ever written: nothing is found."""
+    """An empty index on a read-only file system can be opened, and searches return an empty list."""
     open_store(folder, "words").close()
     with closing(open_store(locked(), "words")) as store:
         assert (len(store), search(store, "cat")) == (0, ([], []))

@@ -1,4 +1,4 @@
-"""Readers during writes, in other processes and on other threads: never a wrong result, and the last is right."""
+"""Readers during writes, in other processes and threads: results are never wrong, and the last are current."""
 
 import json
 import subprocess
@@ -43,14 +43,14 @@ def processes(folder, kind, readers, rounds):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_processes_read_during_writes(tmp_path, kind):
-    """Two processes search in every way while a third rewrites everything, refits and rebuilds."""
+    """Two processes get correct results while a third rewrites all chunks, refits and rebuilds."""
     processes(tmp_path / "index", kind, 2, 6)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", KINDS)
 def test_processes_read_during_long_writes(tmp_path, kind):
-    """Five processes, many rounds."""
+    """Five processes get correct results during 150 rounds of writes."""
     processes(tmp_path / "index", kind, 5, 150)
 
 
@@ -90,18 +90,18 @@ def threads(folder, kind, rounds):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_read_during_writes(tmp_path, kind):
-    """Eight threads search one store in every way while another rewrites everything."""
+    """Eight threads get correct results from one store while another thread rewrites all chunks."""
     threads(tmp_path / "index", kind, 11)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_read_during_writes_in_memory(kind):
-    """Eight threads search a store in memory while another rewrites everything."""
+    """Eight threads get correct results from a store in memory while another thread rewrites all chunks."""
     threads(None, kind, 11)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_read_during_long_writes(tmp_path, kind):
-    """Many rounds."""
+    """Eight threads get correct results during 200 rounds of writes."""
     threads(tmp_path / "index", kind, 200)

@@ -1,9 +1,9 @@
-"""Concurrent processes: one writes the same chunks again and again, others check that nothing is ever wrong.
+"""Concurrent processes: a writer rewrites the same chunks, and watchers check every result.
 
     python -m tests.faults.watcher write FOLDER words|fitted ROUNDS
     python -m tests.faults.watcher watch FOLDER words|fitted
 
-A watcher stops when the chunk "end" is there, and reports in JSON what it saw.
+A watcher stops when the chunk "end" appears, and reports in JSON what it saw.
 """
 
 import json
@@ -17,7 +17,7 @@ from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
 from tests.faults.busy_writer import open_store
 
 IDS = [f"c{number:02}" for number in range(50)]
-PATIENCE = 60.0  # seconds without anything new
+PATIENCE = 60.0  # seconds without a new version
 
 
 def versions(texts):
@@ -29,7 +29,7 @@ def chunks(version):
 
 
 def write(folder, kind, rounds):
-    """Write rounds of one commit that changes all chunks; sometimes fit the model again or rebuild an engine."""
+    """Change all chunks in one commit per round, and sometimes fit the model again or rebuild an engine."""
     store = open_store(folder, kind)
     for version in range(rounds):
         store.upsert(chunks(version), edges=[Edge("c00", "c01", "r")])
@@ -46,7 +46,7 @@ def write(folder, kind, rounds):
 
 
 class Watcher:
-    """Searches one store again and again, and records errors."""
+    """Reader that searches a store repeatedly and counts errors."""
 
     def __init__(self, store):
         self.store = store
@@ -55,7 +55,7 @@ class Watcher:
         self.looks = 0
 
     def look(self):
-        """Search once in every way."""
+        """Run every kind of search once."""
         self.looks += 1
         self._look_by_id()
         self._look_by_vector()
@@ -86,12 +86,12 @@ class Watcher:
         )
 
     def note(self, is_right, what):
-        """Count what is wrong."""
+        """Count an error unless the result is right."""
         if not is_right:
             self.wrong[what] += 1
 
     def is_over(self):
-        """Return whether the writer's last chunk is found in every way."""
+        """Return whether every kind of search finds the writer's last chunk."""
         by_word = self.store.keyword_search(Query("end", 1), 1).entries
         by_vector = {entry.id for entry in self.store.vector_search(Query("all red end", 100), 100).entries}
         all_by_word = {entry.id for entry in self.store.keyword_search(Query("all", 100), 100).entries}
@@ -99,7 +99,7 @@ class Watcher:
 
 
 def watch(folder, kind):
-    """Search without a pause until the end is there or nothing new arrives any more."""
+    """Search without a pause until the last chunk appears or no new version arrives for a minute."""
     store = open_store(folder, kind, read_only=True)
     watcher = Watcher(store)
     until, last = time.monotonic() + PATIENCE, -1

@@ -15,13 +15,13 @@ from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSet
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from tests.support.models.saying_model import SayingModel
 
-# Signs that part sentences say the angle, so that the words of two memories may be the same.
+# The angle is written in punctuation, so two memories at different angles can have the same words.
 SIGNS = dict(zip("0123456789.-", ".,;:!()[]…\"'", strict=True))
 DIGITS = str.maketrans({sign: digit for digit, sign in SIGNS.items()})
 
 
 class Angles:
-    """Texts begin with the angle of their vector, in degrees: two are as near as the cosine of the difference."""
+    """Embedding of texts that start with an angle in degrees; two texts have the cosine of the difference."""
 
     def embed_query(self, text):
         angle = math.radians(float(text.split()[0].translate(DIGITS)))
@@ -59,7 +59,7 @@ def state_of(store, id):
 
 
 def test_new_memories_are_added(store):
-    """A record for each, in their order; what does not say when it was made is made now."""
+    """New memories are reported in order as added, and created_at defaults to the present time."""
     assert admit([memory("a"), memory("b", 90, created_at=5)], store._intake) == [
         Admission("a", "added"),
         Admission("b", "added"),
@@ -69,14 +69,14 @@ def test_new_memories_are_added(store):
 
 
 def test_a_near_duplicate_joins(store):
-    """From a cosine of 0.95 on (18.19 degrees) no row is added: the memory there counts one use more."""
+    """A memory with a cosine of at least 0.95 (18.19 degrees) joins an earlier one, which counts a use."""
     assert outcomes(store, memory("a"), memory("b", 90)) == [("a", "added"), ("b", "added")]
     assert outcomes(store, memory("near", 18), memory("far", 19)) == [("a", "joined"), ("far", "added")]
     assert (sorted(store.find(Scope())), state_of(store, "a").active_count) == (["a", "b", "far"], 1)
 
 
 def test_a_near_duplicate_in_other_words_joins(store):
-    """One memory, and the record says in which words it is there."""
+    """A memory in other words joins an earlier one, and the record quotes the text of the latter."""
     store.upsert([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
     [admission] = admit(
         [memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store._intake
@@ -102,15 +102,15 @@ def test_a_near_duplicate_in_other_words_joins(store):
     ],
 )
 def test_numbers_names_and_negations_are_never_merged(store, one, other):
-    """However near the vectors are: both are remembered, whichever comes first."""
+    """Statements that differ in numbers, names or negations are never joined, even with equal vectors."""
     for first, second in ((one, other), (other, one)):
         for id in store.find(Scope()):
             store.remove([id])
         assert outcomes(store, memory("a", 0, first), memory("b", 0, second)) == [("a", "added"), ("b", "added")]
 
 
-def test_from_when_on_a_memory_is_a_near_duplicate_is_a_setting(store):
-    """Nearer, farther; and a cosine that is none."""
+def test_the_cosine_of_near_duplicates_can_be_set(store):
+    """near_duplicate sets the cosine from which memories join, and must be above 0 and up to 1."""
     store.upsert([memory("a", 0, "Ada drinks tea"), memory("z", 180, "said")])
     sips, other = memory("b", 18, "Ada sips tea"), memory("c", 150, "said")
     assert [one.outcome for one in admit([sips, other], store._intake, near_duplicate=0.86)] == ["joined", "joined"]
@@ -121,7 +121,7 @@ def test_from_when_on_a_memory_is_a_near_duplicate_is_a_setting(store):
 
 
 def test_a_model_of_the_texts_is_not_trusted_with_synonyms():
-    """To it words are alike that are in like texts; a phrase that moves is the same statement to it, too."""
+    """With an LSA model, moved phrases join, but synonyms do not."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = [
             "Bo plays chess on Mondays.",
@@ -139,7 +139,7 @@ def test_a_model_of_the_texts_is_not_trusted_with_synonyms():
 
 
 def test_memories_of_one_call_join_each_other(store):
-    """The second joins the first, though neither was there before."""
+    """Memories of one call can join each other, even if none of them was stored before."""
     assert outcomes(store, memory("a"), memory("b", 1), memory("c", 2)) == [
         ("a", "added"),
         ("a", "joined"),
@@ -148,8 +148,8 @@ def test_memories_of_one_call_join_each_other(store):
     assert (store.find(Scope()), state_of(store, "a").active_count) == (["a"], 2)
 
 
-def test_another_witness_makes_surer(store):
-    """Noisy-or of 0.6 and credibility 0.5 · confidence 0.8: 1 − 0.4 · 0.6; the same source again changes nothing."""
+def test_another_source_raises_confidence(store):
+    """A near duplicate from another source raises confidence by noisy-or; one from the same source does not."""
     admit([memory("a", source="radio", confidence=0.6)], store._intake)
     admit([memory("b", source="radio", confidence=0.8)], store._intake)
     assert state_of(store, "a").confidence == 0.6
@@ -159,25 +159,25 @@ def test_another_witness_makes_surer(store):
 
 
 def test_the_nearest_is_joined(store):
-    """The nearest of several near memories is joined; ties are broken by id."""
+    """A memory joins the nearest of several near duplicates; ties are broken by id."""
     store.upsert([memory("c", 10), memory("b", 10), memory("a", 20)])
     assert outcomes(store, memory("x", 9)) == [("b", "joined")]
 
 
 def test_the_same_memory_again_joins_itself(store):
-    """Same id, same text."""
+    """A memory with the same id and text joins itself."""
     assert outcomes(store, memory("a")) + outcomes(store, memory("a")) == [("a", "added"), ("a", "joined")]
 
 
-def test_another_text_under_the_same_id_takes_its_place(store):
-    """However near it is: the id says which memory is meant."""
+def test_another_text_with_the_same_id_replaces_the_memory(store):
+    """Another text with the same id replaces the memory, even if it is a near duplicate."""
     admit([memory("a", text="one")], store._intake)
     assert outcomes(store, memory("a", text="two")) == [("a", "replaced")]
     assert [chunk.text for chunk in store.get(["a"])] == [". two"]
 
 
-def test_other_words_never_join(store):
-    """The opposite of a memory is added as another one, however near it is and whatever its source."""
+def test_a_negation_does_not_join(store):
+    """The negation of a memory is added as a new one, even with an equal vector."""
     store.upsert([memory("a", 0, "Ada is allergic", confidence=0.99)])
     assert outcomes(store, memory("b", 0, "Ada is not allergic", source="Tom")) == [("b", "added")]
     assert (state_of(store, "a").confidence, state_of(store, "a").active_count) == (0.99, 0)
@@ -193,7 +193,7 @@ OPPOSITES = [
 
 @pytest.mark.parametrize(("one", "other"), OPPOSITES)
 def test_opposites_are_two_memories(one, other):
-    """To a model made from the texts each of these pairs is one vector."""
+    """Statements with opposite meanings are separate memories, even if an LSA model gives them equal vectors."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], store._intake)
         [admission] = admit([Chunk("other", other)], store._intake)
@@ -202,7 +202,7 @@ def test_opposites_are_two_memories(one, other):
 
 
 def test_events_of_two_times_are_two_memories(store):
-    """In the same words, too; said again with its own time, an event joins."""
+    """Events with equal words at two times are separate memories; a repeated one joins."""
     first = memory("a", memory_type="episodic", valid_from="2024-05-01")
     later = memory("b", memory_type="episodic", valid_from="2024-05-08")
     again = memory("c", memory_type="episodic", valid_from="2024-05-08")
@@ -211,13 +211,13 @@ def test_events_of_two_times_are_two_memories(store):
 
 @pytest.mark.parametrize("times", [{"valid_from": 5}, {"valid_until": 2_000}])
 def test_memories_of_other_times_do_not_join(store, times):
-    """Since earlier than what is remembered, or not for as long: that would be lost."""
+    """A memory that is valid earlier or not as long as its duplicate does not join it."""
     store.upsert([memory("a", valid_from=10), memory("c", 90, valid_from=10)])
     assert outcomes(store, memory("b", **times), memory("c", 90, **times)) == [("b", "added"), ("c", "replaced")]
 
 
-def test_labels_of_what_joins_are_united(store):
-    """With those of a memory that was there, and of one of the same call; neither is younger for that."""
+def test_labels_of_joined_memories_are_combined(store):
+    """A joined memory's labels are added to the stored ones, and its times are not changed."""
     store.upsert([memory("a", labels=["home"], source="x")])
     learned_at = state_of(store, "a").learned_at
     store.clock = lambda: 5_000.0
@@ -233,21 +233,21 @@ def test_labels_of_what_joins_are_united(store):
 
 
 def test_the_outcome_is_reported(store):
-    """The record has the text that it is about."""
+    """The record of a joined memory contains the stored memory's id and the new memory's text."""
     [duplicate] = admit([memory("a"), memory("b")], store._intake)[1:]
     assert (duplicate.id, duplicate.text) == ("a", memory("b").text)
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_a_blank_text_is_not_a_memory(store, text):
-    """The error names it, and nothing is taken in."""
+    """A blank text raises a ValueError that names the memory, and nothing is stored."""
     with pytest.raises(ValueError, match="memory 'b' has no text"):
         admit([memory("a"), Chunk("b", text)], store._intake)
     assert store.find(Scope()) == []
 
 
 def test_ended_memories_are_not_duplicates(store):
-    """A fact that was superseded or retracted is a new memory when it is said again, also under the same id."""
+    """A memory that repeats a superseded or retracted one is added, with a new id if necessary."""
     store.upsert([memory("a", 0), memory("b", 90)])
     store.memory.replace_fact("a", memory("c", 180), 900.0)
     store.memory.retract("b")
@@ -258,7 +258,7 @@ def test_ended_memories_are_not_duplicates(store):
 
 
 def test_memories_of_other_periods_are_not_duplicates(store):
-    """Equal words about another year are another memory."""
+    """Memories with equal words that are valid in different years do not join."""
     first = memory("a", valid_from="2001-01-01", valid_until="2001-12-31")
     second = memory("b", valid_from="2002-01-01", valid_until="2002-12-31")
     assert outcomes(store, first, second) == [("a", "added"), ("b", "added")]
@@ -273,7 +273,7 @@ def refuted(store, source, times):
 
 
 def test_a_source_that_is_not_believed_must_bring_news(store):
-    """Refuted eight times its credibility is 0.1: novelty 0.2 is refused, 0.3 is not (cosines 0.8 and 0.7)."""
+    """A memory from a source with credibility 0.1 is refused at a novelty of 0.2, but not of 0.3."""
     store.upsert([memory("lie", 180, source="liar"), memory("a", 0)])
     refuted(store, "lie", 8)
     assert store.memory.credibility("liar") == pytest.approx(0.1)
@@ -288,7 +288,7 @@ def test_a_source_that_is_not_believed_must_bring_news(store):
 
 
 def test_unknown_sources_are_never_refused(store):
-    """The nearest that does not join, from a source of which nothing is known, and from none."""
+    """Memories from unknown sources, or without one, are added even with little novelty."""
     store.upsert([memory("a", 0)])
     assert outcomes(store, memory("b", 18.2, source="new"), memory("c", -18.2)) == [("b", "added"), ("c", "added")]
 
@@ -296,8 +296,8 @@ def test_unknown_sources_are_never_refused(store):
 # -- contradictions -----------------------------------------------------------------------------------------------
 
 
-def test_a_contradiction_makes_an_edge_and_doubt(store):
-    """Same label, cosine 0.5: probability 0.8, and 0.8 that 0.9 contradicts is 0.584 then."""
+def test_a_contradiction_adds_an_edge_and_lowers_confidence(store):
+    """A contradiction with probability 0.8 adds an edge and lowers a confidence of 0.8 to 0.584."""
     store.upsert([memory("old", 0, labels=["tea"], confidence=0.8)])
     [admission] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], store._intake)
     assert admission == Admission("new", "added", contradicts=("old",), lowered=admission.lowered)
@@ -311,23 +311,23 @@ def test_a_contradiction_makes_an_edge_and_doubt(store):
 @pytest.mark.parametrize(
     "new",
     [
-        memory("new", 80, "other", labels=["tea"]),  # cosine 0.17: of something else
+        memory("new", 80, "other", labels=["tea"]),  # cosine 0.17: about something else
         memory("new", 60, "other", labels=["chess"]),
         memory("new", 60, "other"),
         memory("new", 60, "other", labels=["tea", "green", "black"]),  # probability 0.4
         memory("new", 60, "other", labels=["tea"], valid_until=10, valid_from=5),
-        memory("new", 60, labels=["tea"], valid_from=20),  # says the same, since earlier
+        memory("new", 60, labels=["tea"], valid_from=20),  # the same words, valid from earlier on
     ],
 )
 def test_compatible_memories_do_not_contradict(store, new):
-    """Too far, no shared label, few labels in common, not valid at the same time, or the same words."""
+    """Memories too far apart, with few common labels, at other times or in the same words do not contradict."""
     store.upsert([memory("old", 0, labels=["tea"], valid_from=50)])
     assert admit([new], store._intake) == [Admission("new", "added")]
     assert store.edges(["new"]) == []
 
 
 def test_contradictions_within_one_call(store):
-    """A memory is held against those before it, and lowered once, however many contradict it."""
+    """A memory can contradict earlier ones of its call, and each is lowered once per call."""
     memories = [
         memory("a", 0, "one", labels=["x"], confidence=0.8),
         memory("b", 60, "two", labels=["x"]),
@@ -339,8 +339,8 @@ def test_contradictions_within_one_call(store):
     assert state_of(store, "a").confidence == pytest.approx(0.8 - 0.8 * 0.5 * 0.3)
 
 
-def test_a_memory_is_lowered_once_by_the_same(store):
-    """Also when that is said in other words under its id; in a call of its own another one lowers it again."""
+def test_a_memory_is_lowered_once_per_contradicting_id(store):
+    """A memory is lowered again by another id, but not by a new text of the same id."""
     store.upsert([memory("a", 0, "one", labels=["x"], confidence=0.8)])
     lowered = [
         admit([memory(id, angle, text, labels=["x"])], store._intake)[0].lowered
@@ -351,15 +351,15 @@ def test_a_memory_is_lowered_once_by_the_same(store):
 
 
 def test_events_do_not_contradict_each_other(store):
-    """Runs on seven days are seven runs; what is not an event may contradict one."""
+    """Events with the same label do not contradict each other, but another memory can contradict them."""
     runs = [memory(f"run{n}", 10 * n, f"run {n}", labels=["sport"], memory_type="episodic") for n in range(7)]
     assert [admission.contradicts for admission in admit(runs, store._intake)] == [()] * 7
     [admission] = admit([memory("never", -10, "no runs", labels=["sport"])], store._intake)
     assert admission.contradicts == tuple(run.id for run in runs)
 
 
-def test_contradictions_are_searched_for_on_request(store):
-    """Switched off there is no edge, and confidence stays."""
+def test_contradictions_can_be_switched_off(store):
+    """With contradictions=False, there is no edge and no confidence is lowered."""
     store.upsert([memory("old", 0, "one", labels=["x"], confidence=0.8)])
     assert admit([memory("new", 60, "two", labels=["x"])], store._intake, contradictions=False) == [
         Admission("new", "added")
@@ -368,12 +368,12 @@ def test_contradictions_are_searched_for_on_request(store):
 
 
 def test_a_model_decides(store):
-    """Its probability is the edge's weight; below one half there is no edge. It is asked before others have to wait."""
+    """The model's probability is the edge's weight, from 0.5 on; other writers do not wait for the model."""
     store.upsert([memory("yes", 0, "yes", labels=["x"]), memory("no", 120, "no", labels=["x"])])
     marked = []
 
     def answer(material):
-        with ThreadPoolExecutor(1) as other:  # other writers do not have to wait meanwhile
+        with ThreadPoolExecutor(1) as other:  # other writers do not have to wait for the model
             marked.append(other.submit(store.memory.mark_used, "yes").result(timeout=10))
         numbers = {earlier["text"].split()[-1]: earlier["statement"] for earlier in material["earlier"]}
         probabilities = {"yes": 0.7, "no": 0.4}
@@ -383,8 +383,8 @@ def test_a_model_decides(store):
     assert (admission.contradicts, [edge.weight for edge in store.edges(["new"])], marked) == (("yes",), [0.7], [1])
 
 
-def test_a_model_that_fails_is_named(store):
-    """Labels decide then, and the record says so."""
+def test_a_failing_model_is_reported(store):
+    """If the model fails, contradictions are judged by labels and the record contains the reason."""
     store.upsert([memory("old", 0, "one", labels=["x"])])
     [admission] = admit(
         [memory("new", 60, "two", labels=["x"])], store._intake, SayingModel(answer=ConnectionError("no network"))
@@ -398,15 +398,15 @@ def test_a_model_that_fails_is_named(store):
 
 
 @pytest.mark.parametrize("metadata", [{"confidence": 7}, {"valid_from": 2, "valid_until": 1}, {"created_at": "soon"}])
-def test_metadata_of_no_use(store, metadata):
-    """A clear error, and none of the memories is taken in."""
+def test_invalid_metadata_is_refused(store, metadata):
+    """Invalid metadata raises a clear ValueError, and none of the memories is stored."""
     with pytest.raises(ValueError, match=r"confidence: 7|never be valid|not a time"):
         admit([memory("a"), memory("b", 90, **metadata)], store._intake)
     assert store.find(Scope()) == []
 
 
-def test_without_a_model_of_texts():
-    """An embedding that is made from the corpus has none before the first texts; then it has."""
+def test_memories_before_the_first_fit_do_not_join():
+    """Before an LSA model is fitted, memories do not join; afterwards they do."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = ["Ada likes green tea.", "Bo plays chess on Mondays.", "Ada likes green tea!"]
         admissions = admit([Chunk(str(n), text) for n, text in enumerate(texts)], store._intake)
@@ -417,7 +417,7 @@ def test_without_a_model_of_texts():
 
 
 def test_words_that_a_model_has_never_read_are_news():
-    """A sentence with an unknown word, whose vector is that of a stored memory, is added and not joined with it."""
+    """A sentence with a word unknown to the model does not join a memory with the same vector."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
         admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store._intake)
@@ -432,8 +432,8 @@ def test_words_that_a_model_has_never_read_are_news():
         assert [record.id for record in admit([Chunk("c", "Ada lives in Hameln")], store._intake)] == ["hameln"]
 
 
-def test_two_threads_add_a_memory_once(store):
-    """Decisions are exclusive: of many concurrent equal memories, one is added."""
+def test_concurrent_duplicates_are_added_once(store):
+    """Only one of several near duplicates added at the same time by several threads is stored."""
     start = threading.Barrier(4)
 
     def remember(number):
@@ -449,7 +449,7 @@ def test_two_threads_add_a_memory_once(store):
 
 
 def test_all_of_a_call_is_one_transaction(store, monkeypatch):
-    """An error while writing what is learned leaves no new memory and no edge."""
+    """An error while lowering confidences leaves neither the new memory nor its edge."""
     store.upsert([memory("old", 0, "one", labels=["x"])])
     monkeypatch.setattr("langchain_hybridgraph.stores.embedded.catalog.memory.revise", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -457,8 +457,8 @@ def test_all_of_a_call_is_one_transaction(store, monkeypatch):
     assert (store.find(Scope()), store.edges(["new"])) == (["old"], [])
 
 
-def test_tenants_remember_apart(tmp_path):
-    """Another tenant's memory is neither joined nor contradicted, and its sources' credibility says nothing here."""
+def test_tenants_have_separate_memories(tmp_path):
+    """Another tenant's memories and source credibility do not affect the admission of a memory."""
     with closing(opened(tmp_path / "index", "one")) as store:
         store.upsert([memory("a", 0, labels=["x"], source="s", confidence=0.8)])
         refuted(store, "a", 9)
@@ -472,7 +472,7 @@ def test_tenants_remember_apart(tmp_path):
 
 
 def test_vectors_are_made_once(store):
-    """A text is embedded to be judged, and not again to be stored."""
+    """A text is embedded once, both to be compared and to be stored."""
     embedded = []
     store.embedding.embed_documents = lambda texts: embedded.extend(texts) or Angles().embed_documents(texts)
     admit([memory("a"), memory("b", 90)], store._intake)

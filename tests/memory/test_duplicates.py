@@ -1,4 +1,4 @@
-"""Whether two texts say the same in the same words."""
+"""Comparison of the wording of two texts."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ from langchain_hybridgraph.memory.duplicates import may_be_reworded, same_wordin
     ],
 )
 def test_the_same_words(one, other):
-    """Spaces, marks of a sentence, its first capital, English articles and ways to write a letter do not count."""
+    """Texts that differ only in spaces, punctuation, first capital or English articles have the same wording."""
     assert same_wording(one, other)
     assert same_wording(other, one)
 
@@ -53,10 +53,7 @@ def test_the_same_words(one, other):
     ],
 )
 def test_other_words(one, other):
-    """Negation, order, tense, quantity, direction, numbers, names, persons, a question: each is another statement.
-
-    However near their vectors are.
-    """
+    """Texts that differ in negation, order, tense, quantity, numbers, names or persons are never duplicates."""
     for pair in ((one, other), (other, one)):
         assert not same_wording(*pair)
         assert not may_be_reworded(*pair)
@@ -64,7 +61,7 @@ def test_other_words(one, other):
 
 @given(st.lists(st.sampled_from(["Ada", "owes", "Bo", "not", "was", "3", "to"]), min_size=1, unique=True), st.data())
 def test_any_other_order_is_another_statement(words, data):
-    """Whatever the words are."""
+    """Texts with the same words in another order do not have the same wording."""
     mixed = data.draw(st.permutations(words))
     assert same_wording(" ".join(["so", *words]), " ".join(["so", *mixed])) == (words == mixed)
 
@@ -82,7 +79,7 @@ def test_any_other_order_is_another_statement(words, data):
     ],
 )
 def test_plain_words_may_have_synonyms(one, other):
-    """One for one; whether the sentence is the same is for the vector to say."""
+    """Texts in which plain words are replaced by others may be rewordings of each other."""
     assert may_be_reworded(one, other)
     assert may_be_reworded(other, one)
     assert not same_wording(one, other)
@@ -97,7 +94,7 @@ def test_plain_words_may_have_synonyms(one, other):
     ],
 )
 def test_without_synonyms_a_phrase_may_move(one, other):
-    """From the beginning to the end, in any language; and weak words may come and go."""
+    """With synonyms=False, a phrase may move and weak words may be added."""
     assert may_be_reworded(one, other, synonyms=False)
     assert may_be_reworded(other, one, synonyms=False)
 
@@ -137,18 +134,18 @@ def test_without_synonyms_a_phrase_may_move(one, other):
     ],
 )
 def test_differences_that_vectors_miss(one, other):
-    """Numbers, negations, opposites, kinds, names, a word more, another order, other languages, a word of many."""
+    """Texts that differ in numbers, negations, opposites, names or an added word are not rewordings."""
     for pair in ((one, other), (other, one)):
         assert not may_be_reworded(*pair)
 
 
 @given(st.text(), st.text())
 def test_any_texts_can_be_compared(one, other):
-    """It is the same both ways, and nothing raises."""
+    """Comparing any two texts raises no error, and gives the same result in both orders."""
     assert may_be_reworded(one, other) == may_be_reworded(other, one)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_another_number_is_another_statement(one, other):
-    """Two texts with different numbers never join, for any numbers."""
+    """Texts with different numbers are never rewordings."""
     assert may_be_reworded(f"It weighs {one} kg", f"It weighs {other} kg") == (one == other)

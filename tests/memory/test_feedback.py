@@ -1,4 +1,4 @@
-"""Effects of feedback, worked out by hand, and the credibility of sources."""
+"""Effects of feedback, computed by hand, and the credibility of sources."""
 
 import pytest
 from hypothesis import given
@@ -17,14 +17,14 @@ def test_feedback_changes_confidence_and_utility(verb, after):
 
 
 def test_unset_values_start_at_their_defaults():
-    """An unset confidence counts as 0.5 and an unset utility as 1; values that the feedback ignores stay unset."""
+    """Feedback starts from a confidence of 0.5 and a utility of 1; values it does not affect stay unset."""
     assert feedback_effect("stale").applied_to(None, None) == pytest.approx((0.4, 0.75))
     assert feedback_effect("useful").applied_to(None, None) == (None, 1.0)
 
 
 @given(st.lists(st.sampled_from(sorted(FEEDBACK))))
 def test_confidence_and_utility_stay_between_0_and_1(verbs):
-    """Both stay in [0, 1] after any sequence of feedback."""
+    """Confidence and utility stay between 0 and 1 after any sequence of feedback."""
     confidence = utility = None
     for verb in verbs:
         confidence, utility = FEEDBACK[verb].applied_to(confidence, utility)

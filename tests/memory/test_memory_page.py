@@ -1,4 +1,4 @@
-"""docs/memory.md is true: its code says what it promises, its tables are those of the code."""
+"""docs/memory.md: its code runs, and its tables match the code."""
 
 import re
 from pathlib import Path
@@ -14,13 +14,13 @@ PAGE = (Path(__file__).parents[2] / "docs" / "memory.md").read_text(encoding="ut
 
 
 def rows(heading):
-    """The cells of the table under a row of headings, without it."""
+    """Return the cells of the table below a heading row."""
     lines = PAGE.partition(f"\n| {heading} |")[2].partition("\n\n")[0].splitlines()
     return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_the_code_says_what_it_promises(capsys):
-    """All blocks run, one after the other, and every print gives what its comment says."""
+def test_the_code_prints_its_comments(capsys):
+    """All code blocks run in order, and every print gives the output in its comment."""
     code = "".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
     namespace = {}
     exec(compile(code, "docs/memory.md", "exec"), namespace)
@@ -31,8 +31,8 @@ def test_the_code_says_what_it_promises(capsys):
 
 
 @pytest.mark.parametrize("name", MODES)
-def test_a_modes_row_is_that_of_the_code(name):
-    """Weights, decay and traversal."""
+def test_a_modes_row_matches_the_code(name):
+    """The row of each mode has the weights, decay and traversal of the code."""
     [(_, *numbers, walk)] = [row for row in rows("Mode | Similarity") if row[0] == name]
     composite = MODES[name].composite
     assert [float(number) for number in numbers] == [
@@ -46,17 +46,17 @@ def test_a_modes_row_is_that_of_the_code(name):
     assert MODES[name].traversal == traversal_from({"type": kind, "max_hops": int(hops), "direction": "both"})
 
 
-def test_the_modes_are_all_there():
-    """None is missing, none is too many."""
+def test_all_modes_are_listed():
+    """The table lists exactly the modes of the code, in the same order."""
     assert [row[0] for row in rows("Mode | Similarity")] == list(MODES)
 
 
-def test_the_decays_are_those_of_the_code():
-    """The table has every type of memory with its decay."""
+def test_the_decays_match_the_code():
+    """The table of memory types has the decays of the code."""
     assert {kind: float(decay) for kind, decay in rows("Type | Decay per hour")} == DECAY
 
 
-def test_every_key_that_is_read_has_a_meaning():
-    """The table contains all metadata that the store reads."""
+def test_all_metadata_keys_are_listed():
+    """The table of metadata keys lists exactly the keys that the store reads."""
     keys = {key for row in rows("Key | Meaning") for key in row[0].replace("`", "").split(", ")}
     assert keys == {*ParsedMetadata._fields, "labels", "session_id", "turn", "source"}

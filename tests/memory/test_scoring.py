@@ -52,7 +52,7 @@ def scored(hits, learned=None, *, composite=GENERAL, text="what?", now=NOW, **st
 
 @pytest.mark.parametrize("mode", GOLDEN)
 def test_the_order_of_each_mode(mode):
-    """Each mode orders the five items as it must, with the scores that can be worked out by hand."""
+    """Each mode ranks the five items in its expected order, with scores computed by hand."""
     hits = [hit(name, similarity) for name, (similarity, *_) in ITEMS.items()]
     learned = {
         name: MemoryState(confidence=confidence, utility=utility, valid_from=NOW - hours * HOUR)
@@ -70,41 +70,41 @@ def test_the_order_of_each_mode(mode):
     [("general", 0.700239), ("belief_system", 0.767350), ("agent_memory", 0.635299), ("procedural", 0.851443)],
 )
 def test_the_composite_of_each_mode(mode, score):
-    """Similarity .8, confidence .9, 24 hours old, utility .5."""
+    """A day-old memory with similarity .8, confidence .9 and utility .5 has the expected score in each mode."""
     state = {"confidence": 0.9, "utility": 0.5, "valid_from": NOW - DAY}
     assert total(MODES[mode].composite, 0.8, **state) == pytest.approx(score, abs=1e-6)
 
 
-def test_derivations_cost_confidence():
-    """Three derivations leave .9³ of the confidence."""
+def test_derivations_lower_confidence():
+    """Three derivations multiply the confidence by .9³."""
     state = {"confidence": 0.9, "valid_from": NOW, "provenance_depth": 3}
     assert total(GENERAL, 0.8, **state) == pytest.approx(0.816830, abs=1e-6)
 
 
 @pytest.mark.parametrize(("hours", "score"), [(24, 0.722928), (48, 0.786619)])
-def test_the_end_of_validity_costs_confidence(hours, score):
-    """The nearer the end, the less."""
+def test_an_approaching_end_lowers_confidence(hours, score):
+    """The closer the end of validity, the lower the confidence."""
     state = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + hours * HOUR}
     assert total(GENERAL, 0.8, **state) == pytest.approx(score, abs=1e-6)
 
 
-def test_no_judgement_is_not_a_bad_one():
-    """Confidence unset is .5 and utility unset 1; 0 is 0."""
+def test_unset_values_have_defaults():
+    """An unset confidence is .5 and an unset utility is 1, but 0 stays 0."""
     unset = GENERAL.parts(0, MemoryState(), NOW)
     assert unset == pytest.approx({"similarity": 0, "confidence": 0.15, "recency": 0.2, "utility": 0.1})
     parts = GENERAL.parts(0, MemoryState(confidence=0.0, utility=0.0), NOW)
     assert (parts["confidence"], parts["utility"]) == (0.0, 0.0)
 
 
-def test_the_age_counts_from_validity_else_creation():
-    """Since when it is valid counts, else when it was created, else taken in."""
+def test_the_age_starts_at_validity_or_creation():
+    """The age of a memory starts at valid_from, then created_at, then learned_at, whichever is set first."""
     both = MemoryState(valid_from=2.0, created_at=1.0, learned_at=3.0)
     others = [MemoryState(created_at=1.0, learned_at=3.0), MemoryState(learned_at=3.0), MemoryState()]
     assert MemoryColumns.of([both, *others]).began_at.tolist() == pytest.approx([2.0, 1.0, 3.0, math.nan], nan_ok=True)
 
 
-def test_later_statements_are_not_recent():
-    """Nothing says that it held then: it has no recency, so that it is never before what did; an hour is forgiven."""
+def test_memories_dated_after_the_search_have_no_recency():
+    """A memory dated after the search gets no recency or hotness; one hour is tolerated."""
     assert total(GENERAL, 0.5, created_at=NOW + HOUR) == total(GENERAL, 0.5, created_at=NOW)
     assert total(GENERAL, 0.5, learned_at=NOW + DAY) == pytest.approx(total(GENERAL, 0.5, created_at=NOW) - 0.2)
     assert total(GENERAL, 0.5, created_at=NOW + DAY) < total(GENERAL, 0.5, valid_from=NOW - 10 * DAY)
@@ -112,13 +112,13 @@ def test_later_statements_are_not_recent():
 
 
 def test_a_memory_without_times_is_as_old_as_its_record():
-    """Else it would be fresh and hot for ever."""
+    """The age of a memory without times is counted from when the store learned it."""
     assert total(GENERAL, 0.5, learned_at=NOW - DAY) == total(GENERAL, 0.5, created_at=NOW - DAY)
     assert Hotness()(MemoryColumns.of([MemoryState(learned_at=NOW - 7 * DAY)]), NOW).tolist() == [0.25]
 
 
-def test_an_end_that_was_learned_later_costs_nothing():
-    """Until it was superseded nobody expected that."""
+def test_an_end_set_by_superseding_does_not_lower_confidence():
+    """An end set by superseding a memory does not lower its earlier confidence."""
     ending = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + HOUR}
     assert total(GENERAL, 0.5, **ending, end_learned=True) == total(GENERAL, 0.5, confidence=0.9, valid_from=NOW)
     assert total(GENERAL, 0.5, **ending) < total(GENERAL, 0.5, confidence=0.2, valid_from=NOW)
@@ -128,8 +128,8 @@ def test_an_end_that_was_learned_later_costs_nothing():
     ("kind", "decay"),
     [("working", 999.0), ("episodic", 0.08), ("semantic", 0.02), ("procedural", 0.001), ("general", 0.05)],
 )
-def test_the_type_of_a_memory_decides_how_it_fades(kind, decay):
-    """The decay of a type replaces the mode's decay."""
+def test_the_type_of_a_memory_sets_its_decay(kind, decay):
+    """The decay of a memory's type replaces the decay of the mode."""
     state = MemoryState(memory_type=kind, created_at=NOW - 10 * HOUR)
     assert MODES
     for mode in MODES.values():
@@ -137,20 +137,20 @@ def test_the_type_of_a_memory_decides_how_it_fades(kind, decay):
         assert recency == pytest.approx(mode.composite.recency * math.exp(-decay * 10))
 
 
-def test_a_type_of_ones_own_fades_as_the_mode_says():
-    """Types are open; one that has no decay of its own has the mode's."""
+def test_a_custom_type_has_the_decay_of_the_mode():
+    """A custom memory type without a decay has the decay of the mode."""
     parts = GENERAL.parts(0, MemoryState(memory_type="dream", created_at=NOW - HOUR), NOW)
     assert parts["recency"] == pytest.approx(0.2 * math.exp(-0.05))
 
 
 def test_weights_are_divided_by_their_sum():
-    """Weights 2, 1, 1, 0 are .5, .25, .25, 0."""
+    """Weights of 2, 1, 1 and 0 are normalised to .5, .25, .25 and 0."""
     parts = Composite(2, 1, 1, 0).parts(1.0, MemoryState(confidence=1.0), NOW)
     assert parts == {"similarity": 0.5, "confidence": 0.25, "recency": 0.25, "utility": 0.0}
 
 
 def test_values_outside_the_range_are_clamped():
-    """A similarity of 1.2 is 1, a confidence of 7 is 1, a utility of -1 is 0."""
+    """A similarity of 1.2 and a confidence of 7 are treated as 1, and a utility of -1 as 0."""
     parts = GENERAL.parts(1.2, MemoryState(confidence=7, utility=-1), NOW)
     assert (parts["similarity"], parts["confidence"], parts["utility"]) == pytest.approx((0.4, 0.3, 0.0))
 
@@ -158,27 +158,27 @@ def test_values_outside_the_range_are_clamped():
 @pytest.mark.parametrize(
     "wrong", [{"recency": -1}, {"similarity": "much"}, {"decay_per_hour": math.inf}, {"utility": True}]
 )
-def test_weights_that_are_none(wrong):
-    """A weight is a number from 0; the error names it."""
+def test_invalid_weights_are_refused(wrong):
+    """A weight that is not a finite number from 0 on raises a ConfigurationError that names it."""
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         Composite(**wrong)
 
 
-def test_weights_of_nothing():
-    """All weights 0 leave nothing to order by."""
+def test_weights_that_are_all_0_are_refused():
+    """Weights that are all 0 raise a ConfigurationError."""
     with pytest.raises(ConfigurationError, match="all 0"):
         Composite(0, 0, 0, 0)
 
 
-def test_no_time_in_particular():
-    """Without a time no end is near, and ages are those of today."""
+def test_without_a_time_no_memory_has_ended():
+    """Without a time, an end in the past does not lower a memory's trust."""
     ended = MemoryState(confidence=0.9, valid_until=NOW - DAY)
     assert trust(MemoryColumns.of([ended]), None) == [0.9]
     assert trust(MemoryColumns.of([ended]), NOW) == [0.0]
 
 
 def test_hotness():
-    """Nine uses, the last a week ago; blended with .8 at .2."""
+    """Nine uses, the last one a week ago, give a hotness of .4545, which is blended with the score by alpha."""
     state = MemoryColumns.of([MemoryState(active_count=9, used_at=NOW - 7 * DAY)])
     assert Hotness()(state, NOW) == pytest.approx([0.454545], abs=1e-6)
     assert Hotness(alpha=0.2).blended(np.array([0.8]), state, NOW) == pytest.approx([0.730909], abs=1e-6)
@@ -196,7 +196,7 @@ def test_hotness():
     ],
 )
 def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
-    """Nine uses: 10/11 now, half of that after a week; from the later of both, else from when the memory began."""
+    """Hotness halves every week since the last use or update, or since the memory began."""
     times = {"used_at": used, "updated_at": updated}
     state = {name: NOW - days * DAY for name, days in times.items() if days is not None}
     columns = MemoryColumns.of([MemoryState(active_count=9, created_at=NOW - 70 * DAY, **state)])
@@ -204,7 +204,7 @@ def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
 
 
 def test_hotness_is_blended_before_the_cut():
-    """A memory behind all others comes first when it is used enough."""
+    """A memory that is used very often can be ranked first despite a low similarity."""
     hits = [hit("a", 0.9), hit("b", 0.8), hit("used", 0.5)]
     state = {"used": MemoryState(active_count=10_000, used_at=NOW, created_at=NOW)}
     assert scored(hits, state)[-1].id == "used"
@@ -215,7 +215,7 @@ def test_hotness_is_blended_before_the_cut():
 
 @pytest.mark.parametrize(("similarity", "left"), [(0.5, 1.0), (0.8, 1.0), (0.9, 0.75), (1.0, 0.5)])
 def test_novelty(similarity, left):
-    """Above .8 each .1 costs a quarter, down to a half."""
+    """A similarity to the session above .8 lowers the score, by up to a half."""
     assert Novelty()(np.array([similarity])) == pytest.approx([left], abs=1e-6)
     (result,) = scored([hit("a", 0.8)], novelty=Novelty(), session_similarity=lambda ids, scope: [similarity])
     (other,) = scored([hit("a", 0.8)])
@@ -223,8 +223,8 @@ def test_novelty(similarity, left):
     assert result.parts.get("novelty", 0.0) == pytest.approx(other.score * (left - 1), abs=1e-6)
 
 
-def test_a_named_time_speaks_for_its_memories():
-    """Half of the candidates are of other times: evidence .15, so a similarity of .5 becomes .575."""
+def test_a_named_time_raises_its_memories():
+    """A date named in the query raises the score of memories of that date."""
     learned = {"that day": MemoryState(created_at=NOW - 100 * DAY), "another": MemoryState(created_at=NOW - 300 * DAY)}
     evidence = TimeEvidence([(NOW - 100.5 * DAY, NOW - 99.5 * DAY)])
     results = scored([hit("another", 0.5), hit("that day", 0.5)], learned, time_evidence=lambda query: evidence)
@@ -233,8 +233,8 @@ def test_a_named_time_speaks_for_its_memories():
     assert "time" not in results[1].parts
 
 
-def test_a_time_that_all_are_of_says_nothing():
-    """Evidence that holds for all candidates changes no score."""
+def test_a_time_shared_by_all_candidates_has_no_effect():
+    """Time evidence that matches all candidates changes no score."""
     assert TimeEvidence([(0.0, 10.0)])(np.array([1.0, 2.0, 3.0])).tolist() == [0.0, 0.0, 0.0]
 
 
@@ -255,7 +255,7 @@ LEARNED = st.builds(
 
 @given(st.lists(st.tuples(SHARES, LEARNED, SHARES), min_size=1, max_size=8), st.sampled_from(sorted(MODES)))
 def test_the_breakdown_sums_to_the_score(items, mode):
-    """Whatever is known, parts sum to the score, which lies in [0, 1], and the best comes first."""
+    """For any memories, the parts sum to the score, scores are between 0 and 1, and the best is first."""
     hits = [hit(str(n), similarity) for n, (similarity, _, _) in enumerate(items)]
     learned = {str(n): state for n, (_, state, _) in enumerate(items)}
     results = scored(
@@ -275,7 +275,7 @@ def test_the_breakdown_sums_to_the_score(items, mode):
 
 @given(st.lists(st.tuples(SHARES, SHARES, LEARNED), min_size=1, max_size=12), st.integers(1, 4))
 def test_the_best_n_are_the_first_of_all(items, n):
-    """The best n of some candidates are the first n of all of them, and those that tie with the last."""
+    """The best n candidates are the first n of the full ranking, including ties with the last."""
     scoring = Scoring(
         GENERAL,
         lambda ids, scope: {},

@@ -1,4 +1,4 @@
-"""A store is copied with everything in it, and the copy is compared with the original."""
+"""Copies of indexes and Chroma collections, compared with their source."""
 
 import signal
 import subprocess
@@ -30,7 +30,7 @@ MODEL = DeterministicFakeEmbedding(size=16)
 
 
 def fill(path, tenant=None, word="drummer", chunks=30):
-    """Write every kind of data: chunks, parents, edges, a session, feedback, a mode, summaries."""
+    """Write every kind of data: chunks, parents, edges, a session, feedback, a mode and summaries."""
     with HybridGraphStore(path, MODEL, tenant=tenant) as store:
         texts = [
             Chunk(f"{word}-{n}", f"The {word} plays piece {n} in the town of {n * n}.",
@@ -55,7 +55,7 @@ def fill(path, tenant=None, word="drummer", chunks=30):
 
 
 def everything(path, tenant=None):
-    """Return all that a user can see of a store."""
+    """Return everything that a user can see of a store."""
     with HybridGraphStore(path, MODEL, tenant=tenant, read_only=True) as store:
         ids = store.find(Scope(tenant=tenant))
         summaries = store.summaries.current()
@@ -78,14 +78,14 @@ def everything(path, tenant=None):
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    """An index without tenants that holds every kind of data."""
+    """Return an index without tenants that contains every kind of data."""
     path = tmp_path_factory.mktemp("source") / "index"
     fill(path)
     return path
 
 
 def test_everything_is_copied(index, tmp_path):
-    """Chunks in order, vectors bit by bit, edges, memory, sessions, mode and summaries are those of the source."""
+    """Chunks in order, exact vectors, edges, memory, sessions, mode and summaries are copied."""
     report = migrate(index, tmp_path / "copy")
     assert report.problems == ()
     assert report.copied == report.verified
@@ -97,7 +97,7 @@ def test_everything_is_copied(index, tmp_path):
 
 
 def test_the_history_of_a_memory_is_copied(index, tmp_path):
-    """The copy answers as the source does for a time before a fact was superseded."""
+    """With known_at before a fact was superseded, the copy gives the same validity as the source."""
     migrate(index, tmp_path / "copy")
     for path in (index, tmp_path / "copy"):
         with HybridGraphStore(path, MODEL) as store:
@@ -107,7 +107,7 @@ def test_the_history_of_a_memory_is_copied(index, tmp_path):
 
 
 def test_tenants_stay_apart(tmp_path):
-    """Each tenant has in the copy what it had, and nothing else."""
+    """Each tenant has the same data in the copy as in the source, and no other data."""
     for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):
         fill(tmp_path / "index", tenant, word, chunks=8)
     assert migrate(tmp_path / "index", tmp_path / "copy").problems == ()
@@ -117,7 +117,7 @@ def test_tenants_stay_apart(tmp_path):
 
 
 def test_the_model_of_an_lsa_index_is_copied(tmp_path):
-    """The copy searches with the same model, and nothing is embedded again."""
+    """The copy of an LSA index uses the same model and embeds nothing again."""
     texts = [f"The {animal} sleeps on the {place}." for animal in ("cat", "dog", "cow") for place in ("mat", "roof")]
     HybridGraphStore.from_texts(texts, "lsa", path=tmp_path / "index").close()
     assert migrate(tmp_path / "index", tmp_path / "copy").problems == ()
@@ -130,7 +130,7 @@ def test_the_model_of_an_lsa_index_is_copied(tmp_path):
 
 
 def test_an_ingest_continues_in_the_copy(tmp_path):
-    """Files that the source has read are not read again."""
+    """The copy knows which files the source has read."""
     (tmp_path / "notes.txt").write_text("The technician visits on Tuesdays.")
     with HybridGraphStore(tmp_path / "index", MODEL) as store:
         ingest(read_files([tmp_path / "notes.txt"]), store)
@@ -141,7 +141,7 @@ def test_an_ingest_continues_in_the_copy(tmp_path):
 
 
 def test_a_killed_copy_continues(tmp_path):
-    """After a SIGKILL in the middle, the same call continues; nothing is doubled, nothing is missing."""
+    """After a SIGKILL in the middle of a copy, the same call completes it without duplicates or gaps."""
     fill(tmp_path / "index", chunks=400)
     code = (
         "import sys; from langchain_hybridgraph.migration import migrate as m; import langchain_hybridgraph.migration."
@@ -165,7 +165,7 @@ def test_a_killed_copy_continues(tmp_path):
 
 
 def test_a_source_that_was_written_to_is_reported(tmp_path, monkeypatch):
-    """A write in the middle of the copy does not go unnoticed, and the copy stays unfinished."""
+    """A write to the source during the copy is reported, and the copy stays unfinished."""
     fill(tmp_path / "index", chunks=10)
     compare = migration._Copy.compare
 
@@ -182,7 +182,7 @@ def test_a_source_that_was_written_to_is_reported(tmp_path, monkeypatch):
 
 
 def test_a_difference_is_reported(index, tmp_path, monkeypatch):
-    """A record that changes on its way is found when the copy is read back."""
+    """A record that changes during the copy is reported when the copy is compared."""
     write = EmbeddedDestination.write
 
     def spoiled(self, tenant, kind, records, progress):
@@ -196,7 +196,7 @@ def test_a_difference_is_reported(index, tmp_path, monkeypatch):
 
 
 def test_a_destination_that_holds_something_is_refused(index, tmp_path):
-    """A destination that is not empty is refused and left as it is."""
+    """A destination with an index is refused and not changed."""
     fill(tmp_path / "other", chunks=8)
     before = (tmp_path / "other" / CATALOG).read_bytes()
     with pytest.raises(StoreError, match="already holds an index"):
@@ -205,7 +205,7 @@ def test_a_destination_that_holds_something_is_refused(index, tmp_path):
 
 
 def test_another_unfinished_copy_is_refused(index, tmp_path, monkeypatch):
-    """A destination that waits for the rest of one source does not take another one."""
+    """A destination with an unfinished copy of one source refuses another source."""
     fill(tmp_path / "other", chunks=8)
     monkeypatch.setattr(EmbeddedDestination, "flush", lambda self: (_ for _ in ()).throw(StoreError("full")))
     with pytest.raises(StoreError, match="full"):
@@ -220,7 +220,7 @@ def test_another_unfinished_copy_is_refused(index, tmp_path, monkeypatch):
     [("file.txt", NotAnIndexError), ("folder", NotAnIndexError), ("redis://host", ConfigurationError)],
 )
 def test_a_wrong_destination_is_refused(index, tmp_path, destination, error):
-    """A file, a folder with other contents, and a URI of another kind."""
+    """A file, a folder with other contents, and a URI of an unknown kind are refused as destinations."""
     (tmp_path / "file.txt").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "thesis.tex").write_text("")
@@ -229,20 +229,20 @@ def test_a_wrong_destination_is_refused(index, tmp_path, destination, error):
 
 
 def test_a_wrong_source_is_refused(tmp_path):
-    """A path without an index; nothing is made at the destination."""
+    """A source path without an index raises NotAnIndexError and creates no destination."""
     with pytest.raises(NotAnIndexError, match="holds no index"):
         migrate(tmp_path / "nowhere", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
 def test_another_embedding_is_refused(index, tmp_path):
-    """Vectors are copied, so another model than theirs can only be a mistake."""
+    """Another embedding than that of the source's vectors is refused, since vectors are copied."""
     with pytest.raises(EmbeddingMismatchError, match="leave the embedding out"):
         migrate(index, tmp_path / "copy", embedding="lsa")
 
 
 def test_a_damaged_source_is_refused(index, tmp_path):
-    """A vector that fails its checksum is not copied."""
+    """A source with a damaged vector is refused with an error that suggests a repair."""
     fill(tmp_path / "index", chunks=8)
     [matrix] = (tmp_path / "index").glob("vectors-*.f32")
     matrix.write_bytes(b"\1" * matrix.stat().st_size)
@@ -255,7 +255,7 @@ def test_a_damaged_source_is_refused(index, tmp_path):
 
 @pytest.fixture(scope="module")
 def chroma(tmp_path_factory):
-    """A Chroma folder with two collections."""
+    """Return a Chroma folder with two collections."""
     path = tmp_path_factory.mktemp("chroma")
     texts = [f"Piece {n} for the drummer." for n in range(25)]
     with closing(chromadb.PersistentClient(str(path))) as client:
@@ -274,7 +274,7 @@ def chroma(tmp_path_factory):
 
 
 def test_a_chroma_collection_is_copied(chroma, tmp_path, monkeypatch):
-    """Texts, metadata and vectors become an index that answers as the collection does; pages are small here."""
+    """A Chroma collection is copied in pages to an index with the same texts, metadata and vector results."""
     monkeypatch.setattr(migration, "PAGE", 7)
     report = migrate(chroma, tmp_path / "copy", collection="music", embedding=MODEL)
     assert (report.problems, report.copied["chunks"], report.same_vector_results) == ((), 25, 1.0)
@@ -285,14 +285,14 @@ def test_a_chroma_collection_is_copied(chroma, tmp_path, monkeypatch):
         assert store.similarity_search("Piece 7 for the drummer.", k=1)[0].id == "music-7"
 
 
-def test_a_collection_with_another_order_is_not_searched(chroma, tmp_path):
-    """Vectors of any length in Chroma's default space are ordered by distance, not by cosine: nothing to compare."""
+def test_results_of_a_collection_ordered_by_distance_are_not_compared(chroma, tmp_path):
+    """Vector results are not compared if the collection is ordered by distance instead of cosine."""
     report = migrate(chroma, tmp_path / "copy", collection="other", embedding=MODEL)
     assert (report.problems, report.same_vector_results) == ((), None)
 
 
 def test_a_collection_must_be_named_among_several(chroma, tmp_path):
-    """The error lists them."""
+    """A folder with several collections, or without the one named, raises an error that lists them."""
     with pytest.raises(StoreError, match="several collections; name one of: music, other"):
         migrate(chroma, tmp_path / "copy", embedding=MODEL)
     with pytest.raises(StoreError, match="no collection 'musik'; name one of: music, other"):
@@ -300,7 +300,7 @@ def test_a_collection_must_be_named_among_several(chroma, tmp_path):
 
 
 def test_the_model_of_a_collection_must_be_named_and_right(chroma, tmp_path):
-    """Without a name, with another dimension, and with other vectors of the same dimension."""
+    """Copying a collection without its embedding, or with another one, raises an error."""
     with pytest.raises(ConfigurationError, match="does not say which model"):
         migrate(chroma, tmp_path / "copy", collection="music")
     with pytest.raises(EmbeddingMismatchError, match="16 dimensions"):
@@ -317,7 +317,7 @@ def test_the_model_of_a_collection_must_be_named_and_right(chroma, tmp_path):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A Chroma server with one collection of 25 pieces, in a tenant and a database of its own."""
+    """Return a Chroma server with a collection of 25 pieces in a tenant and database of its own."""
     run = ChromaRun(tmp_path_factory.mktemp("server"))
     run.start()
     settings = chromadb.Settings(
@@ -342,7 +342,7 @@ def server(tmp_path_factory):
 
 
 def test_a_collection_of_a_server_is_copied(server, tmp_path, monkeypatch):
-    """It is read in pages, and the copy answers as the collection does."""
+    """A collection of a Chroma server is copied in pages, with the same metadata and vector results."""
     monkeypatch.setattr(migration, "PAGE", 7)
     report = migrate(server, tmp_path / "copy", embedding=MODEL)
     assert (report.problems, report.same_vector_results) == ((), 1.0)
@@ -352,7 +352,7 @@ def test_a_collection_of_a_server_is_copied(server, tmp_path, monkeypatch):
 
 
 def test_the_url_of_a_server_is_a_source(server, tmp_path):
-    """It means the default database, which has no collection here; a server that is away is a clear error, too."""
+    """A URL as the source means the server's default database; a missing collection or server is a clear error."""
     with pytest.raises(StoreError, match="there are none"):
         migrate(server.url, tmp_path / "copy", collection="music", embedding=MODEL)
     with pytest.raises(StoreError, match="could not connect"):
@@ -361,7 +361,7 @@ def test_the_url_of_a_server_is_a_source(server, tmp_path):
 
 
 def test_a_changed_text_in_a_collection_is_reported(server, tmp_path, monkeypatch):
-    """A collection does not count its writes: reading it again shows that one text has changed."""
+    """A change of a Chroma collection during the copy is reported."""
     compare = migration._Copy.compare
 
     def write_first(copy):
@@ -376,7 +376,7 @@ def test_a_changed_text_in_a_collection_is_reported(server, tmp_path, monkeypatc
 
 
 def test_a_source_lists_the_tenants_and_counts(index):
-    """The facts of a source are those of the index."""
+    """A source returns the tenants, the dimension and the counts of its index."""
     with closing(EmbeddedSource(Path(index))) as source:
         facts = source.facts()
         assert (facts.tenants, facts.has_tenants, facts.dimension) == (("",), False, 16)

@@ -1,4 +1,4 @@
-"""A store is copied to Milvus and back."""
+"""Copies of indexes to Milvus and back."""
 
 import itertools
 import signal
@@ -62,7 +62,7 @@ def index(tmp_path_factory):
 
 
 def test_an_index_is_copied_to_milvus_and_back(index, uri, name, tmp_path, monkeypatch):
-    """After both ways the index has the same chunks in order, the same vectors bit by bit, and the same edges."""
+    """An index copied to Milvus and back has the same chunks in order, exact vectors and edges."""
     monkeypatch.setattr(migration, "PAGE", 7)
     there = migrate(index, uri, destination_collection=name)
     arrivals = {"arrival times of parents": 1, "arrival times of chunks": 31, "arrival times of edges": 30}
@@ -75,7 +75,7 @@ def test_an_index_is_copied_to_milvus_and_back(index, uri, name, tmp_path, monke
 
 
 def test_the_copy_is_a_store(index, uri, name):
-    """A store with the source's embedding opens it, and answers as the source does."""
+    """A store with the source's embedding can open the copy and read its chunks and sessions."""
     migrate(index, uri, destination_collection=name)
     own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
     with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
@@ -85,7 +85,7 @@ def test_the_copy_is_a_store(index, uri, name):
 
 
 def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
-    """Each tenant's data are the same in the copy of the copy."""
+    """Each tenant's data is the same after a copy to Milvus and back."""
     for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):
         fill(tmp_path / "index", tenant, word)
     assert migrate(tmp_path / "index", uri, destination_collection=name).problems == ()
@@ -95,7 +95,7 @@ def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
 
 
 def test_learned_values_become_metadata(uri, name, tmp_path):
-    """A superseded fact stays superseded and a retracted one is left out, with a count of what Milvus cannot keep."""
+    """A superseded fact keeps its end, a retracted one is left out, and data that Milvus cannot keep is counted."""
     with HybridGraphStore(tmp_path / "index", MODEL) as store:
         where = [{"uri": f"people/{name}.md", "source": "people.md"} for name in ("paris", "bo", "cy")]
         store.add_texts(["Ada lives in Paris.", "Bo plays chess.", "Cy sings."], where, ids=["paris", "bo", "cy"])
@@ -120,7 +120,7 @@ def test_learned_values_become_metadata(uri, name, tmp_path):
 
 
 def test_a_killed_copy_continues(index, tmp_path):
-    """After a SIGKILL in the middle, the same call continues; milvus-lite belongs to one process, so it dies, too."""
+    """After a SIGKILL in the middle of a copy to Milvus, the same call completes it."""
     uri = f"milvus:{tmp_path / 'lite.db'}"
     code = (
         "import sys; from langchain_hybridgraph.migration import migrate, migration; migration.PAGE = 5\n"
@@ -141,21 +141,21 @@ def test_a_killed_copy_continues(index, tmp_path):
 
 
 def test_a_collection_that_holds_something_is_refused(index, uri, name):
-    """A collection that is not empty is refused and left as it is."""
+    """A collection that already contains chunks is refused as a destination."""
     migrate(index, uri, destination_collection=name)
     with pytest.raises(StoreError, match="already holds chunks or edges"):
         migrate(index, uri, destination_collection=name)
 
 
 def test_a_fitted_model_is_refused(uri, name, tmp_path):
-    """A model that is fitted to its folder cannot move to Milvus."""
+    """An index whose model was fitted to its texts cannot be copied to Milvus."""
     HybridGraphStore.from_texts(["The cat sat.", "Dogs bark."], "lsa", path=tmp_path / "index").close()
     with pytest.raises(ConfigurationError, match="another embedding"):
         migrate(tmp_path / "index", uri, destination_collection=name)
 
 
 def test_a_missing_collection_is_refused(uri, tmp_path):
-    """The error names the URI and the collection; nothing is made at the destination."""
+    """A missing collection as the source raises an error that names it, and no destination is created."""
     with pytest.raises(NotAnIndexError, match="#nothing does not exist"):
         migrate(uri, tmp_path / "copy", collection="nothing")
     assert not (tmp_path / "copy").exists()

@@ -1,4 +1,4 @@
-"""Validity, confidence and utility in a chunk's metadata."""
+"""Validity, confidence and other values parsed from a chunk's metadata."""
 
 import logging
 from datetime import UTC, date, datetime
@@ -11,7 +11,7 @@ from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata, session
 
 
 def test_every_known_key():
-    """Times in any usual form, numbers of any kind."""
+    """All known keys are parsed, with times in any usual form and numbers of any type."""
     parsed = ParsedMetadata.of(
         {
             "valid_from": datetime(1970, 1, 2, tzinfo=UTC),
@@ -45,15 +45,15 @@ def test_every_known_key():
         ("memory_type", ["semantic"]),
     ],
 )
-def test_an_unusable_value(key, value):
-    """Left uninterpreted in metadata that are only taken in, an error with its key where a memory is made of them."""
+def test_an_invalid_value(key, value):
+    """An invalid value is ignored by ``of``, but raises a ValueError that names its key in ``check``."""
     assert ParsedMetadata.of({key: value}) == ParsedMetadata()
     with pytest.raises(ValueError, match=f"^{key}: "):
         ParsedMetadata.check({key: value})
 
 
-def test_a_key_is_named_once(caplog, monkeypatch):
-    """However many values cannot be used."""
+def test_an_invalid_value_is_logged_once_per_key(caplog, monkeypatch):
+    """Several invalid values of one key are logged once."""
     monkeypatch.setattr(chunk_metadata, "_warned_keys", set())
     with caplog.at_level(logging.WARNING):
         ParsedMetadata.of({"confidence": 7})
@@ -63,15 +63,15 @@ def test_a_key_is_named_once(caplog, monkeypatch):
     ]
 
 
-def test_an_end_before_the_begin():
-    """The error quotes both times as given; equal times are valid."""
+def test_an_end_before_the_start():
+    """An end before the start raises a ValueError that quotes both times; equal times are valid."""
     with pytest.raises(ValueError, match=r"valid_until \('2024-01-01'\) is before valid_from \('2024-01-02'\)"):
         ParsedMetadata.check({"valid_from": "2024-01-02", "valid_until": "2024-01-01"})
     assert ParsedMetadata.check({"valid_from": 5, "valid_until": 5})[:2] == (5.0, 5.0)
 
 
-def test_an_end_before_the_begin_is_named_once(caplog, monkeypatch):
-    """Metadata with an end before the beginning are rejected when a chunk is added."""
+def test_an_end_before_the_start_is_logged_once(caplog, monkeypatch):
+    """Metadata whose end is before its start is logged once and raises no error when it is parsed."""
     monkeypatch.setattr(chunk_metadata, "_warned_keys", set())
     metadata = {"valid_from": "2024-05-01", "valid_until": "2024-01-01"}
     with caplog.at_level(logging.WARNING):
@@ -82,7 +82,7 @@ def test_an_end_before_the_begin_is_named_once(caplog, monkeypatch):
 
 @pytest.mark.parametrize("day", ["2024-02-05", "20240205", date(2024, 2, 5)])
 def test_until_a_day_is_until_its_end(day):
-    """In UTC; with a time it is until then."""
+    """A valid_until without a time means the end of that day in UTC."""
     last = ParsedMetadata.of({"valid_until": day}).valid_until
     assert datetime.fromtimestamp(last, UTC) == datetime(2024, 2, 5, 23, 59, 59, 999_999, UTC)
     assert (
@@ -93,7 +93,7 @@ def test_until_a_day_is_until_its_end(day):
 
 
 def test_a_time_without_a_zone_is_utc():
-    """As everywhere in the package."""
+    """A time without a time zone is in UTC."""
     assert ParsedMetadata.check({"valid_from": "1970-01-01T01:00:00"}).valid_from == 3_600.0
     assert ParsedMetadata.check({"valid_from": datetime(1970, 1, 1, 1)}).valid_from == 3_600.0
 
@@ -110,5 +110,5 @@ def test_a_time_without_a_zone_is_utc():
     ],
 )
 def test_sessions(metadata, session):
-    """A session is a text or a number, a turn a whole number."""
+    """A session id is a string or a number, and a turn is an integer; other values are ignored."""
     assert session_of(metadata) == session

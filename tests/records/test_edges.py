@@ -24,7 +24,7 @@ from langchain_hybridgraph.records import Edge
     ids=repr,
 )
 def test_an_edge_stores_its_times_in_seconds(value):
-    """Edges are equal whatever form of time they were built with."""
+    """Times of any form are stored in seconds, so edges built with different forms are equal."""
     edge = Edge("a", "b", "cites", valid_from=value)
     assert (edge.valid_from, type(edge.valid_from)) == (86_400.0, float)
     assert edge == Edge("a", "b", "cites", valid_from=86_400.0)
@@ -32,7 +32,7 @@ def test_an_edge_stores_its_times_in_seconds(value):
 
 @pytest.mark.parametrize("value", ["1970-01-01", date(1970, 1, 1)], ids=repr)
 def test_valid_until_includes_its_day(value):
-    """A date without a time means the last moment of that day."""
+    """A valid_until without a time means the last moment of that day."""
     assert Edge("a", "b", "cites", valid_until=value).valid_until == 86_399.999999
     assert Edge("a", "b", "cites", valid_from=value, valid_until=value).valid_from == 0.0
 
@@ -40,13 +40,13 @@ def test_valid_until_includes_its_day(value):
 @pytest.mark.parametrize("name", ["valid_from", "valid_until"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "soon", "", [2024], 1.7e12], ids=repr)
 def test_an_invalid_time_of_an_edge_raises(name, value):
-    """The error names the edge, the field and the value."""
+    """An invalid time raises a ValueError that names the edge, the field and the value."""
     with pytest.raises(ValueError, match=rf"'a' → 'b' \(cites\), {name}: .* not a time"):
         Edge("a", "b", "cites", **{name: value})
 
 
 def test_valid_until_before_valid_from_raises():
-    """Equal times are allowed."""
+    """valid_until before valid_from raises a ValueError; equal times are valid."""
     with pytest.raises(ValueError, match=r"valid_until \('2023'?.*\) before valid_from \('2024-01-01'\)"):
         Edge("a", "b", "cites", valid_from="2024-01-01", valid_until="2023-12-31")
     assert Edge("a", "b", "cites", valid_from=5, valid_until=5.0).valid_until == 5.0
@@ -56,7 +56,7 @@ def test_valid_until_before_valid_from_raises():
     "weight", ["x", "0.5", None, True, math.nan, math.inf, 0, -1, 1.5, [0.5], Decimal("0.5"), np.ones(2)], ids=repr
 )
 def test_an_invalid_weight_raises(weight):
-    """The error names the edge, the value and an example of a valid weight."""
+    """An invalid weight raises a ValueError that names the edge and shows a valid weight."""
     with pytest.raises(
         ValueError, match=r"'a' → 'b' \(cites\) has weight .*; pass a weight above 0 and up to 1, such as"
     ):
@@ -65,6 +65,6 @@ def test_an_invalid_weight_raises(weight):
 
 @pytest.mark.parametrize("weight", [1, np.float32(0.5), np.float64(0.25)], ids=repr)
 def test_the_weight_of_an_edge_is_a_float(weight):
-    """SQLite cannot store a NumPy number."""
+    """A weight passed as a NumPy number is stored as a float, since SQLite cannot store NumPy numbers."""
     edge = Edge("a", "b", "cites", weight)
     assert (edge.weight, type(edge.weight)) == (weight, float)

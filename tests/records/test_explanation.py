@@ -14,7 +14,7 @@ def graph_hit(*path, parts, context):
 
 
 def test_explaining_a_search_hit():
-    """Parts of the score, sources and their own scores."""
+    """explain lists the parts of the score, the sources, the cosine and the BM25 score."""
     hit = Hit(Chunk("a", "t"), 0.9, "fused", {"vector": 0.6, "keyword": 0.3}, 0.8, 2.5, found_by=("vector", "keyword"))
     assert hit.explain() == (
         "score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800 · BM25 2.50"
@@ -22,7 +22,7 @@ def test_explaining_a_search_hit():
 
 
 def test_explaining_a_graph_hit():
-    """The explanation splits the score into search and graph and describes each step from the seed."""
+    """explain divides the score between search and graph, and describes each step from the seed."""
     # graph_context lists the last step first.
     context = (
         step("b", "depends_on", 0.8, "C needs B."),
@@ -37,35 +37,35 @@ def test_explaining_a_graph_hit():
 
 
 def test_a_score_from_the_graph_alone_is_not_split():
-    """When the graph score replaces the search score there is only one part."""
+    """A score that comes only from the graph is not divided between search and graph."""
     explanation = graph_hit("a", "b", parts={"graph": 0.4}, context=()).explain()
     assert explanation == "score 0.400 = graph 0.400 · found by graph · 1 hop from a to b"
 
 
 def test_the_part_of_a_reranker_belongs_to_neither_search_nor_graph():
-    """The split into search and graph leaves out the reranker's part."""
+    """The reranker's part is left out of the division between search and graph."""
     parts = {"vector": 0.2, "keyword": 0.1, "graph": 0.3, "rerank": 0.4}
     assert "0.300 from search, 0.300 from the graph" in graph_hit("a", "b", parts=parts, context=()).explain()
 
 
 def test_two_parts_are_not_split_again():
-    """One part from search and one from the graph already show the split."""
+    """A score with one part from search and one from the graph is not divided again."""
     explanation = graph_hit("a", "b", parts={"vector": 0.2, "graph": 0.3}, context=()).explain()
     assert explanation == "score 0.500 = vector 0.200 + graph 0.300 · found by graph · 1 hop from a to b"
 
 
 def test_several_sources_are_listed():
-    """Three sources are separated by a comma and "and"."""
+    """Three sources are listed with a comma and "and"."""
     hit = Hit(Chunk("a", "t"), 0.5, "fused", {"vector": 0.5}, found_by=("vector", "keyword", "graph"))
     assert "found by vector, keyword and graph" in hit.explain()
 
 
 def test_a_graph_part_without_a_path_means_a_named_title():
-    """A seed gets a graph part when the question names its title."""
+    """A seed with a graph part is explained by the question naming its title."""
     hit = Hit(Chunk("a", "t"), 0.5, "vector", {"vector": 0.2, "graph": 0.3}, found_by=("vector",), path=("a",))
     assert hit.explain().endswith(" · the question names its title")
 
 
 def test_a_long_path_is_shortened():
-    """Only the first and the last chunk between seed and hit are named."""
+    """In a long path, only the first and the last chunk between the seed and the hit are named."""
     assert graph_hit(*"abcdefg", parts={"graph": 0.4}, context=()).explain().endswith("6 hops from a via b, …, f to g")

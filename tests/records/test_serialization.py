@@ -1,4 +1,4 @@
-"""Every result goes through JSON and comes back."""
+"""Conversion of results and records to JSON and back."""
 
 import json
 import math
@@ -43,13 +43,13 @@ TEXTS = {
 
 
 def through_json(value):
-    """The JSON as another program reads it; strict, as JavaScript is."""
+    """Return the value after a round trip through strict JSON."""
     return json.loads(json.dumps(value.to_dict(), allow_nan=False))
 
 
 @pytest.fixture(scope="module")
 def store():
-    """A small tree with edges."""
+    """Return a store with three documents, edges and summaries."""
     store = HybridGraphStore(None, "lsa")
     documents = [Document(text, metadata={"uri": uri, "source": uri}, id=uri) for uri, text in TEXTS.items()]
     ingest(documents, store)
@@ -58,8 +58,8 @@ def store():
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever])
-def test_a_result_comes_back(store, kind):
-    """Documents with their metadata, hits, degraded, time and plan, of every retriever."""
+def test_a_result_round_trips(store, kind):
+    """Results of every retriever keep their documents, hits, degradation reasons, time and plan."""
     result = kind(store).retrieve("Do cats purr?")
     assert len(result) > 0
     back = RetrievalResult.from_dict(through_json(result))
@@ -71,15 +71,15 @@ def test_a_result_comes_back(store, kind):
     assert [hit.explain() for hit in back.hits] == [hit.explain() for hit in result.hits]
 
 
-def test_an_answer_of_a_conversation_comes_back(store):
-    """The plan says what was searched for."""
+def test_a_result_of_a_conversation_round_trips(store):
+    """A result of a conversation keeps its documents and the expanded query of its plan."""
     result = AdvancedRetriever(HybridRetriever(store)).retrieve_with_context("And what do they do?", ["User: dogs"])
     back = RetrievalResult.from_dict(through_json(result))
     assert (list(back), back.plan["expanded_query"]) == (list(result), result.plan["expanded_query"])
 
 
-def test_hits_alone_come_back(store):
-    """A hit is equal to the one that it was, its chunk and its path included."""
+def test_hits_round_trip(store):
+    """A hit restored from JSON equals the original, including its chunk and path."""
     hits = GraphRetriever(store, graph={"seed_k": 1}).retrieve("Do cats purr?").hits
     assert hits
     for hit in hits:
@@ -87,7 +87,7 @@ def test_hits_alone_come_back(store):
 
 
 def test_results_of_a_tree_search_round_trip(store):
-    """Contexts with their hits and relations, the plan and each query's results."""
+    """A result of a directory search keeps its contexts, hits and query plan."""
     result = HierarchicalRetriever(store).search("Do cats purr?", ["User: I like pets."])
     assert result.total > 0
     back = FindResult.from_dict(through_json(result))
@@ -110,23 +110,23 @@ def test_results_of_a_tree_search_round_trip(store):
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_a_record_comes_back(record):
-    """Equal to what it was, of the same type all the way down."""
+def test_a_record_round_trips(record):
+    """A record restored from JSON equals the original, with the same types in all fields."""
     back = type(record).from_dict(through_json(record))
     assert back == record
     assert repr(back) == repr(record)
 
 
-def test_reports_of_real_work_come_back(store, tmp_path):
-    """Those of ingest, of summaries and of a check."""
+def test_reports_round_trip(store, tmp_path):
+    """The reports of an ingest, of building summaries and of a check can be restored from JSON."""
     with HybridGraphStore(tmp_path / "index", "lsa") as index:
         documents = [Document(text, metadata={"uri": uri}) for uri, text in TEXTS.items()]
         for report in (ingest(documents, index), build_layers(index), index.admin.check()):
             assert type(report).from_dict(through_json(report)) == report
 
 
-def test_measured_figures_come_back():
-    """The arrays of figures are arrays again."""
+def test_an_evaluation_report_round_trips():
+    """An evaluation report restored from JSON has the same measures, means and degradation reasons."""
     measured = EvaluationReport(("q1", "q2"), ("R@10",), {"a": {"R@10": np.array([0.5, 1.0])}}, {"a": {"no-edges": 1}})
     back = EvaluationReport.from_dict(through_json(measured))
     assert back.means == measured.means
@@ -135,7 +135,7 @@ def test_measured_figures_come_back():
 
 
 def test_odd_metadata_becomes_json():
-    """numpy's scalars, times, sets, enums, paths, models: whatever a foreign store keeps."""
+    """NumPy values, times, sets, enums, paths and models in metadata are converted to JSON values."""
 
     class Colour(Enum):
         RED = "red"
@@ -168,7 +168,7 @@ def test_odd_metadata_becomes_json():
     )
 )
 def test_json_stays_as_it_is(value):
-    """Values that are JSON already do not change."""
+    """Values that are already JSON do not change."""
     assert to_json(value) == value
 
 
@@ -177,14 +177,14 @@ def test_json_stays_as_it_is(value):
     [({"id": "a"}, "at text"), ({"id": "a", "text": 5}, "at text"), ([], "Chunk.to_dict()"), (None, "Chunk.to_dict()")],
 )
 def test_other_values_are_errors(data, message):
-    """The error names the place, and what is expected."""
+    """Data that is not a Chunk raises a ValueError that names the field or the expected form."""
     with pytest.raises(ValueError, match=r"this is not a Chunk") as error:
         Chunk.from_dict(data)
     assert message in str(error.value)
 
 
-def test_results_are_added_to_lists(store):
-    """On either side, and to each other; an answer that was joined to others is a list."""
+def test_results_can_be_added_to_lists(store):
+    """Adding a result to a list, a tuple or another result gives a list."""
     result = HybridRetriever(store).retrieve("Do cats purr?", k=2)
     other = Document("other")
     assert [other] + result == [other, *result]  # noqa: RUF005 - the operator is what is tested

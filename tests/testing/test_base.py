@@ -1,4 +1,4 @@
-"""Tests of a feature that a store declares to lack are skipped; all others run."""
+"""StoreSuite skips tests of features that a store declares as missing and runs all others."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from langchain_hybridgraph.testing import StoreSuite
 
 
 def test_a_declared_lack_skips_with_its_reason():
-    """The message names the store, the feature and the reason."""
+    """The skip message contains the store, the missing feature and the reason."""
     store = InMemoryGraph()
     store.lacks = {"tenants": "It has edges only."}
     with pytest.raises(pytest.skip.Exception, match=r"InMemoryGraph lacks tenants: It has edges only\."):

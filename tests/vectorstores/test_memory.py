@@ -1,4 +1,4 @@
-"""The store as a user's memory: what LangChain hands in, and what comes back."""
+"""Memory methods of HybridGraphStore: accepted inputs, errors and search results."""
 
 import math
 from contextlib import closing
@@ -26,7 +26,7 @@ def texts_found(store, text="Where does Ada live?", **times):
 
 
 def test_messages_and_pairs_are_turns(store):
-    """Roles are LangChain's or any name, texts come out of contents in parts, what has no text is left out."""
+    """Messages and (role, text) pairs become turns; parts without text and blank turns are left out."""
     turns = [
         SystemMessage("Be kind."),
         HumanMessage([{"type": "text", "text": "Which car"}, {"type": "image_url", "image_url": "x"}]),
@@ -49,8 +49,8 @@ def test_messages_and_pairs_are_turns(store):
     ]
 
 
-def test_nothing_said(store):
-    """No turns, no session."""
+def test_no_turns_make_no_session(store):
+    """Adding no turns, or only empty ones, creates no session."""
     assert (store.sessions.add("s", []), store.sessions.add("s", [AIMessage("")]), store.sessions.counts()) == (
         [],
         [],
@@ -59,7 +59,7 @@ def test_nothing_said(store):
 
 
 def test_turns_of_another_time(store):
-    """``created_at`` in any usual form, ``ttl`` as a timedelta."""
+    """Turns accept created_at as a datetime and ttl as a timedelta."""
     store.sessions.add("s", [("user", "hello")], created_at=datetime(2024, 5, 1, tzinfo=UTC), ttl=timedelta(hours=1))
     [turn] = store.sessions.turns("s", 1, Scope())
     assert turn.metadata["created_at"] == "2024-05-01T00:00:00Z"
@@ -69,7 +69,7 @@ def test_turns_of_another_time(store):
 
 
 def test_texts_and_documents_are_memories(store):
-    """Their ids are their own or made from their contents; nothing to remember is nothing."""
+    """remember accepts documents and texts, and gives a text an id made from its content."""
     reports = store.memory.remember([Document("Ada lives in Paris.", id="home"), "Bo plays chess."])
     assert [record.outcome for record in reports] == ["added", "added"]
     assert reports[0] == Admission("home", "added")
@@ -79,7 +79,7 @@ def test_texts_and_documents_are_memories(store):
 
 @pytest.mark.parametrize("alone", ["Ada likes tea.", Document("Ada likes tea.")])
 def test_one_memory_alone(store, alone):
-    """A list is expected, and the error shows how to write it: a text is not read letter by letter."""
+    """remember with a single text instead of a list raises a ValueError that shows how to pass it."""
     with pytest.raises(ValueError, match=r"documents must be a list .*, got one \w+; pass \[.*'Ada likes tea\.'"):
         store.memory.remember(alone)
     with pytest.raises(ValueError, match=r"got 7 \(int\)"):
@@ -88,14 +88,14 @@ def test_one_memory_alone(store, alone):
 
 
 def test_contradictions_can_be_switched_off(store):
-    """Then no label makes anybody less sure."""
+    """With contradictions=False, a new memory lowers the confidence of no other."""
     store.memory.remember([Document("Ada likes tea.", id="tea", metadata={"labels": ["ada"]})])
     [report] = store.memory.remember([Document("Ada likes chess.", metadata={"labels": ["ada"]})], contradictions=False)
     assert (report.outcome, report.contradicts, report.lowered) == ("added", (), ())
 
 
 def test_superseding_with_a_text(store):
-    """The new fact's id is made from its text and from what it takes the place of; so a fact may come true again."""
+    """The id of a new fact depends on its text and on the fact it supersedes, so a fact can become true again."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     rome = store.memory.supersede("paris", "Ada lives in Rome.", at="1970-01-02")
     again = store.memory.supersede(rome, "Ada lives in Paris.", at="1970-01-03")
@@ -109,7 +109,7 @@ def test_superseding_with_a_text(store):
 
 
 def test_a_superseded_fact_cannot_be_superseded_again(store):
-    """The error names what holds now: two facts in one place would both be true. A retracted one gives the place up."""
+    """Superseding a fact twice raises an error that names the valid fact, unless that was retracted."""
     store.add_texts(["Ed has a cat."], ids=["cat"])
     store.memory.supersede("cat", Document("Ed has a dog.", id="dog"), at="1970-01-03")
     hamster = Document("Ed has a hamster.", id="hamster")
@@ -137,23 +137,23 @@ def test_a_superseded_fact_cannot_be_superseded_again(store):
     ],
 )
 def test_invalid_values(store, call, message):
-    """Each error names the expected value, and nothing is stored."""
+    """Invalid arguments raise an error that contains the expected value, and nothing is stored."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     with pytest.raises(ValueError, match=message):
         call(store)
     assert texts_found(store) == {"paris"}
 
 
-def test_the_same_fact_again_cannot_take_its_own_place(store):
-    """The error says what to do, and nothing is changed."""
+def test_a_fact_cannot_supersede_itself(store):
+    """A new fact with the id of the old one raises a ValueError, and nothing is changed."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     with pytest.raises(ValueError, match="give the new fact an id of its own"):
         store.memory.supersede("paris", Document("Ada lives in Rome.", id="paris"))
     assert texts_found(store) == {"paris"}
 
 
-def test_searches_take_both_times(store):
-    """``known_at`` in any usual form, on the store's own searches."""
+def test_searches_accept_known_at(store):
+    """similarity_search accepts known_at as a datetime or a string, and rejects other strings."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     assert texts_found(store, known_at=datetime.fromtimestamp(999, UTC)) == set()
     assert texts_found(store, known_at="1970-01-01T00:16:40Z") == {"paris"}
@@ -161,8 +161,8 @@ def test_searches_take_both_times(store):
         texts_found(store, known_at="then")
 
 
-def test_a_retriever_sees_what_is_believed(store):
-    """Retracted and superseded memories are in no answer."""
+def test_a_retriever_leaves_out_retracted_and_superseded_memories(store):
+    """A retriever returns no retracted or superseded memories."""
     store.add_texts(["Ada lives in Paris.", "Ada lives in a house.", "Bo lives alone."], ids=["a", "b", "c"])
     store.memory.retract("b")
     store.memory.supersede("a", Document("Ada lives in Rome.", id="new"), at=500)
@@ -170,14 +170,14 @@ def test_a_retriever_sees_what_is_believed(store):
 
 
 def test_documents_come_back_as_they_were_given(store):
-    """Learned state is stored next to the document, not in it."""
+    """Feedback does not change the metadata of the documents returned."""
     store.add_texts(["Ada lives in Paris."], [{"confidence": 0.5}], ids=["a"])
     store.memory.feedback("a", "validate")
     assert store.get_by_ids(["a"])[0].metadata == {"confidence": 0.5}
 
 
-def test_a_memory_of_no_use(store):
-    """Each verb that takes metadata refuses a confidence of 7, and writes nothing."""
+def test_invalid_memory_metadata_is_refused(store):
+    """Metadata with a confidence of 7 is refused by every method that accepts metadata, and nothing is written."""
     bad = Document("Ada lives in Rome.", id="rome", metadata={"confidence": 7})
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     for call in (
@@ -191,7 +191,7 @@ def test_a_memory_of_no_use(store):
 
 
 def test_a_tenants_mode(tmp_path):
-    """Each tenant keeps its own, beyond the process; an unknown one is refused, None takes it back."""
+    """Each tenant's memory mode is kept in the folder; None removes it, and an unknown mode is refused."""
     folder = tmp_path / "index"
     with closing(HybridGraphStore(folder, tenant="one")) as store:
         store.memory.set_mode({"type": "procedural", "recency": 0.3})
@@ -206,7 +206,7 @@ def test_a_tenants_mode(tmp_path):
 
 
 class Alike(Embeddings):
-    """Every vector is the same, so that only the words tell memories apart."""
+    """Embedding with the same vector for all texts, so that memories differ only in their words."""
 
     def embed_documents(self, texts):
         return [[1.0, 0.0] for _ in texts]
@@ -216,14 +216,14 @@ class Alike(Embeddings):
 
 
 class Turned(Alike):
-    """The cosine of any two texts with different first letters is 0.9."""
+    """Embedding with a cosine of 0.9 between texts whose first letters are in different halves of the alphabet."""
 
     def embed_documents(self, texts):
         return [[1.0, 0.0] if text[0] < "N" else [0.9, 0.19**0.5] for text in texts]
 
 
 def test_near_duplicates_are_one_memory():
-    """In other words too, but not with another number or negation."""
+    """A memory in other words joins its near duplicate, but one with another number or a negation does not."""
     with closing(HybridGraphStore(None, Alike())) as store:
         store.memory.remember([Document("Ada drinks tea at 5.", id="tea")])
         reports = store.memory.remember(["Ada sips tea at 5.", "Ada drinks tea at 6.", "Ada does not drink tea at 5."])
@@ -238,8 +238,8 @@ def test_near_duplicates_are_one_memory():
     ("of_store", "of_call", "outcome"),
     [(0.95, None, "added"), (0.85, None, "joined"), (0.95, 0.85, "joined"), (0.85, 0.95, "added")],
 )
-def test_the_call_decides_before_the_store(of_store, of_call, outcome):
-    """About the cosine from which memories are near duplicates."""
+def test_near_duplicate_of_the_call_takes_precedence(of_store, of_call, outcome):
+    """near_duplicate passed to remember takes precedence over the store's."""
     with closing(HybridGraphStore(None, Turned(), near_duplicate=of_store)) as store:
         store.memory.remember(["In May Ada sings."])
         [report] = store.memory.remember(["ada sings in May."], near_duplicate=of_call)
@@ -248,6 +248,6 @@ def test_the_call_decides_before_the_store(of_store, of_call, outcome):
 
 @pytest.mark.parametrize("wrong", [0, 1.1, -1, "high", True, None])
 def test_values_that_are_not_cosines(wrong):
-    """The error names the value and what is expected."""
+    """A near_duplicate that is not a cosine above 0 raises a ConfigurationError that contains the value."""
     with pytest.raises(ConfigurationError, match="near_duplicate must be a cosine above 0 and up to 1, got"):
         HybridGraphStore(None, near_duplicate=wrong)

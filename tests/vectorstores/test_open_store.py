@@ -1,4 +1,4 @@
-"""A path or a URI opens the store that it names."""
+"""open_store and settings that open a folder or a Milvus store."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.stores.milvus_calls import WordEmbeddings
 
 
 def test_a_path_opens_a_folder(tmp_path):
-    """A path, as text or Path, is the folder of an index."""
+    """open_store with a path, as a string or a Path, opens the index in that folder."""
     for location in (tmp_path / "index", str(tmp_path / "index")):
         with open_store(location, "lsa", language="german") as store:
             assert isinstance(store, HybridGraphStore)
@@ -17,7 +17,7 @@ def test_a_path_opens_a_folder(tmp_path):
 
 
 def test_a_uri_opens_milvus(tmp_path):
-    """A URI of Milvus opens a store there, with its options."""
+    """open_store with a Milvus URI opens a MilvusStore with the options passed."""
     pytest.importorskip("pymilvus")
     with open_store(f"milvus:{tmp_path / 'lite.db'}", WordEmbeddings(), tenant="ada") as store:
         assert isinstance(store, MilvusStore)
@@ -25,19 +25,19 @@ def test_a_uri_opens_milvus(tmp_path):
 
 
 def test_milvus_needs_an_embedding():
-    """There is no model that suits every server, so one has to be named."""
+    """open_store with a Milvus URI and no embedding raises an error that shows how to pass one."""
     with pytest.raises(ConfigurationError, match=r'needs an embedding: open_store\("milvus://db", "minilm"\)'):
         open_store("milvus://db")
 
 
 def test_the_embedded_store_points_to_milvus():
-    """A URI given as a folder's path says what opens it."""
+    """Passing a Milvus URI as the path of HybridGraphStore raises an error that suggests open_store."""
     with pytest.raises(ConfigurationError, match=r"path must be a folder, got 'milvus://db'; open_store\(uri"):
         HybridGraphStore("milvus://db", "lsa")
 
 
 def test_settings_open_milvus(tmp_path):
-    """With store_uri a retriever searches the server that the settings name."""
+    """Settings with store_uri give a retriever that searches that Milvus server."""
     pytest.importorskip("pymilvus")
     fake = {"type": "langchain_core.embeddings:DeterministicFakeEmbedding", "size": 8}
     settings = HybridGraphSettings(
@@ -62,6 +62,6 @@ def test_settings_open_milvus(tmp_path):
     ids=lambda value: "+".join(value) if isinstance(value, dict) else None,
 )
 def test_settings_of_two_kinds_of_store_are_refused(settings, message):
-    """A setting that the named store does not have is an error, not ignored."""
+    """Settings that do not apply to the configured kind of store raise a ConfigurationError."""
     with pytest.raises(ConfigurationError, match=message):
         store_from_settings(HybridGraphSettings(**settings))

@@ -572,7 +572,7 @@ def test_a_star_of_100_000():
     count = 100_000
     ids = [f"c{number}" for number in range(count)]
     with closing(opened(None)) as store:
-        with store._index.catalog.writing() as connection:  # no texts, which would take their time
+        with store._index.catalog.writing() as connection:  # writing texts would take too long
             chunks = enumerate(["middle", *ids])
             insert = "INSERT INTO nodes (row, id, tenant, kind, document, text, metadata) VALUES "
             connection.executemany(f"{insert} (?, ?, '', 'chunk', '', '', '{{}}')", chunks)

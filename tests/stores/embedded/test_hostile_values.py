@@ -48,7 +48,7 @@ SCALARS = (
     | st.sampled_from([datetime(2024, 5, 1, tzinfo=UTC), datetime.min, datetime.max, date(2024, 5, 1), Colour.RED])
     | st.sampled_from([np.int64(3), np.float32(0.5), np.float64("nan"), np.bool_(True), np.datetime64("2024-05-01")])
 )
-HUGE = st.just(5000).map(lambda digits: 10**digits)  # Python refuses to print an integer of so many digits
+HUGE = st.just(5000).map(lambda digits: 10**digits)  # Python refuses to print integers this long
 ODD = HUGE | st.sampled_from([b"bytes", np.zeros(3), {1, "a"}, object(), Decimal(1), 1j, {1: "a", "1": "b"}, {2: 3}])
 DEEP = st.sampled_from([MOST_NESTED - 2, MOST_NESTED, MOST_NESTED + 1, 1_000, 100_000]).map(nested)
 VALUES = st.recursive(
@@ -77,7 +77,7 @@ def as_stored(value):
         return as_stored(value.item())
     if isinstance(value, date):
         return value.isoformat()
-    # Two halves of a surrogate pair, one after the other, are one character.
+    # Two consecutive halves of a surrogate pair are one character.
     return json.loads(json.dumps(value)) if isinstance(value, str) else value
 
 

@@ -318,7 +318,7 @@ def test_two_times_agree_with_a_log(statements, as_of, known_at):
                 last[id].append((at, None))
             else:
                 if id in last and last[id][-1][1] is None:
-                    continue  # the same text stays withdrawn
+                    continue  # the same text stays retracted
                 upsert(store, chunk(id, valid_from=first, valid_until=until))
                 last.setdefault(id, []).append((at, (first, until)))
         expected = {"c"}

@@ -287,7 +287,7 @@ def test_a_collection_that_is_not_ours_is_refused(server, folder):
             {"metadata": {**metadata, "dimension": 4}},
             {"metadata": metadata},
         ):
-            client.create_collection(name, **wrong)  # the last one has another space
+            client.create_collection(name, **wrong)  # the last one has another distance function
             with pytest.raises(ConfigurationError, match="not the one of this index"), opened(folder, server) as store:
                 add(store, 20, 21)
             assert client.get_collection(name).count() == 0

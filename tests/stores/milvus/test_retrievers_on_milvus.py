@@ -42,7 +42,7 @@ def stores(tmp_path_factory):
     pytest.importorskip("pymilvus")
     milvus = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings())
     embedded = HybridGraphStore(None, WordEmbeddings())
-    # Memories of one age are ordered by id; the stores would otherwise record the times at which they were filled.
+    # Memories of equal age are ordered by id; without created_at, their age would be the time they were stored.
     documents = [
         Document(
             f"# {name.title()}\n\n{text}",

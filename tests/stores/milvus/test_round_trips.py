@@ -199,7 +199,7 @@ def assert_calls(store, retriever, expected, question="the river floods the vall
 def calls_of(store, retriever, question="the river floods the valley"):
     """Return the calls of a query, and its result, in a process that knows the sizes of the collections but no rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "FRESH", 60.0)  # on a slow machine as well
+        patch.setattr(index, "FRESH", 60.0)  # long enough for a slow machine
         retriever.invoke(question)
         store._index.recent.drop(list(store._index.recent._rows))
         with counted_calls(store) as calls:

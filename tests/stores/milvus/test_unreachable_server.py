@@ -19,7 +19,7 @@ grpc = pytest.importorskip("grpc")
 pytest.importorskip("milvus_lite")
 
 TIMEOUT = 2.0
-# Far above every limit that is tested, far below a hang.
+# Well above every tested time limit, but short enough to detect a hang.
 BOUNDED = 60.0
 
 

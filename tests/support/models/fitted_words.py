@@ -1,4 +1,4 @@
-"""An embedding made from the corpus, small enough to follow by hand."""
+"""Embedding made from the corpus, small enough to check by hand."""
 
 import copy
 import os
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class FittedWords:
-    """One dimension per word that the corpus had when it was fitted, 16 at most; other words are not known."""
+    """Embedding with one dimension for each of up to 16 words of the corpus; other words are ignored."""
 
     def __init__(self, words=()):
         self.words = list(words)

@@ -1,4 +1,4 @@
-"""Models of a LlamaIndex program without a network: an embedding of words, a model that says what a test wants."""
+"""LlamaIndex models without a network: an embedding of words and a model with fixed replies."""
 
 import zlib
 from typing import Any
@@ -9,7 +9,7 @@ from llama_index.core.llms import MockLLM
 
 
 class WordEmbedding(BaseEmbedding):
-    """Counts of words in 512 drawers, by their checksum; knows how often it was awaited."""
+    """Embedding that counts words in 512 hash buckets, and counts how often it is awaited."""
 
     awaited: int = 0
 
@@ -28,7 +28,7 @@ class WordEmbedding(BaseEmbedding):
 
 
 class SayingLLM(MockLLM):
-    """Says ``answer`` (raises it if it is an exception) and keeps what it was asked."""
+    """Model that replies ``answer``, or raises it if it is an exception, and records its prompts."""
 
     answer: Any = ""
     calls: list = []  # noqa: RUF012 - pydantic copies it

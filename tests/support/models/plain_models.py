@@ -1,4 +1,4 @@
-"""Chat models without structured output, or with one that does not work."""
+"""Chat models without structured output, or with structured output that does not work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableLambda
 
 
 class PlainModel(BaseChatModel):
-    """Answers in words with what ``answer`` makes of the messages; LangChain's ``with_structured_output`` raises."""
+    """Model that replies with ``answer(messages)`` as text and has no structured output."""
 
     answer: Any
     calls: list = []  # noqa: RUF012 - pydantic copies it
@@ -27,21 +27,21 @@ class PlainModel(BaseChatModel):
 
 
 class SilentModel(PlainModel):
-    """Has structured output, which gives None."""
+    """Model whose structured output is always None."""
 
     def with_structured_output(self, schema, **kwargs):
         return RunnableLambda(lambda messages: None)
 
 
 class WordyModel(PlainModel):
-    """Has structured output, but answers in words all the same."""
+    """Model that has structured output but replies in plain text."""
 
     def with_structured_output(self, schema, *, include_raw=False, **kwargs):
         return self | (lambda message: {"raw": message, "parsed": None, "parsing_error": None})
 
 
 class LateModel(PlainModel):
-    """Says that it has structured output, and has none when it is asked."""
+    """Model whose structured output raises NotImplementedError when it is called."""
 
     def with_structured_output(self, schema, **kwargs):
         def refuse(messages):
@@ -51,7 +51,7 @@ class LateModel(PlainModel):
 
 
 def fenced(value):
-    """JSON as a talkative model gives it."""
+    """Return JSON in a code block surrounded by chat, as a talkative model writes it."""
     return f"Of course! Here you are:\n\n```json\n{json.dumps(value, indent=2)}\n```\nLet me know if that helps [1]."
 
 

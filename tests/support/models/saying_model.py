@@ -1,4 +1,4 @@
-"""A chat model that says what a test wants, with LangChain's own ``with_structured_output`` by tool calling."""
+"""Chat model with fixed replies and LangChain's own ``with_structured_output`` by tool calling."""
 
 import json
 import time
@@ -10,10 +10,10 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 
 class SayingModel(BaseChatModel):
-    """Says ``answer``, or what ``answer`` makes of the material it is shown.
+    """Chat model that replies with ``answer``, or with ``answer(material)`` for the material in the prompt.
 
-    A message is said as it is, an exception raised, a text said in place of a tool call; anything else is the tool
-    call. ``seconds`` pass before that.
+    A message or a string is returned as the reply, an exception is raised, and any other value becomes the arguments
+    of a tool call. The model waits ``seconds`` before it replies.
     """
 
     answer: Any

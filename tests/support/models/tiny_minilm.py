@@ -1,4 +1,4 @@
-"""A real ONNX model and tokenizer, a few kilobytes, in the layout that Chroma's MiniLM has."""
+"""Real ONNX model and tokenizer of a few kilobytes, in the layout of Chroma's MiniLM."""
 
 import io
 import json
@@ -13,7 +13,7 @@ TYPES = np.random.default_rng(8).standard_normal((2, 384)).astype(np.float32)
 
 
 def expected(text):
-    """Return the expected vector: the mean over [CLS] words [SEP], at length 1."""
+    """Return the expected vector: the mean over [CLS] words [SEP], scaled to length 1."""
     words = ["[CLS]", *text.lower().split(), "[SEP]"]
     tokens = [VOCABULARY.index(word if word in VOCABULARY else "[UNK]") for word in words]
     mean = (WORDS[tokens] + TYPES[0]).mean(axis=0)
@@ -21,7 +21,7 @@ def expected(text):
 
 
 def files():
-    """The files that Chroma looks for, by name."""
+    """Return the files that Chroma looks for, by name."""
     empty = b"{}"
     return {
         "model.onnx": onnx_model(),
@@ -40,7 +40,7 @@ def put_into(folder):
 
 
 def archive():
-    """The files as the archive that Chroma downloads."""
+    """Return the files as the archive that Chroma downloads."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         for name, content in files().items():
@@ -89,7 +89,7 @@ def tokenizer():
 
 
 def onnx_model():
-    """last_hidden_state = Gather(WORDS, input_ids) + Gather(TYPES, token_type_ids), written as protobuf by hand.
+    """Return Gather(WORDS, input_ids) + Gather(TYPES, token_type_ids) as an ONNX model, encoded by hand.
 
     The numbers are the fields of onnx.proto3: ModelProto, GraphProto, NodeProto, TensorProto, ValueInfoProto.
     """
@@ -122,7 +122,7 @@ def tensor_info(name, kind, *last):
 
 
 def field(number, value):
-    """One field of a message: a varint for an int, length and content for bytes."""
+    """Return one encoded field of a message: a varint for an int, length and content for bytes."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value

@@ -1,4 +1,4 @@
-"""Texts about cars, a conversation about them, and a retriever by their words."""
+"""Texts about cars, a conversation about them, and a retriever by shared words."""
 
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
@@ -20,7 +20,7 @@ WHOLE = "What does the red roadster cost?"
 
 
 class Words(BaseRetriever):
-    """Finds texts by the words they share with the query: a retriever that takes only the query."""
+    """Retriever that takes only a query and finds the texts that share words with it."""
 
     queries: list = Field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Metadata and filters of every kind, as Hypothesis strategies."""
+"""Hypothesis strategies for metadata and filters of every kind."""
 
 import math
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""A good value, other than the default, and a bad value for every setting."""
+"""Valid non-default value and invalid value of every setting."""
 
 GOOD = {
     "store_path": "/var/lib/index",

@@ -1,4 +1,4 @@
-"""The small graph that the specification pins numbers on, and how to walk over edges in a test."""
+"""Small graph on which the specification defines exact scores, and a helper that traverses edges."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ SEEDS = [("A", 0.9), ("B", 0.5)]
 
 
 def walked(edges, traversal, score, *, seeds=SEEDS, own=None):
-    """The walk over these edges; ``own`` holds cosines, of all others nothing is known."""
+    """Return the result of a traversal of these edges; ``own`` maps ids to cosines, and other ids have none."""
     cosines = None if own is None else lambda vector, ids: {id: own[id] for id in ids if id in own}
     graph = InMemoryGraph(edges, cosines=cosines).scoped_graph(Scope(), traversal.edge_filter)
     return traversal.walk(graph, seeds, score, None if own is None else np.ones(1, np.float32))

@@ -1,18 +1,21 @@
-"""Answers as a walk leaves them, for what shows them."""
+"""Sample results of a traversal, for tests of their display."""
 
 from langchain_hybridgraph.records import Chunk, Hit
 from langchain_hybridgraph.result import RetrievalResult
 
 
 def search_hit(id, score, **more):
-    """A hit of the search alone."""
+    """Return a hit found by search alone."""
     return Hit(
         Chunk(id, f"Text of {id}."), score, "vector", {"vector": score}, path=(id,), found_by=("vector",), **more
     )
 
 
 def graph_hit(path, score, *why, title=None):
-    """A hit that edges led to, by (relation or "entity:name", weight) for its last steps, the very last first."""
+    """Return a hit found along edges.
+
+    ``why`` are (relation or "entity:name", weight) of its last steps, the last one first.
+    """
     context = tuple(step(one, *each) for one, each in zip(path[-2::-1], why, strict=False))
     metadata = {} if title is None else {"title": title}
     parts = {"vector": score / 2, "graph": score / 2}
@@ -22,7 +25,7 @@ def graph_hit(path, score, *why, title=None):
 
 
 def step(one, what, weight, description=""):
-    """A step over an edge; "<cites" is an edge that points back to where the walk came from."""
+    """Return a step along an edge; "<cites" is an edge that is traversed from its target to its source."""
     entity = {"entity": what} if what.startswith("entity:") else {}
     relation = "mentions" if entity else what.removeprefix("<")
     direction = {"direction": "backward"} if what.startswith("<") else {}

@@ -1,4 +1,4 @@
-"""A pipeline over chunks that are named by a letter."""
+"""Pipeline over chunks that are named by a letter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from langchain_hybridgraph.records import Chunk, Query, ScoredId, SourceResult
 
 
 class Shelf:
-    """A store of named chunks; other chunks do not exist."""
+    """Store with named chunks."""
 
     def __init__(self, *names: str, **metadata: dict):
         self.chunks = {name: Chunk(name, f"text of {name}", metadata.get(name, {})) for name in names}
@@ -23,7 +23,7 @@ class Shelf:
 
 
 class ListSource:
-    """A source that always gives the same list, with scores from 1 downwards."""
+    """Source that always returns the same list, with scores descending from 1."""
 
     def __init__(self, name: str, weight: float, names: str | Exception, reason: str | None = None):
         self.name, self.weight, self.names, self.reason = name, weight, names, reason

@@ -1,4 +1,4 @@
-"""A page in a real browser, without a window and without a network."""
+"""Page in a real headless browser without a network."""
 
 import json
 import re

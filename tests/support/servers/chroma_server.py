@@ -1,4 +1,4 @@
-"""A real Chroma server that a test starts, stops and starts again."""
+"""Real Chroma server that a test can start, stop and restart."""
 
 import signal
 import socket
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class ChromaRun:
-    """``chroma run`` on a free port with a folder of its own."""
+    """Process of ``chroma run`` on a free port with its own folder."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -36,7 +36,7 @@ class ChromaRun:
 
     @contextmanager
     def frozen(self):
-        """Suspend the server: it keeps its connections and does not answer."""
+        """Suspend the server, which keeps its connections open but does not answer."""
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -44,7 +44,7 @@ class ChromaRun:
             self._process.send_signal(signal.SIGCONT)
 
     def stop(self):
-        """Kill the server; a no-op if it does not run."""
+        """Kill the server, if it is running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,4 +1,4 @@
-"""A server on localhost that speaks OpenAI's chat completions, for real clients with answers of our own."""
+"""Local server for OpenAI's chat completions, for tests of real clients with fixed replies."""
 
 import json
 import threading
@@ -11,11 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer.
+    """Reply of the server.
 
-    ``said`` is a text, or a value given in the form that the request asks for: as a call of its tool, or as JSON.
-    ``tool`` is the tool that is called, by default the first; ``arguments`` are the call's as a text, broken or not.
-    ``status`` other than 200 is an error, ``raw`` the body as it is. All of it comes after ``delay`` seconds.
+    ``content`` is a text, or a value that is sent in the form the request expects: as a call of its tool, or as JSON.
+    ``tool`` is the tool to call, by default the first one; ``arguments`` are the arguments of the call as a string,
+    valid JSON or not. A ``status`` other than 200 is an error, and ``raw`` is the body to send unchanged. The reply is
+    sent after ``delay`` seconds.
     """
 
     content: Any = ""
@@ -27,10 +28,10 @@ class Reply:
 
 
 class OpenAIServer:
-    """Serves ``url`` until closed; ``requests`` are the bodies that came, in their order.
+    """Server at ``url`` until it is closed; ``requests`` are the request bodies received, in order.
 
-    ``answer`` is one reply to everything, a sequence whose last reply repeats, or a function of the request's body. A
-    reply is a :class:`Reply` or what it has as ``said``.
+    ``answer`` is one reply to every request, a sequence whose last reply repeats, or a function of the request's
+    body. A reply is a :class:`Reply` or the value of its ``content``.
     """
 
     def __init__(self, answer: Any) -> None:
@@ -56,7 +57,7 @@ class OpenAIServer:
         self._http.server_close()
 
     def chat_model(self, **options: Any) -> Any:
-        """LangChain's own client of this server; it does not try again unless told to."""
+        """Return LangChain's own client for this server, without retries by default."""
         from langchain_openai import ChatOpenAI
 
         return ChatOpenAI(**{"base_url": self.url, "api_key": "none", "model": "test", "max_retries": 0, **options})
@@ -108,13 +109,13 @@ class OpenAIServer:
                 self.wfile.write(body)
 
             def log_message(self, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         return Handler
 
 
 def material(request: dict[str, Any]) -> Any:
-    """The JSON that a request's last message quotes."""
+    """Return the JSON in the last message of a request."""
     return json.loads(request["messages"][-1]["content"])
 
 
@@ -135,7 +136,7 @@ def _completion(request: dict[str, Any], reply: Reply) -> dict[str, Any]:
 
 
 def _events(request: dict[str, Any], reply: Reply) -> bytes:
-    """The answer in pieces of a few characters, as server-sent events."""
+    """Yield the reply in pieces of a few characters, as server-sent events."""
     message = _message(request, reply)
     deltas = [{"role": "assistant", "content": ""}]
     if message.get("tool_calls"):

@@ -1,4 +1,4 @@
-"""Receivers of OpenTelemetry's protocol in this process: over HTTP and over gRPC, as a collector has them."""
+"""Local OpenTelemetry receivers over HTTP and gRPC, in place of a collector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 @contextmanager
 def over_http():
-    """(endpoint, exports): what the endpoint of a collector is sent, decoded."""
+    """Yield the endpoint and the list of decoded exports that it has received."""
     exports: list[ExportTraceServiceRequest] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -34,7 +34,7 @@ def over_http():
             self.wfile.write(answer)
 
         def log_message(self, *args):
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -49,7 +49,7 @@ def over_http():
 
 @contextmanager
 def over_grpc():
-    """(endpoint, exports), as :func:`over_http`."""
+    """Yield the endpoint and the list of exports that it has received, as :func:`over_http` does."""
     exports: list[ExportTraceServiceRequest] = []
 
     class Service(trace_service_pb2_grpc.TraceServiceServicer):
@@ -68,7 +68,7 @@ def over_grpc():
 
 
 def spans_in(exports):
-    """All spans, in the order in which they began."""
+    """Return all spans in the order in which they started."""
     spans = [
         span
         for export in exports
@@ -80,7 +80,7 @@ def spans_in(exports):
 
 
 def attributes(described):
-    """The attributes of a span or an event as Python values."""
+    """Return the attributes of a span or an event as Python values."""
     return {each.key: _value(each.value) for each in described.attributes}
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 class TcpProxy:
-    """Forwards connections on ``port`` to a target port of this machine.
+    """Proxy that forwards connections on ``port`` to a target port of this machine.
 
     ``stall()`` keeps connections open and forwards nothing, ``drop()`` closes them and refuses new ones, ``restore()``
     ends both.
@@ -32,12 +32,12 @@ class TcpProxy:
         self._close_connections()
 
     def restore(self) -> None:
-        """Forward again."""
+        """Resume forwarding."""
         self._is_dropping = False
         self._flowing.set()
 
     def close(self) -> None:
-        """Stop."""
+        """Close the port and all connections."""
         self._is_dropping = True
         self._flowing.set()
         self._listener.close()

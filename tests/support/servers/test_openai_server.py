@@ -1,4 +1,4 @@
-"""The server is what its clients take it for: langchain-openai understands all that it can say."""
+"""langchain-openai works with the fixed replies of the local server."""
 
 import openai
 import pytest
@@ -15,14 +15,14 @@ def price(car: str) -> str:
 
 
 def test_a_text():
-    """One completion, and the request as the server saw it."""
+    """A string is the content of the completion, and the server records the request."""
     with OpenAIServer("A roadster.") as server:
         assert server.chat_model().invoke("Which car?").content == "A roadster."
         assert server.requests[0]["messages"] == [{"role": "user", "content": "Which car?"}]
 
 
 def test_replies_in_turn():
-    """One reply after the other, the last for all that follows; or what a function says."""
+    """The replies of a sequence are sent in order and the last one repeats; a function can make the reply."""
     with OpenAIServer(["a", "b"]) as server:
         assert [server.chat_model().invoke("x").content for _ in range(3)] == ["a", "b", "b"]
     with OpenAIServer(lambda request: request["messages"][-1]["content"] * 2) as server:
@@ -30,7 +30,7 @@ def test_replies_in_turn():
 
 
 def test_a_stream():
-    """A text comes in pieces which make it up, sync and async."""
+    """A streamed text arrives in several pieces."""
     with OpenAIServer("A red roadster, with wheels.") as server:
         pieces = [piece.content for piece in server.chat_model().stream("Which car?")]
     assert len(pieces) > 3
@@ -38,7 +38,7 @@ def test_a_stream():
 
 
 async def test_a_stream_awaited():
-    """The asynchronous client reads the same pieces."""
+    """The asynchronous client receives the same text in pieces."""
     with OpenAIServer("A red roadster, with wheels.") as server:
         assert (
             "".join([piece.content async for piece in server.chat_model().astream("?")])
@@ -48,7 +48,7 @@ async def test_a_stream_awaited():
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_tool_call(streaming):
-    """A value becomes a call of the tool that the request names, whole or in pieces; a text stays a text."""
+    """A value is sent as a call of the request's tool, streamed or not, and a string as content."""
     with OpenAIServer([{"car": "roadster"}, "It costs 200."]) as server:
         model = server.chat_model(streaming=streaming).bind_tools([price])
         request = model.invoke("And its price?")
@@ -58,7 +58,7 @@ def test_a_tool_call(streaming):
 
 
 def test_broken_arguments():
-    """The client takes them for an invalid tool call."""
+    """Arguments that are not valid JSON become an invalid tool call."""
     with OpenAIServer(Reply(arguments='{"car": ')) as server:
         answer = server.chat_model().bind_tools([price]).invoke("?")
         assert isinstance(answer, AIMessage)
@@ -67,12 +67,12 @@ def test_broken_arguments():
 
 @pytest.mark.parametrize(("status", "error"), [(429, openai.RateLimitError), (500, openai.InternalServerError)])
 def test_an_error(status, error):
-    """The client raises what OpenAI's status means, with the message."""
+    """An error status raises the client's exception with the server's message."""
     with OpenAIServer(Reply("so it is", status)) as server, pytest.raises(error, match="so it is"):
         server.chat_model().invoke("x")
 
 
 def test_a_slow_answer():
-    """The client's own timeout bites; closing the server waits for nobody."""
+    """A slow reply raises the client's timeout, and closing the server does not wait for it."""
     with OpenAIServer(Reply("late", delay=60)) as server, pytest.raises(openai.APITimeoutError):
         server.chat_model(timeout=0.2).invoke("x")

@@ -1,10 +1,10 @@
-"""A vector store that has nothing beyond LangChain's interface."""
+"""Vector store with only the methods of LangChain's interface."""
 
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 
 class BareStore(VectorStore):
-    """Searches a text with scores, and tells neither its texts nor its vectors; ``get_by_ids`` if ``by_id``."""
+    """Store that returns texts with scores, but neither all its texts nor vectors; get_by_ids works with ``by_id``."""
 
     def __init__(self, documents, embedding, by_id=False):
         self._inner = InMemoryVectorStore.from_documents(documents, embedding)

@@ -1,4 +1,4 @@
-"""A store made of dictionaries: what ``ingest`` promises is checked against it."""
+"""Stores made of dictionaries, for tests of ``ingest``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from langchain_hybridgraph.records import Chunk, Edge
 
 
 class PlainStore:
-    """Fulfils ``AcceptsChunks`` and no more, and keeps a list of what was called."""
+    """Store that implements only ``AcceptsChunks`` and records its calls."""
 
     def __init__(self) -> None:
         self.chunks: dict[str, Chunk] = {}
@@ -65,7 +65,7 @@ class PlainStore:
         return len(there)
 
     def links(self, relation: str) -> set[tuple[str, str]]:
-        """The (source, target) pairs of a relation."""
+        """Return the (source, target) pairs of a relation."""
         return {(edge.source, edge.target) for edge in self.edges.values() if edge.relation == relation}
 
     def _add(self, edges: Iterable[Edge]) -> None:
@@ -82,7 +82,7 @@ class PlainStore:
 
 
 class MemoryStore(PlainStore):
-    """Also fulfils ``ListsDocuments``."""
+    """Store that also implements ``ListsDocuments``."""
 
     def document_ids(self) -> Iterable[str]:
         return {chunk.document for chunk in self.chunks.values()}

@@ -1,4 +1,4 @@
-"""Stores in milvus-lite, and the calls that they make."""
+"""Embedding for stores in milvus-lite, and a recorder of their calls."""
 
 import threading
 from contextlib import contextmanager
@@ -9,12 +9,12 @@ from langchain_hybridgraph.testing import HashedWords
 
 
 class WordEmbeddings(HashedWords, Embeddings):
-    """HashedWords as LangChain's Embeddings."""
+    """HashedWords with the interface of LangChain's Embeddings."""
 
 
 @contextmanager
 def counted_calls(store):
-    """Yield a list to which the name of every call of the server is added, except calls made in another thread."""
+    """Yield a list to which the name of every call to the server is added."""
     calls, connection, thread = [], store._index.connection, threading.current_thread()
     call, acall = connection.call, connection.acall
 

@@ -1,4 +1,4 @@
-"""A small store, and what tests of telemetry ask it."""
+"""Small store and question for tests of telemetry."""
 
 from langchain_hybridgraph import HybridGraphStore
 
@@ -11,10 +11,10 @@ def pets() -> HybridGraphStore:
 
 
 def broken(query, texts):
-    """A reranker that always fails, and quotes the question."""
+    """Raise an error that quotes the question, as a failing reranker."""
     raise TimeoutError(f"no answer to {query!r}")
 
 
 def stages(events):
-    """The names of the stages and of what ended, in order."""
+    """Return the stages of the events in order, with "search" for the event of the search itself."""
     return [getattr(event, "stage", "search") for event in events]

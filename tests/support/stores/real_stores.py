@@ -1,4 +1,4 @@
-"""Every kind of vector store that the retrievers know, as its own package makes it."""
+"""Vector stores of every supported kind, each created with its own package."""
 
 import itertools
 import warnings
@@ -14,14 +14,14 @@ TEXTS = {
     "engine": "The machine of brass was never finished.",
     "zebra": "A zebra has black and white stripes.",
 }
-# Not of unit length, so that no distance of a store is the cosine by chance.
+# The vectors do not have length 1, so no distance in a store equals the cosine by chance.
 VECTORS = {"ada": [3.0, 0.0, 0.0], "engine": [1.0, 1.0, 0.0], "zebra": [0.0, 0.5, 2.0]}
 QUESTION, QUERY_VECTOR = "Which program was written for the machine?", [2.0, 0.0, 0.0]
 COSINES = {"ada": 1.0, "engine": 0.70710678, "zebra": 0.0}
 
 
 class Fixed(Embeddings):
-    """The vectors above; another text is near the zebra."""
+    """Embedding with the vectors above; any other text is close to the zebra."""
 
     def embed_query(self, text):
         return QUERY_VECTOR if text == QUESTION else self._of(text)
@@ -34,7 +34,7 @@ class Fixed(Embeddings):
 
 
 def documents(**metadata):
-    """The texts with the application's ids."""
+    """Return the texts as documents with the application's ids."""
     return [Document(id=id, page_content=text, metadata=dict(metadata)) for id, text in TEXTS.items()]
 
 
@@ -113,7 +113,7 @@ def bare(texts, folder):
     return BareStore([Document(page_content=text) for text in texts], Fixed())
 
 
-# What makes a store of texts, which get the store's own ids.
+# Functions that create a store of texts with ids chosen by the store.
 STORES = {
     "chroma": (chroma, {}),
     "chroma l2": (chroma, {"space": "l2"}),
@@ -131,11 +131,11 @@ STORES = {
     "llama_index": (llama_index, {}),
     "bare": (bare, {}),
 }
-CLOSED = ("bare",)  # tells neither its texts nor what its scores mean
+CLOSED = ("bare",)  # gives no access to its texts and does not define its scores
 
 
 def close(store):
-    """Close the client of a store, where it has one of files."""
+    """Close the client of a store, if it has one."""
     client = getattr(store, "client", None)
     if client is not None:
         client.close()

@@ -9,7 +9,7 @@ from langchain_hybridgraph import HybridGraphStore
 
 
 class VectorTexts(Embeddings):
-    """Texts that are vectors: "1 0.5 | any words" is (1, 0.5)."""
+    """Embedding of texts that start with their vector: "1 0.5 | any words" has the vector (1, 0.5)."""
 
     def embed_documents(self, texts):
         return [self.embed_query(text) for text in texts]
@@ -19,7 +19,7 @@ class VectorTexts(Embeddings):
 
 
 def vector_text(vector, words=""):
-    """The text of a vector."""
+    """Return a text with this vector."""
     return f"{' '.join(f'{number:.17g}' for number in np.asarray(vector, float))} | {words}"
 
 
@@ -28,7 +28,7 @@ def memory():
 
 
 def all_edges(store):
-    """The edges that leave chunks, by source, target and relation."""
+    """Return all edges that leave chunks, by source, target and relation."""
     ids = {id for ids_of_document in store.document_chunks(store.document_ids()).values() for id in ids_of_document}
     return {(edge.source, edge.target, edge.relation): edge for edge in store.edges(sorted(ids))}
 

@@ -16,7 +16,7 @@ from langchain_hybridgraph.records import chunk_metadata as given_values
 from langchain_hybridgraph.records.chunk_metadata import reference
 from langchain_hybridgraph.stores.embedded.catalog.rows import MOST_NESTED, catalog_rows, checked_edges, content_id
 
-# What JSON can say; texts with NUL, lone surrogates and anything else that a str may hold.
+# All JSON values, with strings that contain NUL, lone surrogates or any other character.
 TEXT = st.text(st.characters(), max_size=20)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,

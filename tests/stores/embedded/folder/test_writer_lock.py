@@ -21,7 +21,7 @@ with WriterLock(Path(sys.argv[1])).turn(timeout=10):
     print("held", flush=True)
     sys.stdin.read()
 """
-# Takes turns without a pause until its input ends.
+# Script that takes turns without a pause until its input ends.
 GREEDY = """
 import sys, threading
 from pathlib import Path
