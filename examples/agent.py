@@ -1,11 +1,11 @@
-"""A LangGraph agent that decides when to search, what for, and with which filter.
+"""A LangGraph agent that chooses when to search, the query, and the filter.
 
     pip install . langchain      # in a clone of the repository
     python examples/agent.py
 
-``as_tool`` offers the model a query, k and a filter; the Documents are the message's artifact.
-It runs without a key, over a fake chat model with prepared messages. For a real one, install its package
-(``langchain-openai``) and name it: ``python examples/agent.py openai:gpt-5-mini``.
+With ``as_tool``, the model can set the query, k and a filter; the Documents are the artifact of the tool message. The
+example uses a fake chat model with prepared messages and needs no API key. To use a real model, install its package
+(``langchain-openai``) and pass its name: ``python examples/agent.py openai:gpt-5-mini``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _call(query: str, among: dict[str, Any]) -> ToolCall:
 
 
 class ScriptedModel(FakeMessagesListChatModel):
-    """A fake chat model that returns its messages one after the other, whatever the tools answer."""
+    """A fake chat model that returns its messages one after the other, and ignores the results of the tools."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
         """Accept any tools."""
@@ -66,7 +66,7 @@ PART = [
 
 
 def chat_model(name: str | None) -> BaseChatModel:
-    """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
+    """Return the model with this name, as ``init_chat_model`` does, or a fake model if the name is None."""
     return ScriptedModel(responses=PART) if name is None else init_chat_model(name, temperature=0)
 
 

@@ -3,9 +3,9 @@
     pip install . langchain      # in a clone of the repository
     python examples/conversation.py
 
-``AdvancedRetriever`` completes each question before it searches, here without a model. LangGraph's checkpointer keeps
-the messages, one thread per customer. It runs without a key, over a fake chat model that reads out the text that was
-found. For a real one: ``python examples/conversation.py openai:gpt-5-mini``.
+``AdvancedRetriever`` completes each question before it searches, here without a model. LangGraph's checkpointer stores
+the messages, with one thread per customer. The example uses a fake chat model that repeats the text that was found, and
+needs no API key. To use a real model, pass its name: ``python examples/conversation.py openai:gpt-5-mini``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ContextReader(SimpleChatModel):
 
 
 def chat_model(name: str | None) -> BaseChatModel:
-    """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
+    """Return the model with this name, as ``init_chat_model`` does, or a fake model if the name is None."""
     return ContextReader() if name is None else init_chat_model(name, temperature=0)
 
 

@@ -3,7 +3,7 @@
     pip install ".[llama-index]"      # in a clone of the repository
     python examples/llama_index_query_engine.py
 
-It runs without a network: MockLLM repeats its prompt. Replace it with ``Settings.llm``.
+The example needs no network. It uses MockLLM, which repeats its prompt; replace it with ``Settings.llm``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ReportPrinter(BaseEventHandler):
         return "Report"
 
     def handle(self, event: object, **_: object) -> None:
-        """Print our reports among LlamaIndex's many events."""
+        """Print the reports of this package, which are among LlamaIndex's many events."""
         if isinstance(event, RetrievalReportEvent):
             print(f"  {event.plan['method']} search in {event.took_ms:.1f} ms, degraded: {event.degraded or 'no'}")
 

@@ -1,11 +1,11 @@
-"""A LangGraph agent that remembers between conversations, and knows what has changed since.
+"""A LangGraph agent that remembers facts between conversations, and how they have changed.
 
     pip install . langchain      # in a clone of the repository
     python examples/memory_agent.py
 
-It has two tools. ``recall`` is a ``MemoryRetriever``, which can search as of an earlier time. ``note`` stores a new
-fact, which may supersede an old one. It runs without a key, over a fake chat model that follows simple rules. For a
-real one: ``python examples/memory_agent.py openai:gpt-5-mini``.
+The agent has two tools. ``recall`` is a ``MemoryRetriever``, which can search as of an earlier time. ``note`` stores a
+new fact, which may supersede an old one. The example uses a fake chat model that follows simple rules, and needs no API
+key. To use a real model, pass its name: ``python examples/memory_agent.py openai:gpt-5-mini``.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RuleModel(BaseChatModel):
 
 
 def chat_model(name: str | None) -> BaseChatModel:
-    """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
+    """Return the model with this name, as ``init_chat_model`` does, or a fake model if the name is None."""
     return RuleModel() if name is None else init_chat_model(name, temperature=0)
 
 
@@ -123,7 +123,7 @@ def show(message: AnyMessage) -> None:
 
 
 def main(model: str | None = None) -> None:
-    """Hold four conversations, none of which sees the others."""
+    """Hold four separate conversations."""
     store = HybridGraphStore(embedding="lsa")  # pass a folder as the first argument to keep it
     agent = agent_with(store, chat_model(model))
 

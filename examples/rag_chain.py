@@ -1,10 +1,10 @@
-"""An LCEL chain that answers from texts, streams, and names the texts it has read.
+"""An LCEL chain that answers from texts, streams the answer, and lists its sources.
 
     pip install . langchain      # in a clone of the repository
     python examples/rag_chain.py
 
-It runs without a key, over a fake chat model with a prepared answer. For a real one, install its package
-(``langchain-openai``) and name it: ``python examples/rag_chain.py openai:gpt-5-mini``.
+The example uses a fake chat model with a prepared answer, and needs no API key. To use a real model, install its
+package (``langchain-openai``) and pass its name: ``python examples/rag_chain.py openai:gpt-5-mini``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PROMPT = ChatPromptTemplate.from_messages(
 
 
 def chat_model(name: str | None) -> BaseChatModel:
-    """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
+    """Return the model with this name, as ``init_chat_model`` does, or a fake model if the name is None."""
     if name is not None:
         return init_chat_model(name, temperature=0)
     return FakeListChatModel(responses=["A second factor: a code by text message, or a key [errors.md] [factors.md]."])

@@ -117,7 +117,7 @@ def find(
     config: Config = None,
     under: Annotated[
         list[str] | None,
-        typer.Option(metavar="URI", help="Search only below this URI, or path as given to ingest; may be repeated."),
+        typer.Option(metavar="URI", help="Search only below this URI, or path as passed to ingest; can be repeated."),
     ] = None,
     k: Count = K_DEFAULT,
     where: Where = None,
@@ -129,8 +129,8 @@ def find(
 ) -> None:
     """Search the tree of directories and documents from the top.
 
-    Finds documents, each once, and directories, by the summaries that ingest and tree make. With --history up to five
-    queries are planned from the conversation and the question, and -k limits each type of hit.
+    Results are documents, each at most once, and directories with a summary from ingest or tree. With --history, up to
+    five queries are planned from the conversation and the question, and -k limits each type of hit.
     """
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 

@@ -139,7 +139,7 @@ def check(file: File = None, *, as_json: Json = False) -> None:
 
 @config_app.command("schema")
 def print_schema() -> None:
-    """Print the JSON schema of the file, with which editors complete and check it."""
+    """Print the JSON schema of the file, which lets editors complete and check it."""
     from langchain_hybridgraph.cli.json_output import print_json
     from langchain_hybridgraph.config.schema import schema
 

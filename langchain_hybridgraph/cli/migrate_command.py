@@ -31,7 +31,7 @@ def migrate(
         str, typer.Option(envvar="HYBRIDGRAPH_DESTINATION_TOKEN", help="Token of a server.")
     ] = "",
     embedding: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Model that made the vectors of a Chroma source.")
+        str | None, typer.Option(metavar="MODEL", help="Model that computed the vectors of a Chroma source.")
     ] = None,
     language: Annotated[
         str, typer.Option(metavar="NAME", help="Language of the texts of a Chroma source.")

@@ -15,7 +15,7 @@ Index = Annotated[
         "--index",
         "-i",
         metavar="DIR",
-        help="Folder of the index, or milvus://HOST:PORT; or set HYBRIDGRAPH_STORE_PATH, "
+        help="Folder of the index, or milvus://HOST:PORT; default: HYBRIDGRAPH_STORE_PATH, "
         "or store_path in hybridgraph.yaml.",
         envvar="HYBRIDGRAPH_STORE_PATH",
         show_envvar=False,
@@ -23,7 +23,10 @@ Index = Annotated[
 ]
 NewModel = Annotated[
     str,
-    typer.Option(metavar="MODEL", help="auto, lsa, minilm or package.module:factory; an existing index keeps its own."),
+    typer.Option(
+        metavar="MODEL",
+        help="auto, lsa, minilm or package.module:factory; auto keeps the embedding of an existing index.",
+    ),
 ]
 Tenant = Annotated[str | None, typer.Option(metavar="NAME", help=TENANT)]
 Model = Annotated[

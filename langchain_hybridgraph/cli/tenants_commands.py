@@ -19,7 +19,7 @@ Index = Annotated[
         "--index",
         "-i",
         metavar="DIR",
-        help="Folder of the index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml.",
+        help="Folder of the index; default: HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml.",
         envvar="HYBRIDGRAPH_STORE_PATH",
         show_envvar=False,
     ),
