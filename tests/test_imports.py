@@ -34,7 +34,7 @@ ENGINES = {
     "sentence_transformers": {"query.rerank"},
     "prometheus_client": {"telemetry.prometheus"},
     "opentelemetry": {"telemetry.opentelemetry"},
-    "markdown_it": {"ingestion.markdown"},
+    "markdown_it": {"ingestion.markdown_parser"},
     "yaml": {"config.file", "ingestion.front_matter"},
 }
 

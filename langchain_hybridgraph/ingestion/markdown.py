@@ -11,15 +11,13 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.ingestion.anchors import is_object, is_reference, object_anchors, role_anchor, term_anchor
-from langchain_hybridgraph.ingestion.edges.link_parser import INCLUDE, PATH, ROLE, WIKI, Link
+from langchain_hybridgraph.ingestion.anchors import is_object, object_anchors, term_anchor
+from langchain_hybridgraph.ingestion.edges.link_parser import INCLUDE, PATH, Link
 from langchain_hybridgraph.ingestion.front_matter import front_matter_end
+from langchain_hybridgraph.ingestion.markdown_parser import label_of, parser
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_block import StateBlock
-    from markdown_it.rules_inline import StateInline
-    from markdown_it.token import Token
+    from langchain_hybridgraph.ingestion.markdown_parser import Token
 
 
 def _names(text: str) -> frozenset[str]:
@@ -45,11 +43,6 @@ _INCLUDE = re.compile(
     r"|--8<--[ \t]{1,9}[\"'](?P<snippet>[^\"'\n]{1,500})[\"']"
     r"|\{%-?[ \t]{1,9}include(?:-markdown)?[ \t]{1,9}[\"'](?P<jinja>[^\"'\n]{1,500})[\"']"
 )
-_CONTAINER = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]+\S")
-_WIKI = re.compile(r"\[\[([^\[\]|\n]{1,300})(?:\|([^\[\]\n]{0,300}))?\]\]")
-_ROLE = re.compile(r"[:{](?P<role>(?:[a-z]{1,20}:)?[a-z-]{1,20})[:}]`(?P<inside>[^`]{1,1000})`")
-_REST = re.compile(r"`(?P<label>[^`<>]{0,500})<(?P<target>[^`<>\s]{1,2000})>`_")
-_ROLE_TARGET = re.compile(r"(?P<label>.*)<(?P<target>[^<>]+)>\Z", re.DOTALL)
 _DIRECTIVE = re.compile(r"\{(?P<name>[\w:-]{1,40})\}[ \t]*(?P<argument>[^\n]{0,1000})")
 _TERM = re.compile(r"(?:\A|\n)(\S[^\n]{0,300})(?=\n[ \t:])")
 _ENTRY = re.compile(
@@ -62,7 +55,6 @@ _PROSE = _names(
 )
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 _LONGEST_HEADING = 1_000
-_LONGEST_LABEL = 120
 
 
 class Section(NamedTuple):
@@ -220,7 +212,7 @@ class _BlockReader:
     def __init__(self, text: str, env: dict[str, Any]) -> None:
         self._text = text
         self._env = env
-        self._parser = _parser()
+        self._parser = parser()
         self._headings: list[_Heading] = []
         self._slugs: list[Anchor] = []
         self._named_anchors: list[Anchor] = []
@@ -333,7 +325,7 @@ class _BlockReader:
             self._walk(self._parse(token.content), first + 1, top=False)
         elif name == "toctree":
             entries = filter(None, map(_ENTRY.match, token.content.splitlines()))
-            links = (Link(PATH, match["target"] or match["plain"], _label(match["label"] or "")) for match in entries)
+            links = (Link(PATH, match["target"] or match["plain"], label_of(match["label"] or "")) for match in entries)
             self._links += [(start, link) for link in links]
         else:
             self._fences.append((start, end))
@@ -420,111 +412,4 @@ def _links_in(tokens: Sequence[Token]) -> Iterator[tuple[int, Link]]:
             opened = at
         elif token.type == "link_close":
             start = tokens[opened]
-            yield start.meta["at"], Link(PATH, str(start.attrs["href"]), _label(_plain(tokens[opened:at])))
-
-
-def _label(text: str) -> str:
-    return " ".join(text.split())[:_LONGEST_LABEL]
-
-
-# -- the parser ---------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    """Return a parser of CommonMark with tables and the extensions of documentation tools."""
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_inline import autolink, html_inline, link
-
-    class Parser(MarkdownIt):
-        """Parser that does not change the targets of links."""
-
-        def normalizeLink(self, url: str) -> str:
-            return url
-
-        def validateLink(self, url: str) -> bool:
-            return True
-
-    parser = Parser("commonmark").enable("table")
-    ends = ["paragraph", "reference", "blockquote", "list"]
-    parser.block.ruler.before("fence", "container", _container, {"alt": ends})
-    for name, rule in {"link": link, "autolink": autolink, "html_inline": html_inline}.items():
-        parser.inline.ruler.at(name, _recording_position(rule))
-    parser.inline.ruler.before("backticks", "role", _role)
-    parser.inline.ruler.before("link", "wiki", _wiki)
-    return parser
-
-
-def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """Return the rule, extended to record the position of each match in its first token."""
-
-    def record_position(state: StateInline, silent: bool) -> bool:
-        start, before = state.pos, len(state.tokens)
-        if not rule(state, silent):
-            return False
-        if not silent:
-            token = next(token for token in state.tokens[before:] if token.type in ("link_open", "html_inline"))
-            token.meta["at"] = start
-        return True
-
-    return record_position
-
-
-def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Parse an admonition or tab of MkDocs, whose indented content is Markdown, not code."""
-    if state.is_code_block(first):
-        return False
-    if not _CONTAINER.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[first]):
-        return False
-    if silent:
-        return True
-    indent, last = state.sCount[first] + 4, first + 1
-    while last < end and (state.isEmpty(last) or state.sCount[last] >= indent):
-        last += 1
-    before = state.lineMax, state.blkIndent, state.parentType
-    state.lineMax, state.blkIndent, state.parentType = last, indent, "container"
-    state.push("container_open", "div", 1).map = [first, last]
-    state.md.block.tokenize(state, first + 1, last)
-    state.push("container_close", "div", -1)
-    state.lineMax, state.blkIndent, state.parentType = before
-    state.line = last
-    return True
-
-
-def _wiki(state: StateInline, silent: bool) -> bool:
-    match = _WIKI.match(state.src, state.pos, state.posMax) if state.src.startswith("[[", state.pos) else None
-    if match and not silent:
-        _push(state, Link(WIKI, match[1].strip(), _label(match[2] or "")))
-    return _advance(state, match)
-
-
-def _role(state: StateInline, silent: bool) -> bool:
-    character = state.src[state.pos]
-    if character == "`":
-        match = _REST.match(state.src, state.pos, state.posMax)
-        if match and not silent:
-            _push(state, Link(PATH, match["target"], _label(match["label"])))
-        return _advance(state, match)
-    match = _ROLE.match(state.src, state.pos, state.posMax) if character in ":{" else None
-    if match and not silent:
-        inside = _ROLE_TARGET.match(match["inside"])
-        target = (inside["target"] if inside else match["inside"]).strip()
-        label = _label(inside["label"]) if inside else ""
-        if match["role"] == "doc":
-            _push(state, Link(PATH, target, label))
-        elif target.startswith("!") or not is_reference(match["role"]):
-            state.push("code_inline", "code", 0).content = label or target.removeprefix("!")
-        else:
-            _push(state, Link(ROLE, role_anchor(match["role"], target), label))
-    return _advance(state, match)
-
-
-def _push(state: StateInline, link: Link) -> None:
-    state.push("link", "", 0).meta = {"at": state.pos, "link": link}
-
-
-def _advance(state: StateInline, match: re.Match[str] | None) -> bool:
-    if match is None:
-        return False
-    state.pos = match.end()
-    return True
+            yield start.meta["at"], Link(PATH, str(start.attrs["href"]), label_of(_plain(tokens[opened:at])))

@@ -1,0 +1,130 @@
+"""The Markdown parser, with the extensions of documentation tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.ingestion.anchors import is_reference, role_anchor
+from langchain_hybridgraph.ingestion.edges.link_parser import PATH, ROLE, WIKI, Link
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token as Token
+
+# Every repetition is bounded, so that no text makes a search quadratic.
+_CONTAINER = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]+\S")
+_WIKI = re.compile(r"\[\[([^\[\]|\n]{1,300})(?:\|([^\[\]\n]{0,300}))?\]\]")
+_ROLE = re.compile(r"[:{](?P<role>(?:[a-z]{1,20}:)?[a-z-]{1,20})[:}]`(?P<inside>[^`]{1,1000})`")
+_REST = re.compile(r"`(?P<label>[^`<>]{0,500})<(?P<target>[^`<>\s]{1,2000})>`_")
+_ROLE_TARGET = re.compile(r"(?P<label>.*)<(?P<target>[^<>]+)>\Z", re.DOTALL)
+_LONGEST_LABEL = 120
+
+
+@lru_cache(maxsize=1)
+def parser() -> MarkdownIt:
+    """Return a parser of CommonMark with tables and the extensions of documentation tools."""
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import autolink, html_inline, link
+
+    class Parser(MarkdownIt):
+        """Parser that does not change the targets of links."""
+
+        def normalizeLink(self, url: str) -> str:
+            return url
+
+        def validateLink(self, url: str) -> bool:
+            return True
+
+    commonmark = Parser("commonmark").enable("table")
+    ends = ["paragraph", "reference", "blockquote", "list"]
+    commonmark.block.ruler.before("fence", "container", _container, {"alt": ends})
+    for name, rule in {"link": link, "autolink": autolink, "html_inline": html_inline}.items():
+        commonmark.inline.ruler.at(name, _recording_position(rule))
+    commonmark.inline.ruler.before("backticks", "role", _role)
+    commonmark.inline.ruler.before("link", "wiki", _wiki)
+    return commonmark
+
+
+def label_of(text: str) -> str:
+    """Return the text of a link on one line, shortened."""
+    return " ".join(text.split())[:_LONGEST_LABEL]
+
+
+def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """Return the rule, extended to record the position of each match in its first token."""
+
+    def record_position(state: StateInline, silent: bool) -> bool:
+        start, before = state.pos, len(state.tokens)
+        if not rule(state, silent):
+            return False
+        if not silent:
+            token = next(token for token in state.tokens[before:] if token.type in ("link_open", "html_inline"))
+            token.meta["at"] = start
+        return True
+
+    return record_position
+
+
+def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Parse an admonition or tab of MkDocs, whose indented content is Markdown, not code."""
+    if state.is_code_block(first):
+        return False
+    if not _CONTAINER.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[first]):
+        return False
+    if silent:
+        return True
+    indent, last = state.sCount[first] + 4, first + 1
+    while last < end and (state.isEmpty(last) or state.sCount[last] >= indent):
+        last += 1
+    before = state.lineMax, state.blkIndent, state.parentType
+    state.lineMax, state.blkIndent, state.parentType = last, indent, "container"
+    state.push("container_open", "div", 1).map = [first, last]
+    state.md.block.tokenize(state, first + 1, last)
+    state.push("container_close", "div", -1)
+    state.lineMax, state.blkIndent, state.parentType = before
+    state.line = last
+    return True
+
+
+def _wiki(state: StateInline, silent: bool) -> bool:
+    match = _WIKI.match(state.src, state.pos, state.posMax) if state.src.startswith("[[", state.pos) else None
+    if match and not silent:
+        _push(state, Link(WIKI, match[1].strip(), label_of(match[2] or "")))
+    return _advance(state, match)
+
+
+def _role(state: StateInline, silent: bool) -> bool:
+    character = state.src[state.pos]
+    if character == "`":
+        match = _REST.match(state.src, state.pos, state.posMax)
+        if match and not silent:
+            _push(state, Link(PATH, match["target"], label_of(match["label"])))
+        return _advance(state, match)
+    match = _ROLE.match(state.src, state.pos, state.posMax) if character in ":{" else None
+    if match and not silent:
+        inside = _ROLE_TARGET.match(match["inside"])
+        target = (inside["target"] if inside else match["inside"]).strip()
+        label = label_of(inside["label"]) if inside else ""
+        if match["role"] == "doc":
+            _push(state, Link(PATH, target, label))
+        elif target.startswith("!") or not is_reference(match["role"]):
+            state.push("code_inline", "code", 0).content = label or target.removeprefix("!")
+        else:
+            _push(state, Link(ROLE, role_anchor(match["role"], target), label))
+    return _advance(state, match)
+
+
+def _push(state: StateInline, link: Link) -> None:
+    state.push("link", "", 0).meta = {"at": state.pos, "link": link}
+
+
+def _advance(state: StateInline, match: re.Match[str] | None) -> bool:
+    if match is None:
+        return False
+    state.pos = match.end()
+    return True
