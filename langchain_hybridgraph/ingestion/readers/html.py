@@ -44,7 +44,7 @@ def from_html(html: str) -> HTMLPage:
     Scripts, styles and navigation are left out. The title is that of the head, else the first heading of level 1.
 
     >>> from_html("<title>T</title><h2>A</h2><p>See <a href='b.html'>B</a> &amp; C.<script>x</script>")
-    Page(text='## A\\n\\nSee [B](b.html) & C.', title='T')
+    HTMLPage(text='## A\\n\\nSee [B](b.html) & C.', title='T')
     """
     html = _OPEN.sub("&lt;", _DECLARATION.sub("", _COMMENT.sub("", html)))
     parser = _HTMLReader(_DROPPED, navigation=False)

@@ -85,8 +85,8 @@ def from_rst(source: str) -> RstText:
 
     >>> from_rst(".. _guide:\\n\\nGuide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   make\\n")
     ... # doctest: +NORMALIZE_WHITESPACE
-    Text(text='# Guide\\n\\nSee [install](install.rst) or run:\\n\\n```\\nmake\\n```', title='Guide',
-         anchors=(Anchor(start=0, name='guide', explicit=True),))
+    RstText(text='# Guide\\n\\nSee [install](install.rst) or run:\\n\\n```\\nmake\\n```', title='Guide',
+            anchors=(Anchor(start=0, name='guide', explicit=True),))
     """
     title = ""
     lines: list[str] = []
