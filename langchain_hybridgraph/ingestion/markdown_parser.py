@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
-    from markdown_it.token import Token as Token
+    from markdown_it.token import Token as Token  # noqa: PLC0414 - markdown.py has it from here
 
 # Every repetition is bounded, so that no text makes a search quadratic.
 _CONTAINER = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]+\S")
