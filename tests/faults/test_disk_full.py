@@ -60,15 +60,15 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("megabytes", ["1.5"])
-def test_files_that_must_not_grow(tmp_path, megabytes):
-    """At a limit on the size of files, accepted chunks are kept, and writing continues once it is removed."""
+def test_a_limit_on_the_size_of_files(tmp_path, megabytes):
+    """When files reach a size limit, accepted chunks are kept, and writing continues once it is removed."""
     judge(run(tmp_path / "index", tmp_path / "ballast", megabytes))
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("megabytes", ["0.5", "0.7", "1", "1.2", "2", "3", "4"])
-def test_files_that_must_not_grow_further(tmp_path, megabytes):
-    """With other limits, which other files reach first, accepted chunks are kept as well."""
+def test_other_limits_on_the_size_of_files(tmp_path, megabytes):
+    """With various size limits of files, accepted chunks are kept, and writing continues without the limit."""
     judge(run(tmp_path / "index", tmp_path / "ballast", megabytes))
 
 

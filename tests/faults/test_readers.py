@@ -1,4 +1,4 @@
-"""Readers during writes, in other processes and threads: results are never wrong, and the last are current."""
+"""Readers during writes, in other processes and threads: every result is correct, and the last one current."""
 
 import json
 import subprocess

@@ -69,14 +69,14 @@ def test_new_memories_are_added(store):
 
 
 def test_a_near_duplicate_joins(store):
-    """A memory with a cosine of at least 0.95 (18.19 degrees) joins an earlier one, which counts a use."""
+    """A memory with a cosine of at least 0.95 (18.19 degrees) joins an earlier one and counts as a use of it."""
     assert outcomes(store, memory("a"), memory("b", 90)) == [("a", "added"), ("b", "added")]
     assert outcomes(store, memory("near", 18), memory("far", 19)) == [("a", "joined"), ("far", "added")]
     assert (sorted(store.find(Scope())), state_of(store, "a").active_count) == (["a", "b", "far"], 1)
 
 
 def test_a_near_duplicate_in_other_words_joins(store):
-    """A memory in other words joins an earlier one, and the record quotes the text of the latter."""
+    """A memory worded differently joins an earlier one, and the record quotes the earlier text."""
     store.upsert([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
     [admission] = admit(
         [memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store._intake
@@ -110,7 +110,7 @@ def test_numbers_names_and_negations_are_never_merged(store, one, other):
 
 
 def test_the_cosine_of_near_duplicates_can_be_set(store):
-    """near_duplicate sets the cosine from which memories join, and must be above 0 and up to 1."""
+    """near_duplicate is the minimum cosine at which memories join; it must be above 0 and at most 1."""
     store.upsert([memory("a", 0, "Ada drinks tea"), memory("z", 180, "said")])
     sips, other = memory("b", 18, "Ada sips tea"), memory("c", 150, "said")
     assert [one.outcome for one in admit([sips, other], store._intake, near_duplicate=0.86)] == ["joined", "joined"]
@@ -120,8 +120,8 @@ def test_the_cosine_of_near_duplicates_can_be_set(store):
             admit([sips], store._intake, near_duplicate=wrong)
 
 
-def test_a_model_of_the_texts_is_not_trusted_with_synonyms():
-    """With an LSA model, moved phrases join, but synonyms do not."""
+def test_synonyms_do_not_join_with_a_fitted_model():
+    """With an LSA model, a memory with a moved phrase joins, but one with a synonym does not."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = [
             "Bo plays chess on Mondays.",
@@ -149,7 +149,7 @@ def test_memories_of_one_call_join_each_other(store):
 
 
 def test_another_source_raises_confidence(store):
-    """A near duplicate from another source raises confidence by noisy-or; one from the same source does not."""
+    """A near duplicate raises the confidence if it comes from another source, but not from the same one."""
     admit([memory("a", source="radio", confidence=0.6)], store._intake)
     admit([memory("b", source="radio", confidence=0.8)], store._intake)
     assert state_of(store, "a").confidence == 0.6
@@ -272,7 +272,7 @@ def refuted(store, source, times):
         store.memory.feedback(source, "refute")
 
 
-def test_a_source_that_is_not_believed_must_bring_news(store):
+def test_a_memory_of_low_credibility_and_novelty_is_refused(store):
     """A memory from a source with credibility 0.1 is refused at a novelty of 0.2, but not of 0.3."""
     store.upsert([memory("lie", 180, source="liar"), memory("a", 0)])
     refuted(store, "lie", 8)
@@ -320,14 +320,14 @@ def test_a_contradiction_adds_an_edge_and_lowers_confidence(store):
     ],
 )
 def test_compatible_memories_do_not_contradict(store, new):
-    """Memories too far apart, with few common labels, at other times or in the same words do not contradict."""
+    """Memories that are dissimilar, share few labels, differ in time or have the same words do not contradict."""
     store.upsert([memory("old", 0, labels=["tea"], valid_from=50)])
     assert admit([new], store._intake) == [Admission("new", "added")]
     assert store.edges(["new"]) == []
 
 
 def test_contradictions_within_one_call(store):
-    """A memory can contradict earlier ones of its call, and each is lowered once per call."""
+    """A memory can contradict earlier ones of its call, whose confidence is lowered once per call."""
     memories = [
         memory("a", 0, "one", labels=["x"], confidence=0.8),
         memory("b", 60, "two", labels=["x"]),
@@ -340,7 +340,7 @@ def test_contradictions_within_one_call(store):
 
 
 def test_a_memory_is_lowered_once_per_contradicting_id(store):
-    """A memory is lowered again by another id, but not by a new text of the same id."""
+    """A confidence is lowered again by another contradicting id, but not by a new text of the same id."""
     store.upsert([memory("a", 0, "one", labels=["x"], confidence=0.8)])
     lowered = [
         admit([memory(id, angle, text, labels=["x"])], store._intake)[0].lowered
@@ -368,7 +368,7 @@ def test_contradictions_can_be_switched_off(store):
 
 
 def test_a_model_decides(store):
-    """The model's probability is the edge's weight, from 0.5 on; other writers do not wait for the model."""
+    """A probability from 0.5 on becomes the weight of an edge, and other writers do not wait for the model."""
     store.upsert([memory("yes", 0, "yes", labels=["x"]), memory("no", 120, "no", labels=["x"])])
     marked = []
 
@@ -416,7 +416,7 @@ def test_memories_before_the_first_fit_do_not_join():
         ]
 
 
-def test_words_that_a_model_has_never_read_are_news():
+def test_a_sentence_with_an_unknown_word_does_not_join():
     """A sentence with a word unknown to the model does not join a memory with the same vector."""
     with closing(EmbeddedStore(IndexSettings(path=None, embedding=LSAEmbeddings(), name="lsa"))) as store:
         texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
@@ -471,7 +471,7 @@ def test_tenants_have_separate_memories(tmp_path):
         assert state_of(store, "a").confidence == 0.05
 
 
-def test_vectors_are_made_once(store):
+def test_texts_are_embedded_once(store):
     """A text is embedded once, both to be compared and to be stored."""
     embedded = []
     store.embedding.embed_documents = lambda texts: embedded.extend(texts) or Angles().embed_documents(texts)

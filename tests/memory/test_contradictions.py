@@ -52,7 +52,7 @@ def test_a_model_is_asked_once_about_all_neighbours():
 
 @pytest.mark.parametrize("probability", [7, -0.1, float("nan"), "high"])
 def test_invalid_probabilities_are_replaced(probability):
-    """Labels are used for statements that the model omits or gives an invalid probability."""
+    """Labels are used if the model omits a statement or gives an invalid probability."""
     model = SayingModel(answer={"judgements": [{"statement": 1, "probability": probability}]})
     assert Contradictions(model).probabilities(statement("a", "x"), [statement("b", "x"), statement("c", "x")]) == [
         0.8,

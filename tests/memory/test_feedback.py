@@ -17,7 +17,7 @@ def test_feedback_changes_confidence_and_utility(verb, after):
 
 
 def test_unset_values_start_at_their_defaults():
-    """Feedback starts from a confidence of 0.5 and a utility of 1; values it does not affect stay unset."""
+    """Feedback on unset values starts from a confidence of 0.5 and a utility of 1."""
     assert feedback_effect("stale").applied_to(None, None) == pytest.approx((0.4, 0.75))
     assert feedback_effect("useful").applied_to(None, None) == (None, 1.0)
 
@@ -33,5 +33,5 @@ def test_confidence_and_utility_stay_between_0_and_1(verbs):
 
 
 def test_the_credibility_of_a_source():
-    """The credibility is (1 + confirmed) / (2 + confirmed + refuted)."""
+    """The credibility of a source is (1 + confirmed) / (2 + confirmed + refuted)."""
     assert (credibility(0, 0), credibility(2, 1), credibility(0, 8)) == (0.5, 3 / 5, 1 / 10)

@@ -83,7 +83,7 @@ def test_derivations_lower_confidence():
 
 @pytest.mark.parametrize(("hours", "score"), [(24, 0.722928), (48, 0.786619)])
 def test_an_approaching_end_lowers_confidence(hours, score):
-    """The closer the end of validity, the lower the confidence."""
+    """A memory's confidence falls as its end of validity approaches."""
     state = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + hours * HOUR}
     assert total(GENERAL, 0.8, **state) == pytest.approx(score, abs=1e-6)
 
@@ -97,7 +97,7 @@ def test_unset_values_have_defaults():
 
 
 def test_the_age_starts_at_validity_or_creation():
-    """The age of a memory starts at valid_from, then created_at, then learned_at, whichever is set first."""
+    """The age of a memory starts at valid_from, or without it at created_at or learned_at."""
     both = MemoryState(valid_from=2.0, created_at=1.0, learned_at=3.0)
     others = [MemoryState(created_at=1.0, learned_at=3.0), MemoryState(learned_at=3.0), MemoryState()]
     assert MemoryColumns.of([both, *others]).began_at.tolist() == pytest.approx([2.0, 1.0, 3.0, math.nan], nan_ok=True)
@@ -159,7 +159,7 @@ def test_values_outside_the_range_are_clamped():
     "wrong", [{"recency": -1}, {"similarity": "much"}, {"decay_per_hour": math.inf}, {"utility": True}]
 )
 def test_invalid_weights_are_refused(wrong):
-    """A weight that is not a finite number from 0 on raises a ConfigurationError that names it."""
+    """A weight that is negative, infinite or not a number raises a ConfigurationError that names it."""
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         Composite(**wrong)
 

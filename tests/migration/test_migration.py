@@ -130,7 +130,7 @@ def test_the_model_of_an_lsa_index_is_copied(tmp_path):
 
 
 def test_an_ingest_continues_in_the_copy(tmp_path):
-    """The copy knows which files the source has read."""
+    """The copy keeps the record of files that were ingested into the source."""
     (tmp_path / "notes.txt").write_text("The technician visits on Tuesdays.")
     with HybridGraphStore(tmp_path / "index", MODEL) as store:
         ingest(read_files([tmp_path / "notes.txt"]), store)
@@ -300,7 +300,7 @@ def test_a_collection_must_be_named_among_several(chroma, tmp_path):
 
 
 def test_the_model_of_a_collection_must_be_named_and_right(chroma, tmp_path):
-    """Copying a collection without its embedding, or with another one, raises an error."""
+    """Copying a collection without naming its embedding, or with a different one, raises an error."""
     with pytest.raises(ConfigurationError, match="does not say which model"):
         migrate(chroma, tmp_path / "copy", collection="music")
     with pytest.raises(EmbeddingMismatchError, match="16 dimensions"):

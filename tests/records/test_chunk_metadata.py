@@ -81,8 +81,8 @@ def test_an_end_before_the_start_is_logged_once(caplog, monkeypatch):
 
 
 @pytest.mark.parametrize("day", ["2024-02-05", "20240205", date(2024, 2, 5)])
-def test_until_a_day_is_until_its_end(day):
-    """A valid_until without a time means the end of that day in UTC."""
+def test_a_date_as_valid_until_includes_the_day(day):
+    """A valid_until that is only a date means the end of that day in UTC."""
     last = ParsedMetadata.of({"valid_until": day}).valid_until
     assert datetime.fromtimestamp(last, UTC) == datetime(2024, 2, 5, 23, 59, 59, 999_999, UTC)
     assert (
@@ -93,7 +93,7 @@ def test_until_a_day_is_until_its_end(day):
 
 
 def test_a_time_without_a_zone_is_utc():
-    """A time without a time zone is in UTC."""
+    """A time without a time zone is read as UTC."""
     assert ParsedMetadata.check({"valid_from": "1970-01-01T01:00:00"}).valid_from == 3_600.0
     assert ParsedMetadata.check({"valid_from": datetime(1970, 1, 1, 1)}).valid_from == 3_600.0
 

@@ -32,7 +32,7 @@ def test_an_edge_stores_its_times_in_seconds(value):
 
 @pytest.mark.parametrize("value", ["1970-01-01", date(1970, 1, 1)], ids=repr)
 def test_valid_until_includes_its_day(value):
-    """A valid_until without a time means the last moment of that day."""
+    """A valid_until that is only a date means the last moment of that day."""
     assert Edge("a", "b", "cites", valid_until=value).valid_until == 86_399.999999
     assert Edge("a", "b", "cites", valid_from=value, valid_until=value).valid_from == 0.0
 

@@ -14,7 +14,7 @@ def graph_hit(*path, parts, context):
 
 
 def test_explaining_a_search_hit():
-    """explain lists the parts of the score, the sources, the cosine and the BM25 score."""
+    """explain() lists the parts of the score, the sources, the cosine and the BM25 score."""
     hit = Hit(Chunk("a", "t"), 0.9, "fused", {"vector": 0.6, "keyword": 0.3}, 0.8, 2.5, found_by=("vector", "keyword"))
     assert hit.explain() == (
         "score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800 · BM25 2.50"
@@ -22,7 +22,7 @@ def test_explaining_a_search_hit():
 
 
 def test_explaining_a_graph_hit():
-    """explain divides the score between search and graph, and describes each step from the seed."""
+    """explain() divides the score between search and graph, and describes each step from the seed."""
     # graph_context lists the last step first.
     context = (
         step("b", "depends_on", 0.8, "C needs B."),

@@ -69,7 +69,7 @@ def test_turns_of_another_time(store):
 
 
 def test_texts_and_documents_are_memories(store):
-    """remember accepts documents and texts, and gives a text an id made from its content."""
+    """remember() accepts documents and texts, and gives a text an id made from its content."""
     reports = store.memory.remember([Document("Ada lives in Paris.", id="home"), "Bo plays chess."])
     assert [record.outcome for record in reports] == ["added", "added"]
     assert reports[0] == Admission("home", "added")
@@ -78,8 +78,8 @@ def test_texts_and_documents_are_memories(store):
 
 
 @pytest.mark.parametrize("alone", ["Ada likes tea.", Document("Ada likes tea.")])
-def test_one_memory_alone(store, alone):
-    """remember with a single text instead of a list raises a ValueError that shows how to pass it."""
+def test_a_single_memory_instead_of_a_list_is_refused(store, alone):
+    """remember() with a single text instead of a list raises a ValueError that shows how to pass it."""
     with pytest.raises(ValueError, match=r"documents must be a list .*, got one \w+; pass \[.*'Ada likes tea\.'"):
         store.memory.remember(alone)
     with pytest.raises(ValueError, match=r"got 7 \(int\)"):
@@ -153,7 +153,7 @@ def test_a_fact_cannot_supersede_itself(store):
 
 
 def test_searches_accept_known_at(store):
-    """similarity_search accepts known_at as a datetime or a string, and rejects other strings."""
+    """similarity_search() accepts known_at as a datetime or a string, and rejects other strings."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     assert texts_found(store, known_at=datetime.fromtimestamp(999, UTC)) == set()
     assert texts_found(store, known_at="1970-01-01T00:16:40Z") == {"paris"}

@@ -1,4 +1,4 @@
-"""open_store and settings that open a folder or a Milvus store."""
+"""open_store() and settings that open a folder or a Milvus store."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.stores.milvus_calls import WordEmbeddings
 
 
 def test_a_path_opens_a_folder(tmp_path):
-    """open_store with a path, as a string or a Path, opens the index in that folder."""
+    """open_store() with a path, as a string or a Path, opens the index in that folder."""
     for location in (tmp_path / "index", str(tmp_path / "index")):
         with open_store(location, "lsa", language="german") as store:
             assert isinstance(store, HybridGraphStore)
@@ -17,7 +17,7 @@ def test_a_path_opens_a_folder(tmp_path):
 
 
 def test_a_uri_opens_milvus(tmp_path):
-    """open_store with a Milvus URI opens a MilvusStore with the options passed."""
+    """open_store() with a Milvus URI opens a MilvusStore with the options passed."""
     pytest.importorskip("pymilvus")
     with open_store(f"milvus:{tmp_path / 'lite.db'}", WordEmbeddings(), tenant="ada") as store:
         assert isinstance(store, MilvusStore)
@@ -25,7 +25,7 @@ def test_a_uri_opens_milvus(tmp_path):
 
 
 def test_milvus_needs_an_embedding():
-    """open_store with a Milvus URI and no embedding raises an error that shows how to pass one."""
+    """open_store() with a Milvus URI and no embedding raises an error that shows how to pass one."""
     with pytest.raises(ConfigurationError, match=r'needs an embedding: open_store\("milvus://db", "minilm"\)'):
         open_store("milvus://db")
 

@@ -125,7 +125,7 @@ def test_ties_prefer_an_edge_then_the_rarest_entity(store):
     assert near(store, "a")["a", "b"] == (1.0, "")
 
 
-def test_links_are_the_edges_as_they_are(store):
+def test_links_are_the_stored_edges(store):
     """Links are the stored edges between chunks and entities, with their weights and without damping."""
     edges = [
         Edge("a", "b", "r", 0.5),
@@ -140,7 +140,7 @@ def test_links_are_the_edges_as_they_are(store):
     assert weights(linked(store, "b", ways=EdgeFilter("in"))) == {("b", "a"): 0.5, ("b", "Ada"): 0.25, ("b", "Bo"): 1.0}
 
 
-def test_hubs_pass_on_less(store):
+def test_hubs_lower_the_weights_of_hops(store):
     """With hub_degree 2, a hop of a chunk of degree 4 has half its weight; an entity of degree 4 halves it again."""
     edges = [Edge("a", other, "r") for other in "bcd"]
     upsert(store, *"abcd", edges=[*edges, *(mention(chunk, "Ada") for chunk in "abxy")])
@@ -568,7 +568,7 @@ def test_a_closed_store_raises_an_error(memory):
 
 
 def test_a_star_of_100_000():
-    """In a star of 100,000 chunks, the centre is one hop from all others, which are neighbours through an entity."""
+    """In a star of 100,000 chunks, the centre is one hop from all others, which share an entity."""
     count = 100_000
     ids = [f"c{number}" for number in range(count)]
     with closing(opened(None)) as store:
@@ -681,13 +681,13 @@ def test_pruning_affects_only_its_tenant(tmp_path):
 
 
 def test_stats_count_entities(store):
-    """stats counts mentioned graph nodes as entities, but not dangling targets."""
+    """stats() counts mentioned graph nodes as entities, but not dangling targets."""
     upsert(store, "a", edges=[mention("a", "Ada"), Edge("a", "missing", "r")])
     assert (store.admin.stats()["edges"], store.admin.stats()["entities"]) == (2, 1)
 
 
 def test_invalid_edges_are_reported_and_repaired(store):
-    """check reports edges with weight 0 and edges to themselves, and repair deletes them."""
+    """check() reports edges with weight 0 and edges to themselves, and repair() deletes them."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r")])
     near(store, "a")
     with store._index.catalog.writing() as connection:

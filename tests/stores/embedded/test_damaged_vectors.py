@@ -1,4 +1,4 @@
-"""Lost or damaged vector files: searches report them, and repair restores the results."""
+"""Lost or damaged vector files: searches report them, and repair() restores the results."""
 
 import os
 from contextlib import closing
@@ -97,7 +97,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("read_only", [False, True])
 def test_damaged_vectors_are_reported_and_restored(folder, kind, damage, read_only):
-    """Searches leave out damaged vectors and report it, check reports the chunks, and repair restores all results."""
+    """Searches leave out damaged vectors and report it, check() reports the chunks, and repair() restores all results."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     injure, expected = DAMAGES[damage]
@@ -115,7 +115,7 @@ def test_damaged_vectors_are_reported_and_restored(folder, kind, damage, read_on
 @pytest.mark.parametrize("kind", ["fitted"])
 @pytest.mark.parametrize("injure", [remove("model-*.npz"), rewrite("model-*.npz", noise)])
 def test_a_lost_model_is_reported_and_fitted_again(folder, kind, injure):
-    """Without the model file, searches report "no-vector-index", and repair fits the model again."""
+    """Without the model file, searches report "no-vector-index", and repair() fits the model again."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     injure(folder)
@@ -178,7 +178,7 @@ def swapped(data, width, one, other):
 
 @pytest.mark.parametrize("with_owners", [False, True])
 def test_a_vector_of_another_text_is_reported_and_restored(folder, kind, with_owners):
-    """check reports two vectors that were swapped along with their checksums, and repair restores them."""
+    """check() reports two vectors that were swapped along with their checksums, and repair() restores them."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     rewrite("vectors-*.f32", lambda data: swapped(data, len(data) // COUNT, 60, 120))(folder)
@@ -196,7 +196,7 @@ def test_a_vector_of_another_text_is_reported_and_restored(folder, kind, with_ow
 
 @pytest.mark.parametrize("kind", ["words"])
 def test_overwritten_vectors_of_racing_writers_are_reported(folder, kind):
-    """check reports a vector that another writer overwrote with that of another text, and repair restores it."""
+    """check() reports a vector that another writer overwrote with that of another text, and repair() restores it."""
     with closing(opened(folder)) as store:
         store.upsert([Chunk("mine", "a text of mine")])
         other = store.embedding.embed_documents(["a text of theirs"])
@@ -218,7 +218,7 @@ def test_vectors_of_an_earlier_version_are_sound(folder, kind):
 
 
 def test_a_file_deleted_under_an_open_store_is_reported(folder, kind):
-    """If the vector file is deleted, open stores keep working, check reports it, and repair restores it."""
+    """If the vector file is deleted, open stores keep working, check() reports it, and repair() restores it."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
         remove("vectors-*.f32")(folder)

@@ -290,7 +290,7 @@ def test_a_level_agrees_with_the_tree():
     assert below.is_fully_visible.all()
 
 
-def test_below_minus_one_is_the_top():
+def test_the_level_below_minus_one_is_the_top():
     """The level below -1 contains the nodes outside any directory."""
     tree = stored("b", "a/x").scoped_tree(Scope())
     assert list(tree.child_level(-1).uris) == ["a", "b"]

@@ -95,7 +95,7 @@ def test_the_heavier_of_two_equal_edges_is_kept(store):
 
 
 def test_edges_of_other_sources_are_added(store):
-    """replace_edges adds edges that leave none of its sources; if such an edge exists, the heavier one is kept."""
+    """replace_edges() adds edges that leave none of its sources; if such an edge exists, the heavier one is kept."""
     store.upsert([], edges=[Edge("x", "y", "r", 0.5)])
     store.replace_edges(["a"], ["r"], [Edge("x", "y", "r", 0.4), Edge("x", "z", "r")])
     assert store.edges(["x"]) == [Edge("x", "y", "r", 0.5), Edge("x", "z", "r")]
@@ -120,7 +120,7 @@ def test_ingesting_again_writes_nothing(memory):
 
 
 def test_edges_with_a_missing_end_are_deleted(store):
-    """prune_orphans deletes and counts the edges to and from missing ids, and deletes those ids."""
+    """prune_orphans() deletes and counts the edges to and from missing ids, and deletes those ids."""
     links = [Edge("a", "missing", REFERENCES), Edge("gone", "a", "r"), Edge("gone", "missing", "r")]
     upsert(store, "a", "b", edges=[Edge("a", "b", REFERENCES), *links])
     assert store.graph.prune_orphans() == 3
@@ -129,7 +129,7 @@ def test_edges_with_a_missing_end_are_deleted(store):
 
 
 def test_edges_of_parents_stay(store):
-    """prune_orphans keeps the edges of parents."""
+    """prune_orphans() keeps the edges of parents."""
     edge = Edge("p", "c", "r")
     store.upsert([Chunk("c", "text", {}, "d", "p")], parents=[Chunk("p", "text", {}, "d")], edges=[edge])
     assert store.graph.prune_orphans() == 0
@@ -148,7 +148,7 @@ def test_an_entity_stays_while_a_chunk_mentions_it(store):
 
 
 def test_a_directory_stays_while_there_is_a_chunk_below(store):
-    """prune_orphans keeps a directory with a chunk at any depth, and deletes an empty one."""
+    """prune_orphans() keeps a directory with a chunk at any depth, and deletes an empty one."""
     full = [Edge("docs", "docs/api", CONTAINS), Edge("docs/api", "a", CONTAINS)]
     upsert(store, "a", "b", edges=[*full, Edge("docs", "docs/old", CONTAINS), Edge("b", "b/empty", CONTAINS)])
     assert store.graph.prune_orphans() == 2
@@ -185,7 +185,7 @@ def test_pruned_edges_return_with_the_next_ingest(store):
 
 
 def test_another_tenants_edges_are_left_alone(tmp_path):
-    """prune_orphans deletes only the edges of its own tenant."""
+    """prune_orphans() deletes only the edges of its own tenant."""
 
     def opened(tenant):
         return closing(
@@ -223,7 +223,7 @@ def test_times_of_edges_are_given_in_any_form(store):
 
 @pytest.mark.parametrize("column", ["valid_from", "valid_until"])
 def test_an_edge_with_an_invalid_time_is_reported_and_repaired(tmp_path, column):
-    """check reports an edge whose stored time is invalid, and repair deletes it and keeps the others."""
+    """check() reports an edge whose stored time is invalid, and repair() deletes it and keeps the others."""
     with closing(EmbeddedStore(IndexSettings(path=tmp_path, embedding=HashedWords(), name="words"))) as store:
         upsert(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
     with closing(sqlite3.connect(tmp_path / "catalogue.sqlite")) as connection, connection:

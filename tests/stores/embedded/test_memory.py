@@ -118,7 +118,7 @@ def test_first_values_come_from_the_metadata(store):
 
 
 def test_the_embedded_store_has_memory_states(memory):
-    """The embedded store implements HasMemory, and states leaves out missing chunks."""
+    """The embedded store implements HasMemory, and ``states`` leaves out missing chunks."""
     upsert(memory, "a")
     assert implements(memory, HasMemory)
     assert memory.memory.states(["b", "a", "a"], Scope()).keys() == {"a"}
@@ -179,7 +179,7 @@ def test_a_value_no_longer_given_is_unset(memory):
     [("validate", (0.55, 0.45)), ("refute", (0.05, 0.2)), ("useful", (0.4, 0.55)), ("stale", (0.3, 0.15))],
 )
 def test_a_verb_changes_confidence_and_utility(store, verb, after):
-    """Each verb changes a confidence of 0.4 and a utility of 0.4 by its documented amounts."""
+    """Each kind of feedback changes a confidence of 0.4 and a utility of 0.4 by its documented amounts."""
     upsert(store, chunk("a", confidence=0.4, utility=0.4))
     assert store.memory.feedback(["a"], verb) == ["a"]
     assert trust(store) == pytest.approx(after)
@@ -193,8 +193,8 @@ def test_feedback_names_an_unknown_memory(memory):
     assert trust(memory) == (0.4, 0.4)
 
 
-def test_unset_values_start_in_the_middle_and_at_the_top(memory):
-    """Feedback starts from a confidence of 0.5 and a utility of 1 if they are unset."""
+def test_feedback_on_unset_values(memory):
+    """Feedback on unset values starts from a confidence of 0.5 and a utility of 1."""
     upsert(memory, "a", "b")
     memory.memory.feedback("a", "stale")
     memory.memory.feedback("b", "useful")
@@ -213,7 +213,7 @@ def test_an_unknown_verb(memory):
 
 
 def test_uses_are_counted(store):
-    """Each call of mark_used counts one use per memory and records the time."""
+    """Each call to mark_used() counts one use per memory and records the time."""
     upsert(store, "a", "b")
     store.clock.now = 2_000.0
     assert store.memory.mark_used(["a", "a", "unknown"]) == 1
@@ -258,7 +258,7 @@ def test_later_chunks_were_not_known(store):
 
 
 def test_a_changed_text_is_another_statement(store):
-    """With known_at before a text changed, the chunk is not found; changed metadata alone does not hide it."""
+    """A chunk whose text has changed is not found with a known_at before the change."""
     upsert(store, "a", "b", at=10.0)
     upsert(store, chunk("a", "text that changed"), chunk("b", page=2), at=20.0)
     assert (everywhere(store, known_at=15.0), everywhere(store, known_at=20.0)) == ({"b"}, {"a", "b"})
@@ -355,7 +355,7 @@ def test_the_new_fact_begins_at_its_valid_from(memory):
 
 
 def test_superseding_twice_is_superseding_once(memory):
-    """Repeating replace_fact changes nothing, and an earlier end of the old fact is kept."""
+    """Repeating replace_fact() changes nothing, and an earlier end of the old fact is kept."""
     upsert(memory, chunk("old", valid_until=500))
     for _ in range(2):
         memory.memory.replace_fact("old", chunk("new"), 900.0)
@@ -383,7 +383,7 @@ def test_a_superseded_chunk_stays_superseded_when_ingested_again(memory):
     ],
 )
 def test_invalid_supersessions_are_refused(store, old, new, at, message):
-    """An invalid call of replace_fact raises a ValueError, adds no new fact and does not end the old one."""
+    """An invalid call to replace_fact() raises a ValueError, adds no new fact and does not end the old one."""
     upsert(store, chunk("old", valid_from=100))
     with pytest.raises(ValueError, match=message):
         store.memory.replace_fact(old, new, at)
@@ -407,7 +407,7 @@ def test_a_retracted_statement_is_gone_but_was_known(store):
 
 
 def test_a_retraction_applies_to_all_ids_or_none(store):
-    """If one id is unknown, retract raises a ValueError and retracts none of the memories."""
+    """If one id is unknown, retract() raises a ValueError and retracts none of the memories."""
     upsert(store, "a", "b")
     with pytest.raises(ValueError, match="'x' is not in this store"):
         store.memory.retract(["a", "x"])
@@ -416,7 +416,7 @@ def test_a_retraction_applies_to_all_ids_or_none(store):
 
 
 def test_a_text_stays_retracted_until_it_changes(memory):
-    """A retracted memory stays hidden if only its metadata change; a new text makes it visible."""
+    """A retracted memory stays hidden if only its metadata changes, and a new text makes it visible."""
     upsert(memory, "a")
     memory.memory.retract("a")
     upsert(memory, chunk("a", page=2))
@@ -479,7 +479,7 @@ store.memory.replace_fact("old", Chunk("new", "text of new"), None)
 
 
 def test_an_error_undoes_feedback_on_all_memories(memory, monkeypatch):
-    """If feedback on several memories fails at one of them, none is changed."""
+    """If feedback on several memories fails for one of them, none is changed."""
     upsert(memory, chunk("a", source="s"), chunk("b", source="s"))
     credits = []
 
@@ -541,7 +541,7 @@ def test_deleting_a_chunk_deletes_what_was_learned(store):
 
 
 def test_missing_values_are_reported_and_repaired(tmp_path):
-    """check reports chunks without memory values and values without a chunk, and repair adds or deletes them."""
+    """check() reports chunks without memory values and values without a chunk, and repair() adds or deletes them."""
     folder = tmp_path / "index"
     with closing(opened(folder)) as store:
         upsert(store, chunk("a", confidence=0.7), "b")
@@ -566,7 +566,7 @@ def test_labels_and_times_are_applied_together(memory):
 
 
 def test_a_scope_of_two_times_matches_the_times_of_each_chunk(memory):
-    """find with as_of and known_at returns exactly the chunks whose own times match."""
+    """find() with as_of and known_at returns exactly the chunks whose own times match."""
     random = np.random.default_rng(3)
     for at in range(0, 50, 10):
         chunks = [

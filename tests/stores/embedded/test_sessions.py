@@ -132,7 +132,7 @@ def test_sessions_are_listed_and_deleted(store):
 
 
 def test_expired_chunks_are_deleted(store):
-    """expire deletes chunks after their valid_until or their session's ttl, and keeps all others."""
+    """expire() deletes chunks after their valid_until or their session's ttl, and keeps all others."""
     store.upsert(
         [Chunk("over", "t", {"valid_until": 1_999}), Chunk("still", "t", {"valid_until": 2_000}), Chunk("plain", "t")]
     )
@@ -143,7 +143,7 @@ def test_expired_chunks_are_deleted(store):
 
 
 def test_superseded_facts_do_not_expire(memory):
-    """expire keeps superseded facts for searches in the past."""
+    """expire() keeps superseded facts for searches in the past."""
     memory.upsert([Chunk("old", "t")])
     memory.memory.replace_fact("old", Chunk("new", "u"), 500.0)
     assert memory.memory.expire() == 0

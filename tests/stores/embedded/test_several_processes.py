@@ -151,7 +151,7 @@ def test_tenants_of_one_folder_write_in_turn(folder):
 
 
 def test_a_writer_that_waits_too_long_raises_an_error(folder):
-    """The error names the writing process and the option write_timeout, and the store can write again afterwards."""
+    """A write that waits too long raises an error that names the writing process and write_timeout."""
     script = """
         import sys
         from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock

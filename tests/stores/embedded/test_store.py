@@ -73,7 +73,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def opened(folder):
-    """Open the folder; stores still open at the end are closed."""
+    """Return a function that opens the folder; stores that are still open at the end are closed."""
     stores = []
 
     def open_store(path=folder, embedding=None, name="words", **options):
@@ -299,7 +299,7 @@ def test_edges_alone_are_written(store):
 
 
 def test_replace_edges_touches_only_its_sources_and_relations(store):
-    """replace_edges keeps the edges of other sources and of other relations."""
+    """replace_edges() keeps the edges of other sources and of other relations."""
     store.upsert([], edges=[Edge("a", "b", "r"), Edge("a", "c", "r"), Edge("a", "b", "s"), Edge("b", "c", "r")])
     assert store.replace_edges(["a"], ["r"], [Edge("a", "d", "r")]) == 1
     assert {(e.source, e.target, e.relation) for e in store.edges(["a", "b"])} == {
@@ -934,7 +934,7 @@ def test_opening_completes_an_interrupted_write(opened, folder):
 
 
 def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
-    """After a crash, a read-only store finds unindexed chunks by vector only, and check reports it."""
+    """After a crash, a read-only store finds unindexed chunks by vector only, and check() reports it."""
     first = opened()
     fill(first, chunk("a"))
     first.upsert([chunk("b")])
@@ -945,7 +945,7 @@ def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
 
 
 def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(opened, monkeypatch, caplog):
-    """If a disk error prevents the repair at opening, the store is readable and check reports the error."""
+    """If a disk error prevents the repair at opening, the store is readable and check() reports the error."""
     first = opened()
     fill(first, chunk("a"))
     first.upsert([chunk("b")])
@@ -1042,7 +1042,7 @@ def test_the_model_is_fitted_again_when_it_needs_a_refit(fitted):
 
 
 def test_refit_fits_the_model_again(fitted):
-    """refit fits a model that knows every word even if none is due; without chunks it does nothing."""
+    """refit() fits a model that knows every word even if none is due; without chunks it does nothing."""
     assert (fitted.admin.refit(), fitted.admin.stats()["generation"]) == (0, 0)
     fill(fitted, chunk("a", "red"), chunk("b", "blue"))
     fill(fitted, chunk("c", "green"))
@@ -1054,7 +1054,7 @@ def test_refit_fits_the_model_again(fitted):
 
 
 def test_a_pretrained_model_is_not_fitted(opened):
-    """refit with a pretrained model raises a ConfigurationError that names the model."""
+    """refit() with a pretrained model raises a ConfigurationError that names the model."""
     with pytest.raises(ConfigurationError, match="words is not fitted to the texts"):
         opened().admin.refit()
 
@@ -1158,7 +1158,7 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"PK damaged")])
 def test_a_lost_model_is_fitted_again(opened, folder, damage):
-    """Without its model file, a folder opens with keyword search only, and repair fits a new model."""
+    """Without its model file, a folder opens with keyword search only, and repair() fits a new model."""
     fitted_folder(opened, "red", "blue").close()
     damage(folder / "model-1.npz")
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
@@ -1219,7 +1219,7 @@ def overwritten(name):
 
 
 def dropped_outbox(store, folder):
-    """Add a row that no outbox entry names any more."""
+    """Write two rows, and delete the outbox entry that lists them."""
     store.upsert([chunk("late"), chunk("a", "text changed")])
     crash(store)
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
@@ -1253,7 +1253,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkeypatch):
-    """check reports damage that opening has not repaired, and after repair every chunk is found."""
+    """check() reports damage that opening has not repaired, and after repair every chunk is found."""
     if "Chroma" in damage:
         monkeypatch.setattr(vector_engine_choice, "MATRIX_BYTES", 0)
     injure, problem = DAMAGES[damage]
@@ -1287,14 +1287,14 @@ def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
 
 
 def test_a_sound_store_has_no_problems(store):
-    """For an undamaged store, check reports no problems, nothing unchecked, and the numbers of chunks and edges."""
+    """For an undamaged store, check() reports no problems, nothing unchecked, and the numbers of chunks and edges."""
     fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "nowhere", "r")])
     report = store.admin.check()
     assert (report.ok, report.problems, report.unchecked, report.counts) == (True, (), (), {"chunks": 2, "edges": 1})
 
 
 def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
-    """check reports a matrix that was truncated while the store was open instead of crashing."""
+    """check() reports a matrix that was truncated while the store was open instead of crashing."""
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(100)))
     os.truncate(folder / "vectors-0.f32", 64 * 4)
@@ -1315,7 +1315,7 @@ def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
 
 
 def test_only_engines_are_rebuilt(store):
-    """rebuild with an unknown name raises a ValueError that lists the engines."""
+    """rebuild() with an unknown name raises a ValueError that lists the engines."""
     with pytest.raises(ValueError, match="'keywords' or 'vectors'"):
         store.admin.rebuild("chroma")
 
@@ -1332,7 +1332,7 @@ def test_repair_embeds_only_damaged_chunks(opened, folder):
 
 
 def test_stats_are_counts_and_facts(opened):
-    """stats returns counts, properties of the index and its size on disk."""
+    """stats() returns counts, properties of the index and its size on disk."""
     store = opened()
     fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "b", "r")])
     stats = store.admin.stats()

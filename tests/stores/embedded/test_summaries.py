@@ -41,7 +41,7 @@ def test_summaries_do_not_affect_other_searches(retriever):
 
 
 def test_summaries_are_counted_separately():
-    """stats and check count the summaries of two directories separately from chunks."""
+    """stats() and check() count the summaries of two directories separately from chunks."""
     store = summarized_store()
     build_layers(store)
     assert store.admin.stats()["layers"] == 2
@@ -71,7 +71,7 @@ def test_a_reader_sees_summaries_that_are_made_later(tmp_path):
 
 
 def test_a_reader_creates_no_summaries(tmp_path):
-    """build_layers with a read-only store raises an error and creates no summaries."""
+    """build_layers() with a read-only store raises an error and creates no summaries."""
     summarized_store(tmp_path).close()
     store = HybridGraphStore(tmp_path, read_only=True)
     with pytest.raises((ReadOnlyError, Exception), match="read_only"):
@@ -160,7 +160,7 @@ def test_a_text_that_expires_hides_the_summary(monkeypatch):
 
 
 def test_check_includes_the_summaries(tmp_path):
-    """check reports a problem in the index of summaries as such, and repair fixes it."""
+    """check() reports a problem in the index of summaries as such, and repair() fixes it."""
     store = summarized_store(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(store)
     with store.summaries.index()._index.catalog.writing() as connection:

@@ -76,7 +76,7 @@ def everything(path):
 
 
 def test_tenants_are_listed_with_their_chunks(folder):
-    """list_tenants returns each tenant with its number of chunks."""
+    """list_tenants() returns each tenant with its number of chunks."""
     assert list_tenants(folder) == {"ada": 7, "bo": 7}
 
 
@@ -99,7 +99,7 @@ def test_a_folder_without_tenants_refuses(tmp_path, call):
 
 
 def test_dropping_returns_counts(folder):
-    """drop_tenant returns the counts of the tenant's own statistics."""
+    """drop_tenant() returns the counts of the tenant's own statistics."""
     with opened(folder, "ada", read_only=True) as store:
         before = store.admin.stats()
     dropped = drop_tenant(folder, "ada")
@@ -109,7 +109,7 @@ def test_dropping_returns_counts(folder):
 
 
 def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
-    """After drop_tenant, every table has the rows it would have without the tenant, and no file contains its words."""
+    """After drop_tenant(), every table has the rows it would have without the tenant, and no file contains its words."""
     assert SECRET.encode() in everything(folder)
     drop_tenant(folder, "ada")
     for table in ("nodes", "learned", "past_validity", "past_trust", "credibility", "edges"):
@@ -124,7 +124,7 @@ def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
 
 
 def test_no_vector_of_a_dropped_tenant_is_left(folder):
-    """drop_tenant overwrites the tenant's rows of the matrix with zeros."""
+    """drop_tenant() overwrites the tenant's rows of the matrix with zeros."""
     own = MODEL.embed_query(f"The {SECRET} plays piece 1.")
     with opened(folder, "ada") as store:
         [there] = store.similarity_search_with_score_by_vector(own, 1)
@@ -181,7 +181,7 @@ def test_a_tenant_can_be_dropped_while_stores_are_open(folder):
 
 
 def test_an_unknown_tenant_is_an_error(folder):
-    """drop_tenant with a misspelt name raises an error that suggests the nearest name, and drops nothing."""
+    """drop_tenant() with a misspelt name raises an error that suggests the nearest name, and drops nothing."""
     with pytest.raises(TenantError, match="did you mean 'ada'"):
         drop_tenant(folder, "adda")
     assert list_tenants(folder) == {"ada": 7, "bo": 7}

@@ -60,7 +60,7 @@ def add(store, first, last):
 
 
 def nearest(store, text, k=3):
-    """Return the ids of the nearest chunks and the reason, which shows whether the server was searched."""
+    """Return the ids of the nearest chunks and the reason, which is set if the server could not be searched."""
     result = store.vector_search(Query(text, k), k)
     return [entry.id for entry in result.entries], result.reason
 
@@ -146,7 +146,7 @@ def test_words_are_searched_while_the_server_computes(server, folder, monkeypatc
 
 
 def test_deleted_and_changed_chunks_leave_the_server(server, folder):
-    """The server's collection contains exactly the rows of present chunks, and check compares them."""
+    """The server's collection contains exactly the rows of present chunks, and check() compares them."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         store.delete(["3"])
@@ -322,7 +322,7 @@ def test_a_deleted_collection_is_filled_again(server, folder):
 
 
 def test_rows_changed_by_hand_are_found_and_repaired(server, folder):
-    """check reports missing and foreign rows on the server, and repair restores them."""
+    """check() reports missing and foreign rows on the server, and repair() restores them."""
     with opened(folder, server) as store:
         add(store, 0, 20)
         collection = collections(server)[store._index.shared.server._name(0)]
@@ -503,7 +503,7 @@ def two_tenants(folder, server):
 
 
 def test_a_dropped_tenant_leaves_the_server_at_once(server, folder):
-    """drop_tenant deletes the tenant's vectors from the server and keeps those of other tenants."""
+    """drop_tenant() deletes the tenant's vectors from the server and keeps those of other tenants."""
     name = two_tenants(folder, server)
     assert collections(server)[name].count() == 24
     drop_tenant(folder, "ada", vector_server=server.url)
@@ -511,7 +511,7 @@ def test_a_dropped_tenant_leaves_the_server_at_once(server, folder):
 
 
 def test_dropping_a_tenant_requires_the_server_of_the_folder(server, folder):
-    """drop_tenant without the folder's server raises ConfigurationError and deletes nothing."""
+    """drop_tenant() without the folder's server raises ConfigurationError and deletes nothing."""
     two_tenants(folder, server)
     with pytest.raises(ConfigurationError, match=f"also on the Chroma server {server.url}"):
         drop_tenant(folder, "ada")
@@ -519,7 +519,7 @@ def test_dropping_a_tenant_requires_the_server_of_the_folder(server, folder):
 
 
 def test_dropping_a_tenant_reports_vectors_that_stay_on_the_server(server, folder):
-    """If the server does not answer, drop_tenant raises StoreError, and a later flush empties the server."""
+    """If the server does not answer, drop_tenant() raises StoreError, and a later flush empties the server."""
     name = two_tenants(folder, server)
     with server.frozen(), pytest.raises(StoreError, match="its vectors are still on"):
         drop_tenant(folder, "ada", vector_server=ChromaServer(server.url, timeout=0.3))

@@ -42,8 +42,8 @@ def test_an_empty_index_finds_nothing(make):
     assert (index.scores("ada", [0, 1]), index.bound("ada")) == ({}, 0)
 
 
-def test_texts_without_words_are_rows_that_nothing_finds(make):
-    """A text without words is a row of the index, but is never found."""
+def test_texts_without_words_are_not_found(make):
+    """A text without words is a row of the index, but no search finds it."""
     index = make("", "?!", "\x00")
     assert (index.rows(), index.search("ada ?!", 5)) == ({0, 1, 2}, [])
 

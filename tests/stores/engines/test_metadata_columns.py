@@ -150,7 +150,7 @@ def test_labels():
 
 
 def test_times_in_any_form():
-    """created_after matches both ISO 8601 strings and Unix seconds."""
+    """created_after() matches both ISO 8601 strings and Unix seconds."""
     stamps = ["2024-05-01T00:00:01", "2024-04-30T23:00-02:00", 1714521600.5, "2024-05-01", 1714521600, "soon", None]
     rows = Rows([{"created_at": stamp} for stamp in stamps])
     mask = MetadataColumns(rows).mask(created_after("2024-05-01"), len(stamps))

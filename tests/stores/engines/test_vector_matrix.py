@@ -30,7 +30,7 @@ def test_rows_come_back_as_written(path):
 
 
 def test_scores_are_the_cosines_of_the_rows_in_their_order():
-    """scores returns the cosines of any rows in the requested order, and 0 for rows beyond the end."""
+    """scores() returns the cosines of any rows in the requested order, and 0 for rows beyond the end."""
     matrix, vectors = VectorMatrix(None, 8), random_units(1, 400)
     matrix.write(0, vectors)
     rows = [*np.random.default_rng(2).integers(400, size=2 * GATHERED + 3).tolist(), 10_000]
@@ -233,7 +233,7 @@ def test_without_checksums_no_row_is_intact(tmp_path):
 
 
 def test_unit_has_length_one():
-    """unit scales vectors to length 1, keeps zeros, and accepts lists and single vectors."""
+    """unit() scales vectors to length 1, keeps zeros, and accepts lists and single vectors."""
     assert unit([[3.0, 4.0], [0.0, 0.0]]).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
     assert unit([0.0, 2.0]).tolist() == [0, 1]
     assert unit([[1, 2]]).dtype == np.float32
@@ -241,6 +241,6 @@ def test_unit_has_length_one():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
 def test_unit_refuses_infinite_values(bad):
-    """unit raises a ValueError for NaN, infinity and values too large for a float32."""
+    """unit() raises a ValueError for NaN, infinity and values too large for a float32."""
     with pytest.raises(ValueError, match="finite"):
         unit([[1.0, bad]])

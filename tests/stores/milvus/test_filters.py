@@ -111,7 +111,7 @@ def store(tmp_path_factory):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=filters)
 def test_milvus_returns_exactly_the_matches(store, condition):
-    """find returns exactly the chunks whose metadata matches the filter."""
+    """find() returns exactly the chunks whose metadata matches the filter."""
     rows = [{"document_id": str(number), **stored(row)} for number, row in enumerate(ROWS)]
     matches = [str(number) for number, row in enumerate(rows) if condition.matches(row)]
     assert store.find(Scope(condition)) == matches

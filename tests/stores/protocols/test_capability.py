@@ -5,7 +5,7 @@ from langchain_hybridgraph.stores.protocols import HasGraph, SearchesVectors, im
 
 
 def test_implements_agrees_with_isinstance():
-    """implements agrees with isinstance, on the first call and on later ones."""
+    """implements() agrees with isinstance, on the first call and on later ones."""
     graph = InMemoryGraph()
     assert [implements(graph, HasGraph) for _ in range(2)] == [True, True] == [isinstance(graph, HasGraph)] * 2
     assert [implements(graph, SearchesVectors) for _ in range(2)] == [False, False]

@@ -81,7 +81,7 @@ def test_values_that_json_cannot_represent_are_refused(value):
 
 
 def test_the_value_that_cannot_be_stored_is_named():
-    """The error contains the path of the value in the metadata, its type and its start."""
+    """An error about a value that cannot be stored contains its path, its type and its first characters."""
     with pytest.raises(TypeError, match=r"'of\.all\[1\]' holds b'x+\.\.\.x+' \(bytes\); convert such values"):
         entry(Chunk("a", "t", {"of": {"all": [1, b"x" * 5_000_000]}}))
 
@@ -167,7 +167,7 @@ def test_moving_a_boundary_changes_the_hash():
 
 @pytest.mark.parametrize("time", ["2024-05-01T00:00:00Z", 1714521600, datetime(2024, 5, 1, tzinfo=UTC), "20240501"])
 def test_validity_is_read_from_metadata(time):
-    """Validity in any usual form is read as Unix seconds; a missing end is None."""
+    """Validity in any usual form is read as Unix seconds, and an unset bound is None."""
     row = entry(Chunk("a", "t", {"valid_from": time}))
     assert row.metadata_values[:2] == (1714521600.0, None)
 

@@ -9,7 +9,7 @@ from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
 
 
 def test_a_closed_guard_refuses_calls():
-    """After shut, a call raises StoreError and a second shut returns False."""
+    """After shut(), a call raises StoreError and a second shut returns False."""
     gate = CloseGuard()
     with gate, gate:
         pass
@@ -20,7 +20,7 @@ def test_a_closed_guard_refuses_calls():
 
 
 def test_shutting_waits_for_running_calls():
-    """shut returns after the last running call has ended."""
+    """shut() returns after the last running call has ended."""
     gate, inside, leave, order = CloseGuard(), threading.Event(), threading.Event(), []
 
     def call():
@@ -43,8 +43,8 @@ def test_shutting_waits_for_running_calls():
     assert order == ["left", "shut"]
 
 
-def test_patience_ends():
-    """shut returns after its timeout if a call never ends."""
+def test_shut_has_a_timeout():
+    """shut() returns after its timeout if a call never ends."""
     gate = CloseGuard()
     with gate:
         assert gate.shut(patience=0.01)

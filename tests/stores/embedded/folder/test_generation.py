@@ -52,7 +52,7 @@ def test_zeros_stay_out_of_the_collection(generation):
 
 
 def test_remove_deletes_the_files_of_the_generation(generation, tmp_path):
-    """remove deletes the files of the generation except its Chroma collection, and can be called twice."""
+    """remove() deletes the files of the generation except its Chroma collection, and can be called twice."""
     generation.fill(iter([([0], vectors(1), [b""])]))
     MODEL.save(generation.model_file)
     (tmp_path / "chroma-3").mkdir()
@@ -65,7 +65,7 @@ def test_remove_deletes_the_files_of_the_generation(generation, tmp_path):
 
 
 def test_leftovers_of_other_generations_are_removed(generation, tmp_path):
-    """remove_leftovers deletes the files of all other generations and keeps the current one and unrelated files."""
+    """remove_leftovers() deletes the files of all other generations and keeps the current one and unrelated files."""
     for number in (2, 3, 4):
         each = Generation(tmp_path, number, None, MODEL)
         each.fill(iter([([0], vectors(1), [b""])]))

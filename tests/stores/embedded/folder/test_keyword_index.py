@@ -44,7 +44,7 @@ def search(keywords, text):
 
 
 def test_follow_brings_the_index_up_to_date(catalog, writer):
-    """follow adds and removes the rows in the outbox and records the version."""
+    """follow() adds and removes the rows in the outbox and records the version."""
     writer.follow(insert(catalog, 0, "a cat", "a dog"), 0)
     assert (search(writer, "cat"), search(writer, "dog")) == ([0], [1])
     with catalog.writing() as connection:

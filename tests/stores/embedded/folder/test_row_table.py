@@ -80,8 +80,8 @@ def test_a_row_whose_validity_changes_keeps_its_place():
     assert (living(after, 11.0, known_at=4.0), living(after, 11.0, known_at=5.0)) == ([0, 1], [1])
 
 
-def test_validity_that_only_the_past_had():
-    """A row without times now may have had some, which apply to searches with an earlier known_at."""
+def test_earlier_validity_of_a_row_without_times():
+    """A row whose validity was removed still has it for searches with an earlier known_at."""
     rows = updated(Rows(""), entries=[stored(0, "a")], end=1, past=[(0, 5.0, 0.0, 10.0), (0, 3.0, 0.0, 2.0)])
     assert [living(rows, 8.0, known_at=at) for at in (2.0, 4.0, 5.0, None)] == [[], [0], [0], [0]]
     assert [living(rows, 11.0, known_at=at) for at in (2.0, 4.0, 5.0, None)] == [[], [], [0], [0]]
@@ -144,6 +144,6 @@ def test_rows_equal_those_of_a_dictionary(history):
 
 
 def test_ids_of_unknown_rows():
-    """The id of a row that was never used raises an IndexError."""
+    """Looking up the id of a row that was never used raises an IndexError."""
     with pytest.raises(IndexError):
         Rows("").ids([0])
