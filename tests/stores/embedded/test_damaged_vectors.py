@@ -97,7 +97,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("read_only", [False, True])
 def test_damaged_vectors_are_reported_and_restored(folder, kind, damage, read_only):
-    """Searches leave out damaged vectors and report it, check() reports the chunks, and repair() restores all results."""
+    """Searches leave out damaged vectors and report it, check() reports the chunks, and repair() restores them."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     injure, expected = DAMAGES[damage]

@@ -109,7 +109,7 @@ def test_dropping_returns_counts(folder):
 
 
 def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
-    """After drop_tenant(), every table has the rows it would have without the tenant, and no file contains its words."""
+    """After drop_tenant(), all tables are as they would be without the tenant, and no file contains its words."""
     assert SECRET.encode() in everything(folder)
     drop_tenant(folder, "ada")
     for table in ("nodes", "learned", "past_validity", "past_trust", "credibility", "edges"):

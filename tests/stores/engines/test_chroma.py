@@ -96,7 +96,7 @@ def test_a_closed_collection_is_a_store_error(tmp_path):
 
 
 def test_the_collection_of_another_owner_stays(tmp_path):
-    """Only the owner deletes a collection, when it opens the next one."""
+    """A collection is deleted only by its owner, at the time the owner opens the next one."""
     owner, other = OwnedChroma(tmp_path), OwnedChroma(tmp_path)
     assert owner.own()
     owner.open(1).upsert(range(50), VECTORS)

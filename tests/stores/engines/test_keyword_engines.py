@@ -147,7 +147,7 @@ def test_equal_texts_are_ordered_by_row(make):
 
 
 def test_ties_at_the_cut_are_settled_by_row(make):
-    """If more texts tie than requested, those with the lowest rows are returned."""
+    """If more texts tie than were requested, those with the lowest rows are returned."""
     index = make()
     index.apply(1, [(row, "ada") for row in reversed(range(300))], [])
     assert search(index, "ada", 3) == [0, 1, 2]

@@ -246,7 +246,7 @@ def test_no_rows():
 
 
 def test_drop_reads_the_named_column_again():
-    """After drop, the column is read again and masks that used it are computed again."""
+    """After drop(), the column is read again and masks that used it are computed again."""
     rows = Rows([{"confidence": 0.5, "a": {"b": 1}}])
     columns = MetadataColumns(rows)
     sure = parse_filter({"confidence": {"$gt": 0.7}, "a.b": 1})
@@ -259,7 +259,7 @@ def test_drop_reads_the_named_column_again():
 
 
 def test_clear_starts_afresh():
-    """After clear, all rows are read again, even if there are fewer."""
+    """After clear(), all rows are read again, even if there are fewer."""
     rows = Rows(ABC)
     columns = MetadataColumns(rows)
     columns.mask(parse_filter({"a": 1}), 3)

@@ -189,7 +189,7 @@ def test_one_writes_at_a_time(folder):
 
 
 def test_a_reader_sees_commits_when_it_reloads(folder):
-    """A reader sees new commits only after reloading, so all searches of a query see the same one."""
+    """A reader sees new commits only after reloading, so all searches of one query see the same commit."""
     writer, reader = TantivyIndex(folder, writable=True), TantivyIndex(folder)
     writer.apply(2, [(2, "ada")], [])
     assert (reader.applied_version, search(reader, "ada")) == (1, [0])

@@ -106,7 +106,7 @@ def test_ties_are_broken_by_row_before_the_cut():
 
 
 def test_another_object_sees_the_rows_after_remap(tmp_path):
-    """A reader sees appended rows only after remap, and keeps its rows until then."""
+    """A reader sees appended rows only after remap(), and keeps its rows until then."""
     writer, reader = VectorMatrix(tmp_path / "v.f32", 8), VectorMatrix(tmp_path / "v.f32", 8)
     vectors = random_units(0, 4)
     writer.write(0, vectors[:2])
