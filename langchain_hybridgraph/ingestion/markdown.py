@@ -399,7 +399,7 @@ def _plain(tokens: Iterable[Token]) -> str:
         elif token.type in ("text", "code_inline", "text_special"):
             parts.append(token.content)
         elif token.type == "link":
-            parts.append(token.meta["link"].label or token.meta["link"].target)
+            parts.append(token.meta["text"])
     return "".join(parts)
 
 

@@ -115,12 +115,15 @@ def _role(state: StateInline, silent: bool) -> bool:
         elif target.startswith("!") or not is_reference(match["role"]):
             state.push("code_inline", "code", 0).content = label or target.removeprefix("!")
         else:
-            _push(state, Link(ROLE, role_anchor(match["role"], target), label))
+            # Sphinx shows only the last part of a name after "~".
+            name = target.rpartition(".")[2] if target.startswith("~") else target
+            _push(state, Link(ROLE, role_anchor(match["role"], target), label), name)
     return _advance(state, match)
 
 
-def _push(state: StateInline, link: Link) -> None:
-    state.push("link", "", 0).meta = {"at": state.pos, "link": link}
+def _push(state: StateInline, link: Link, target: str = "") -> None:
+    """Add a link, which is shown by its label, else by the target."""
+    state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": link.label or target or link.target}
 
 
 def _advance(state: StateInline, match: re.Match[str] | None) -> bool:

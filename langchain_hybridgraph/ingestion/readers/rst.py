@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from langchain_hybridgraph.ingestion.anchors import is_object, is_reference, object_anchors, object_name, term_anchor
-from langchain_hybridgraph.ingestion.markdown import Anchor
+from langchain_hybridgraph.ingestion.markdown import Anchor, outline
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*$")
 _DIRECTIVE = re.compile(r"(?P<indent>\s*)\.\. +(?:\|[^|]+\| +)?(?P<name>[\w:.+-]+)::(?:\s+(?P<argument>.*))?$")
@@ -78,7 +78,8 @@ def from_rst(source: str) -> RstText:
     Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links. Roles that refer to
     labels and objects become roles of MyST, other roles become their text. Descriptions of objects (``.. confval::``,
     ``.. py:function::``) and the terms of a glossary become headings, included files become snippets. Argument and
-    content of other directives are kept. Comments, images and options are left out. The title is the first heading.
+    content of other directives are kept. Comments, images and options are left out. The title is the visible text of
+    the first heading.
 
     The anchors are targets, and the names by which roles refer to objects and terms. They are not part of the text,
     which is indexed and shown.
@@ -88,7 +89,6 @@ def from_rst(source: str) -> RstText:
     RstText(text='# Guide\\n\\nSee [install](install.rst) or run:\\n\\n```\\nmake\\n```', title='Guide',
             anchors=(Anchor(start=0, name='guide', explicit=True),))
     """
-    title = ""
     lines: list[str] = []
     anchors: list[Anchor] = []
     names: list[str] = []
@@ -99,10 +99,10 @@ def from_rst(source: str) -> RstText:
         elif line or (lines and lines[-1]):
             anchors += [Anchor(end, name, explicit=True) for name in names if line]
             names = [] if line else names
-            title = title or (line[2:] if line.startswith("# ") else "")
             lines.append(line if lines else line.lstrip())
             end += len(lines[-1]) + 1
-    return RstText("\n".join(lines).rstrip(), title, tuple(anchors))
+    text = "\n".join(lines).rstrip()
+    return RstText(text, outline(text).title or "", tuple(anchors))
 
 
 def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:

@@ -109,6 +109,24 @@ def test_the_title_is_the_first_heading():
     """A text without headings has no title."""
     assert from_rst("Guide\n=====\n\nx\n\nOther\n=====\n").title == "Guide"
     assert from_rst("just text").title == ""
+    assert from_rst("::\n\n   # a comment\n").title == ""
+
+
+@pytest.mark.parametrize(
+    ("heading", "title"),
+    [
+        ("The :ref:`guide <guide-label>` of *Ada*", "The guide of Ada"),
+        (":ref:`install`", "install"),
+        ("Use :py:func:`~os.path.join` with ``make``", "Use join with make"),
+        ("The :confval:`html_theme` setting and :kbd:`Ctrl`", "The html_theme setting and Ctrl"),
+        ("See :doc:`the tutorial <tutorial>` at `home <https://example.org>`_", "See the tutorial at home"),
+    ],
+)
+def test_titles_have_no_markup(heading, title):
+    """The title and the headings of sections are the text that a reader sees."""
+    converted = from_rst(f"{heading}\n{'=' * 70}\n\nText.\n\n{heading}\n{'-' * 70}\n\nMore.\n")
+    assert converted.title == title
+    assert [section.path for section in outline(converted.text).sections][-1] == (title,)
 
 
 def test_code_holds_no_headings():
