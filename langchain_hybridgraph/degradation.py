@@ -147,7 +147,8 @@ _TABLE = (
     ),
     _info(
         "no-layers",
-        "the directories have no summaries, so the search started at documents; `hybridgraph tree` creates them",
+        "the directories have no summaries, so the search started at documents; in the folder of an index, "
+        "`hybridgraph tree` creates them",
     ),
     _warning(
         "layers-stale",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.cli.errors import say
 from langchain_hybridgraph.cli.settings import configured
-from langchain_hybridgraph.errors import EmbeddingMismatchError, NotAnIndexError
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 
 def milvus_uri(index: Path) -> str | None:
-    """Return the URI of a store in Milvus, None for a folder.
+    """Return the URI of a store in Milvus, None for a folder; raise ConfigurationError for a misspelt scheme.
 
     >>> from pathlib import Path
     >>> milvus_uri(Path("milvus://localhost/notes")), milvus_uri(Path("notes.hybridgraph"))
     ('milvus://localhost/notes', None)
     """
-    from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
+    from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
 
     # A Path has lost a slash of milvus://HOST, but none of the milvus-lite file milvus:/FOLDER/NAME.db.
     uri = re.sub(r"^(milvus|https?):/(?!/)(?!.*\.db$)", r"\1://", str(index))
+    check_scheme(uri)
     return uri if is_milvus_uri(uri) else None
 
 
@@ -39,7 +40,7 @@ def open_milvus(
     is_new_allowed: bool = False,
     quiet: bool = False,
 ) -> MilvusStore:
-    """Open a store in Milvus with the collection, token and limits of the settings.
+    """Open a store in Milvus with the collection, token and limits of the settings, and by default their embedding.
 
     Print which embedding a new store has to stderr, unless ``quiet``.
 
@@ -51,6 +52,8 @@ def open_milvus(
 
     settings = configured(config)
     server = {"token": settings.store_token or "", "collection": settings.store_collection}
+    if embedding is None and isinstance(settings.store_embedding, str):
+        embedding = settings.store_embedding
     made_with = MilvusStore.embedding_of(uri, **server)
     if made_with is None and not is_new_allowed:
         raise NotAnIndexError(
@@ -59,11 +62,17 @@ def open_milvus(
         )
     if embedding is None and made_with not in (None, "minilm"):
         raise EmbeddingMismatchError(
-            f"{uri} was made with the embedding {made_with}; pass it as --embedding package.module:factory"
+            f"{uri} was made with the embedding {made_with}; pass it as --embedding package.module:factory, or set "
+            "it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
         )
     model = embedding or made_with
     if model is None:
         model, why = choose_embedding("auto")
+        if model == "lsa":
+            raise ConfigurationError(
+                f"a new store in Milvus needs a pretrained model, and all-MiniLM-L6-v2 cannot be downloaded to this "
+                f"machine now; pass --embedding package.module:factory, or run once with a network (for {uri})"
+            )
         if not quiet:
             say(f"embedding {why}")
     return MilvusStore(

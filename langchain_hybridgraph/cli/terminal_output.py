@@ -115,7 +115,10 @@ def show_migration(console: Console, report: MigrationReport) -> None:
         console.print(f"  {name:<10}{count:>12,} left out: the destination does not keep them", soft_wrap=True)
     for name, share in (("vector", report.same_vector_results), ("keyword", report.same_keyword_results)):
         if share is not None:
-            console.print(f"sample queries by {name}: {share:.0%} of their results are the same", soft_wrap=True)
+            equal = "100%" if share == 1 else f"{share:.1%}"
+            console.print(f"sample queries by {name}: {equal} of their results are the same", soft_wrap=True)
+            if share < 1:
+                console.print("  (approximate searches, and BM25 of segments, may return others)", soft_wrap=True)
     console.print(f"took {report.seconds:.1f} s", soft_wrap=True)
 
 

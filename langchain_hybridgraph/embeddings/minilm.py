@@ -173,9 +173,10 @@ def _why(cached: bool, error: Exception) -> str:
     if cached:
         return (
             f"the files of all-MiniLM-L6-v2 in {folder} cannot be used ({cause}): delete that folder and run once "
-            'with a network, or use the embedding "lsa" (--embedding lsa)'
+            'with a network, or use the embedding "lsa" (--embedding lsa), if the index is a folder'
         )
     return (
         f"all-MiniLM-L6-v2 is not in {folder}, and downloading it from {_chromas().MODEL_DOWNLOAD_URL} failed "
-        f'({cause}): run once with a network, or use the embedding "lsa" (--embedding lsa)'
+        f'({cause}): run once with a network, or use the embedding "lsa" (--embedding lsa), if '
+        "the index is a folder"
     )

@@ -18,7 +18,7 @@ from langchain_hybridgraph.stores.embedded.folder.embedding import NoEmbedding
 from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TIMEOUT, IndexSettings
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
-from langchain_hybridgraph.stores.milvus.connection import is_milvus_uri
+from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 from langchain_hybridgraph.vectorstores.memory import DocumentMemory
@@ -76,6 +76,8 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
                 f"path must be a folder, got {quote_value(path)}; open_store(uri, embedding) and "
                 "MilvusStore(uri, embedding) open a store in Milvus"
             )
+        if isinstance(path, str):
+            check_scheme(path)
         check_near_duplicate(near_duplicate)
         self._near_duplicate = near_duplicate
         folder = None if path is None else Path(path)

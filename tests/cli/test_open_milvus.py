@@ -66,3 +66,31 @@ def test_a_missing_store_in_milvus_is_not_made_by_a_search(index, monkeypatch):
     monkeypatch.setenv("HYBRIDGRAPH_STORE_COLLECTION", "other")
     code, _, error = run("search", "x", "--index", index, "--embedding", MODEL)
     assert (code, "holds no store in the collection 'other'" in error) == (2, True)
+
+
+def test_the_settings_name_the_embedding_once(index, monkeypatch):
+    """With the environment variable, no call needs the option."""
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_EMBEDDING", MODEL)
+    code, output, error = run("search", "Which river floods?", "--index", index, "--json")
+    assert code == 0, error
+    assert json.loads(output)["hits"][0]["id"].endswith("rivers.md#0")
+
+
+def test_a_mistyped_location_creates_nothing(tmp_path, monkeypatch):
+    """A search creates no folder of milvus-lite, and a misspelt scheme is an error."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.md").write_text("a river")
+    code, _, error = run("search", "x", "--index", "milvus:missing.db", "--embedding", MODEL)
+    assert (code, "holds no store" in error) == (2, True)
+    code, _, error = run("ingest", tmp_path, "--index", "milvs:notes.db", "--embedding", MODEL)
+    assert (code, "write milvus:notes.db" in error) == (2, True)
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.md"]
+
+
+def test_a_new_store_without_a_model_names_what_works(tmp_path, monkeypatch):
+    """Without a network the error does not advise an embedding that Milvus cannot use."""
+    (tmp_path / "a.md").write_text("a river")
+    monkeypatch.setattr("langchain_hybridgraph.embeddings.choose_embedding", lambda spec: ("lsa", "lsa: offline"))
+    code, _, error = run("ingest", tmp_path, "--index", f"milvus:{tmp_path / 'lite.db'}")
+    assert (code, "pass --embedding package.module:factory" in error, "lsa" in error) == (2, True, False)
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.md"]

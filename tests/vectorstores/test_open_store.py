@@ -1,5 +1,7 @@
 """open_store() and settings that open a folder or a Milvus store."""
 
+import re
+
 import pytest
 
 from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, MilvusStore, open_store
@@ -65,3 +67,30 @@ def test_settings_of_two_kinds_of_store_are_refused(settings, message):
     """Settings that do not apply to the configured kind of store raise a ConfigurationError."""
     with pytest.raises(ConfigurationError, match=message):
         store_from_settings(HybridGraphSettings(**settings))
+
+
+@pytest.mark.parametrize(
+    ("location", "advice"),
+    [
+        ("milvs:notes.db", "milvus:notes.db"),
+        ("Milvus:notes.db", "milvus:notes.db"),
+        ("mlvus://db/notes", "milvus://db/notes"),
+        ("htps://db", "https://db"),
+        ("redis://db", "one of milvus, http, https"),
+    ],
+)
+def test_a_misspelt_scheme_does_not_become_a_folder(tmp_path, monkeypatch, location, advice):
+    """The error names the scheme that was meant, and nothing is created."""
+    monkeypatch.chdir(tmp_path)
+    for opened in (open_store, HybridGraphStore, MilvusStore):
+        with pytest.raises(ConfigurationError, match=re.escape(advice)):
+            opened(location, WordEmbeddings())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_may_have_a_colon_in_its_name(tmp_path, monkeypatch):
+    """Only what resembles a scheme is refused, and never an absolute path."""
+    monkeypatch.chdir(tmp_path)
+    for location in ("notes:2024", str(tmp_path / "milvs:notes")):
+        open_store(location, "lsa").close()
+    assert {path.name for path in tmp_path.iterdir()} == {"notes:2024", "milvs:notes"}

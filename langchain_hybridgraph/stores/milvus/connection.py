@@ -8,6 +8,7 @@ import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 from weakref import WeakKeyDictionary
@@ -32,6 +33,8 @@ TIMEOUT = 10.0
 
 # The loggers to which the client writes a traceback for every call that fails.
 _CLIENT_LOGGERS = ("pymilvus.decorators", "pymilvus.client.connection_manager")
+# The schemes of the locations of stores; any other location is a folder.
+SCHEMES = ("milvus", "http", "https")
 _is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
 
 
@@ -69,6 +72,7 @@ class Address(NamedTuple):
         >>> Address.parse("milvus:notes.db").uri
         'notes.db'
         """
+        check_scheme(uri)
         scheme, _, rest = uri.partition(":")
         if not rest.startswith("//"):
             path = rest if scheme == "milvus" else uri
@@ -80,7 +84,7 @@ class Address(NamedTuple):
             port = parts.port or 19530
         except ValueError:
             raise _bad_uri(uri) from None
-        if scheme not in ("milvus", "http", "https") or not parts.hostname:
+        if scheme not in SCHEMES or not parts.hostname:
             raise _bad_uri(uri)
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -98,6 +102,24 @@ def is_milvus_uri(location: str) -> bool:
     (True, True, False)
     """
     return location.startswith(("milvus:", "http://", "https://"))
+
+
+def check_scheme(location: str) -> None:
+    """Raise ConfigurationError for a misspelt scheme, such as ``milvs:notes.db``, which would name a folder.
+
+    >>> check_scheme("C:/index"), check_scheme("milvus:notes.db"), check_scheme("notes:2024")
+    (None, None, None)
+    """
+    scheme, colon, rest = location.partition(":")
+    if not colon or scheme in SCHEMES or len(scheme) < 2 or not scheme.isalnum():
+        return
+    similar = get_close_matches(scheme.lower(), SCHEMES, 1)
+    if similar or rest.startswith("/"):
+        advice = f"write {similar[0]}:{rest}" if similar else f"write one of {', '.join(SCHEMES)}"
+        raise ConfigurationError(
+            f"the scheme of a store must be milvus, http or https, got {quote_value(location)}; {advice}, or the "
+            "absolute path of a folder with this name"
+        )
 
 
 def _bad_uri(uri: str) -> ConfigurationError:
@@ -199,6 +221,11 @@ class MilvusConnection:
         if self._is_lite is None:
             self._is_lite = "lite" in str(self.call("get_server_version")).lower()
         return self._is_lite
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the store is a folder of milvus-lite that does not exist; a call would create it."""
+        return not self.address.uri.startswith("http") and not os.path.exists(self.address.uri)
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""

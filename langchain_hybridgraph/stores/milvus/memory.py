@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.memory.columns import MemoryColumns
 from langchain_hybridgraph.records import MemoryState
@@ -16,8 +16,26 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Scope
 
 
+# Methods that only a store in a folder has.
+_MEMORY_VERBS = frozenset(
+    ("credibility", "expire", "feedback", "mark_used", "remember", "replace_fact", "retract", "set_mode", "supersede")
+)
+_SESSION_VERBS = frozenset(("add", "add_pairs", "counts", "delete"))
+
+
 class MilvusMemory:
     """Memory state of chunks, read from their metadata; changes learned after writing are not recorded."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError; of a method that other stores have, it names what to do instead."""
+            if name in _MEMORY_VERBS:
+                raise AttributeError(
+                    f"a store in Milvus has no memory.{name}: keep memories in a HybridGraphStore, which records what "
+                    "they learn, or write the changed metadata with upsert"
+                )
+            raise AttributeError(f"a store in Milvus has no memory.{name}")
 
     mode = None
 
@@ -42,6 +60,17 @@ class MilvusMemory:
 
 class MilvusSessions:
     """The sessions in Milvus: each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError; of a method that other stores have, it names what to do instead."""
+            if name in _SESSION_VERBS:
+                raise AttributeError(
+                    f"a store in Milvus has no sessions.{name}: write each turn as a chunk with session_id and turn in "
+                    "its metadata, and delete it by its id"
+                )
+            raise AttributeError(f"a store in Milvus has no sessions.{name}")
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index

@@ -205,7 +205,7 @@ def open_collections(
     facts.check(requested, _where(names.chunks, connection), language_given=language_given)
     for name, schema in zip(names, collection_schemas(facts), strict=True):
         if not connection.call("has_collection", collection_name=name):
-            _create(connection, name, schema)
+            create_collection(connection, name, schema)
         check_fields(connection.call("describe_collection", collection_name=name), schema, _where(name, connection))
         _load(connection, name)
     return facts
@@ -213,14 +213,15 @@ def open_collections(
 
 def stored_facts(connection: MilvusConnection, names: Collections) -> CollectionSettings | None:
     """Return the stored settings; None if the collections do not exist. Raises what ``read`` raises."""
-    if not connection.call("has_collection", collection_name=names.chunks):
+    if connection.is_missing or not connection.call("has_collection", collection_name=names.chunks):
         return None
     described = connection.call("describe_collection", collection_name=names.chunks)
     description = described.get("description") or described.get("properties", {}).get(PROPERTY, "")
     return CollectionSettings.read(description, _where(names.chunks, connection))
 
 
-def _create(connection: MilvusConnection, name: str, schema: CollectionSchema) -> None:
+def create_collection(connection: MilvusConnection, name: str, schema: CollectionSchema) -> None:
+    """Create a collection with its indexes, unless another process has done so in the meantime."""
     indexes = index_params(schema, is_lite=connection.is_lite)
     try:
         # milvus-lite does not keep descriptions.

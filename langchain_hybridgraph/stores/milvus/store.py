@@ -51,6 +51,15 @@ LACKS: Mapping[str, str] = MappingProxyType(
         "fitted embeddings": "The vectors of a fitted model change with the texts; use a pretrained model.",
     }
 )
+# What to use instead of the parts that only a store in a folder has.
+INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        "admin": "len(store) counts its chunks, and Milvus' own tools, such as Attu and milvus-backup, show, check and "
+        "back up its collections",
+        "files": "ingest reads all files, and neither embeds nor writes what has not changed",
+        "summaries": "directories are ranked by their documents; summaries need a HybridGraphStore",
+    }
+)
 
 
 class MilvusChunkStore:
@@ -71,6 +80,14 @@ class MilvusChunkStore:
     """
 
     lacks = LACKS
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError; of a part that other stores have, it names what to do instead."""
+            if name in INSTEAD:
+                raise AttributeError(f"a store in Milvus has no {name}: {INSTEAD[name]}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __init__(
         self,

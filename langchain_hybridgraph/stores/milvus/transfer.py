@@ -21,6 +21,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
     COLLECTION,
     Collections,
     CollectionSettings,
+    create_collection,
     open_collections,
     stored_facts,
 )
@@ -166,7 +167,7 @@ class MilvusDestination(MilvusSource):
 
     def progress(self) -> Mapping[str, Any] | None:
         """Return the progress of an unfinished copy into these collections, None if there is none."""
-        if not self._connection.call("has_collection", collection_name=self._ledger):
+        if self._connection.is_missing or not self._connection.call("has_collection", collection_name=self._ledger):
             return None
         self._connection.call("load_collection", collection_name=self._ledger)
         rows = self._connection.call(
@@ -243,9 +244,7 @@ class MilvusDestination(MilvusSource):
         schema.add_field("key", milvus.DataType.VARCHAR, max_length=64, is_primary=True)
         schema.add_field("state", milvus.DataType.VARCHAR, max_length=65_535)
         schema.add_field("unused", milvus.DataType.FLOAT_VECTOR, dim=2)
-        indexes = milvus.MilvusClient.prepare_index_params()
-        indexes.add_index("unused", index_type="AUTOINDEX", metric_type="COSINE")
-        self._connection.call("create_collection", collection_name=self._ledger, schema=schema, index_params=indexes)
+        create_collection(self._connection, self._ledger, schema)
         self._connection.call("load_collection", collection_name=self._ledger)
 
 
