@@ -82,9 +82,11 @@ def test_settings_of_two_kinds_of_store_are_refused(settings, message):
 def test_a_misspelt_scheme_does_not_become_a_folder(tmp_path, monkeypatch, location, advice):
     """The error names the scheme that was meant, and nothing is created."""
     monkeypatch.chdir(tmp_path)
-    for opened in (open_store, HybridGraphStore, MilvusStore):
+    for opened in (open_store, HybridGraphStore):
         with pytest.raises(ConfigurationError, match=re.escape(advice)):
             opened(location, WordEmbeddings())
+    with pytest.raises(ConfigurationError, match=re.escape(location)):
+        MilvusStore(location, WordEmbeddings())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -94,3 +96,9 @@ def test_a_folder_may_have_a_colon_in_its_name(tmp_path, monkeypatch):
     for location in ("notes:2024", str(tmp_path / "milvs:notes")):
         open_store(location, "lsa").close()
     assert {path.name for path in tmp_path.iterdir()} == {"notes:2024", "milvs:notes"}
+
+
+def test_an_ipv6_address_is_refused():
+    """The client library cannot connect to one, so the error says what can be used."""
+    with pytest.raises(ConfigurationError, match=r"IPv6 address in a URI, got 'milvus://\[::1\]:19530'; use"):
+        open_store("milvus://[::1]:19530", WordEmbeddings())

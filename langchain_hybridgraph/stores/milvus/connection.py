@@ -72,9 +72,9 @@ class Address(NamedTuple):
         >>> Address.parse("milvus:notes.db").uri
         'notes.db'
         """
-        check_scheme(uri)
         scheme, _, rest = uri.partition(":")
         if not rest.startswith("//"):
+            check_scheme(uri)
             path = rest if scheme == "milvus" else uri
             if path.endswith(".db"):
                 return cls(path, token, database)
@@ -87,9 +87,13 @@ class Address(NamedTuple):
         if scheme not in SCHEMES or not parts.hostname:
             raise _bad_uri(uri)
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        if ":" in parts.hostname:
+            raise ConfigurationError(
+                f"pymilvus cannot connect to an IPv6 address in a URI, got {quote_value(uri)}; use a host name that "
+                "resolves to this address, such as localhost or one from the hosts file"
+            )
         protocol = "https" if scheme == "https" else "http"
-        return cls(f"{protocol}://{host}:{port}", token or user, database or unquote(parts.path.strip("/")))
+        return cls(f"{protocol}://{parts.hostname}:{port}", token or user, database or unquote(parts.path.strip("/")))
 
     def __str__(self) -> str:
         return f"{self.uri}/{quote(self.database)}" if self.database else self.uri
