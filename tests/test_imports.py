@@ -230,13 +230,17 @@ def test_importing_the_package_is_light():
     assert done.stdout.strip() == "[]"
 
 
-def test_type_checkers_see_the_public_names():
+@pytest.mark.parametrize(
+    "name", [PACKAGE, *(f"{PACKAGE}.{each}" for each in ("ingestion", "embeddings", "llama_index"))]
+)
+def test_type_checkers_see_the_public_names(name):
     """The import statements for type checkers and the table for the interpreter have the same names and modules."""
-    package = importlib.import_module(PACKAGE)
+    package = importlib.import_module(name)
+    homes = package._HOME_OF if name == PACKAGE else package._HOME
     source = Path(package.__file__).read_text(encoding="utf-8")
-    statements = re.findall(rf"^    from {PACKAGE}\.(\S+) import (\w+) as (\w+)$", source, re.MULTILINE)
-    assert {name: home for home, name, _ in statements} == package._HOME_OF
-    assert [alias for _, name, alias in statements if alias != name] == []
+    statements = re.findall(rf"^    from {re.escape(name)}\.(\S+) import (\w+) as (\w+)$", source, re.MULTILINE)
+    assert {public: home for home, public, _ in statements} == homes
+    assert [alias for _, public, alias in statements if alias != public] == []
 
 
 def test_all_public_names_can_be_imported():

@@ -23,15 +23,7 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = [
-    "LSAEmbeddings",
-    "ModelUnavailableError",
-    "NotFittedError",
-    "OnnxMiniLMEmbeddings",
-    "choose_embedding",
-    "embedding_name",
-    "resolve_embedding",
-]
+__all__ = sorted(_HOME)  # noqa: PLE0605 - the table above is the list
 
 
 def __getattr__(name: str) -> Any:

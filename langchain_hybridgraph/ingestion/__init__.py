@@ -51,33 +51,7 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = [
-    "SUPPORTED_SUFFIXES",
-    "CitationEdges",
-    "CutDocument",
-    "EdgeBuilder",
-    "EdgeSet",
-    "EntityEdges",
-    "FileError",
-    "HierarchyEdges",
-    "IngestReport",
-    "LLMEdges",
-    "LayersReport",
-    "LinkEdges",
-    "MetadataEdges",
-    "ParentChildSplitter",
-    "Piece",
-    "RecursiveSplitter",
-    "SemanticSplitter",
-    "SequenceEdges",
-    "SimilarityEdges",
-    "Splitter",
-    "Summary",
-    "build_layers",
-    "ingest",
-    "read_files",
-    "read_python_docs",
-]
+__all__ = sorted(_HOME)  # noqa: PLE0605 - the table above is the list
 
 
 def __getattr__(name: str) -> Any:

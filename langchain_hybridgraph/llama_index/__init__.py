@@ -40,17 +40,7 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = [
-    "LlamaIndexChatModel",
-    "LlamaIndexEmbeddings",
-    "LlamaIndexRetriever",
-    "LlamaIndexVectorStore",
-    "QueryWithOptions",
-    "RerankPostprocessor",
-    "RetrievalReportEvent",
-    "filter_from",
-    "ingest_nodes",
-]
+__all__ = sorted(_HOME)  # noqa: PLE0605 - the table above is the list
 
 
 def __getattr__(name: str) -> Any:
