@@ -1,4 +1,4 @@
-"""LSA: held against a dense SVD, against its own file, and against texts of any kind."""
+"""LSA compared with a dense SVD, saved and loaded, and fitted to arbitrary texts."""
 
 import asyncio
 import copy
@@ -39,7 +39,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def no_topics():
-    """Words alone count, as in a large corpus; test_topics.py has the small ones."""
+    """Switch topics off, as in a large corpus; test_topics.py tests small ones."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(lsa, "FEW_TEXTS", 0)
         yield
@@ -72,11 +72,11 @@ class TestStandardUnit(EmbeddingsUnitTests):
         return LSAEmbeddings
 
 
-# -- what it computes -------------------------------------------------------------------------------------------
+# -- vectors -------------------------------------------------------------------------------------------
 
 
 def weighted(texts, vocabulary):
-    """The matrix that is decomposed, computed word by word from the formula in the docstring."""
+    """Return the matrix that is decomposed, computed word by word from the formula in the docstring."""
     words_of = Analyzer("english").words
     bags = [Counter(words_of(text)) for text in TEXTS]
     found_in = {word: sum(word in bag for bag in bags) for word in vocabulary}
@@ -89,8 +89,8 @@ def weighted(texts, vocabulary):
     return matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-300)
 
 
-def test_cosines_are_those_of_a_dense_svd(fitted):
-    """On a small corpus texts and questions have the cosines that numpy's full SVD gives them."""
+def test_cosines_equal_those_of_a_dense_svd(fitted):
+    """On a small corpus, the cosines of texts and questions equal those from NumPy's full SVD."""
     vocabulary = sorted({word for text in TEXTS for word in Analyzer("english").words(text)})
     questions = ["Which cat purrs at the moon?", "postman", "dreaming dogs"]
     _, _, axes = np.linalg.svd(weighted(TEXTS, vocabulary), full_matrices=False)
@@ -100,8 +100,8 @@ def test_cosines_are_those_of_a_dense_svd(fitted):
     assert np.allclose(vectors @ vectors.T, dense @ dense.T, atol=2e-3)  # words are kept in half precision
 
 
-def test_axes_are_those_of_a_dense_svd():
-    """Up to a rank of 220 the axes are the right singular vectors of numpy, in their order, up to sign."""
+def test_axes_equal_those_of_a_dense_svd():
+    """For a small rank, the axes are NumPy's right singular vectors in the same order, except for their signs."""
     random = np.random.default_rng(1)
     scales = np.diag(np.linspace(10, 1, 40))
     matrix = random.standard_normal((300, 40)) @ scales @ random.standard_normal((40, 500))
@@ -111,8 +111,8 @@ def test_axes_are_those_of_a_dense_svd():
     assert np.allclose(np.abs((vectors * dense[:40].T).sum(axis=0)), 1, atol=1e-3)
 
 
-def test_axes_are_orthonormal_where_they_are_blurred():
-    """At full rank there are 200 axes at right angles, and the first lies near numpy's."""
+def test_approximate_axes_are_orthonormal():
+    """At full rank there are 200 orthonormal axes, and the first is close to NumPy's."""
     random = np.random.default_rng(2)
     matrix = sparse.random_array((300, 400), density=0.05, rng=random, dtype=np.float32).tocsr()
     vectors = lsa._axes(matrix, random)
@@ -121,36 +121,36 @@ def test_axes_are_orthonormal_where_they_are_blurred():
     assert abs(vectors[:, 0] @ dense[0]) > 0.99
 
 
-def test_the_farthest_entry_of_an_axis_is_positive():
-    """The sign of an axis, which the algebra leaves open, is fixed."""
+def test_the_largest_entry_of_an_axis_is_positive():
+    """The entry of an axis with the largest absolute value is positive, which fixes the sign of the axis."""
     vectors = lsa._axes(
         sparse.random_array((60, 90), density=0.1, rng=3, dtype=np.float32).tocsr(), np.random.default_rng(3)
     )
     assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])] > 0).all()
 
 
-def test_words_that_stand_together_are_alike(fitted):
-    """Words of one text are somewhat alike though they differ, words of unconnected texts are not: the L in LSA."""
+def test_words_of_one_text_are_similar(fitted):
+    """Different words that share a text have a positive cosine; words of unconnected texts do not."""
     sofa, mice, dogs = fitted.vectors(["sofa", "mice", "dogs"])
     assert sofa @ mice > 0.05
     assert abs(sofa @ dogs) < 0.01
 
 
-def test_a_repeated_word_counts_by_its_logarithm():
-    """tf 4 weighs 1 + ln 4 times as much as tf 1: x = [1, 0], y = [0, 1] with equal idf, so tan = 1 + ln 4."""
+def test_the_weight_of_a_repeated_word_is_logarithmic():
+    """A word that occurs four times has 1 + ln 4 times the weight of a word that occurs once."""
     model = LSAEmbeddings(language=None).fit(["x", "y"])
     x, y, mixed = model.vectors(["x", "y", "x y y y y"])
     assert mixed @ y / (mixed @ x) == pytest.approx(1 + math.log(4), rel=1e-3)
 
 
-def test_a_text_folds_in_as_it_was_learned(fitted):
-    """A text of the corpus gets its vector again, alone or among others."""
+def test_a_text_of_the_corpus_keeps_its_vector(fitted):
+    """A text of the corpus gets the same vector whether it is embedded alone or with others."""
     together = fitted.vectors(TEXTS)
     assert np.allclose([fitted.embed_query(text) for text in TEXTS], together, atol=1e-6)
 
 
 def test_batches_do_not_matter(fitted, monkeypatch):
-    """Texts are taken in batches to bound the memory; model and vectors are as in one go."""
+    """Fitting and embedding in small batches gives the same model and vectors as in one batch."""
     whole = fitted.vectors(TEXTS)
     monkeypatch.setattr(lsa, "_BATCH", 3)
     assert np.array_equal(fitted.vectors(TEXTS), whole)
@@ -175,7 +175,7 @@ ANY = st.one_of(
 
 @given(text=ANY)
 def test_any_text_gets_a_unit_vector_or_zeros(fitted, text):
-    """200 finite numbers; their length is 1 when a word is known, else 0."""
+    """Any text gets 200 finite numbers, of length 1 if one of its words is known and of length 0 otherwise."""
     vector = np.array(fitted.embed_query(text))
     assert vector.shape == (200,)
     assert np.isfinite(vector).all()
@@ -184,7 +184,9 @@ def test_any_text_gets_a_unit_vector_or_zeros(fitted, text):
 
 @given(texts=st.lists(ANY, max_size=8))
 def test_any_corpus_can_be_learned(texts):
-    """Whatever the texts: finite vectors, folding in agrees, nothing of them is unknown, every word has a direction."""
+    """A model can be fitted to any texts: their vectors are finite, no word is unknown, and every text with words
+    has length 1.
+    """
     model = LSAEmbeddings().fit(texts)
     vectors = model.vectors(texts)
     assert vectors.shape == (len(texts), 200)
@@ -196,8 +198,8 @@ def test_any_corpus_can_be_learned(texts):
     assert np.allclose(np.linalg.norm(vectors, axis=1), has_words, atol=1e-5)
 
 
-def test_an_unknown_word_says_nothing(fitted):
-    """A text without known words gets zeros, and an unknown word next to known ones changes nothing."""
+def test_an_unknown_word_has_no_effect(fitted):
+    """A text without known words gets a zero vector, and an unknown word next to known ones changes nothing."""
     assert not any(fitted.embed_query("zebra"))
     assert not fitted.knows("zebra")
     assert fitted.embed_query("cat zebra") == fitted.embed_query("cat")
@@ -205,22 +207,22 @@ def test_an_unknown_word_says_nothing(fitted):
 
 @pytest.mark.parametrize("texts", [[], [""], ["…!"], ["one"], ["one", "one"], ["one two three"]])
 def test_small_corpora_have_200_dimensions_too(texts):
-    """Vectors are padded with zeros, so that a store's width never changes."""
+    """Vectors of a small corpus are padded with zeros to 200 dimensions, so the width in a store never changes."""
     assert LSAEmbeddings().fit(texts).vectors(["one", ""]).shape == (2, 200)
 
 
-def test_the_language_decides_what_a_word_is():
-    """German stems bring Häuser and Haus together; without a language they are strangers."""
+def test_the_language_determines_the_stems():
+    """German stemming maps Häuser and Haus to one word; without a language they are different words."""
     texts = ["Die Häuser stehen am See.", "Ein Wald ohne Wege."]
     assert LSAEmbeddings(language="de").fit(texts).knows("Haus")
     assert not LSAEmbeddings(language=None).fit(texts).knows("Haus")
 
 
-# -- learning ---------------------------------------------------------------------------------------------------
+# -- fitting ---------------------------------------------------------------------------------------------------
 
 
 def test_a_fit_is_the_same_in_another_process(fitted):
-    """Model and vectors are equal to the bit in a process with another hash seed."""
+    """A process with another hash seed fits a bit-identical model with bit-identical vectors."""
     code = (
         "import json, sys; from langchain_hybridgraph.embeddings import LSAEmbeddings, lsa; lsa.FEW_TEXTS = 0\n"
         "texts = json.load(sys.stdin); model = LSAEmbeddings().fit(texts)\n"
@@ -237,22 +239,22 @@ def test_a_fit_is_the_same_in_another_process(fitted):
     assert json.loads(done.stdout) == [fitted.fingerprint, fitted.embed_documents(TEXTS)]
 
 
-def test_a_fit_forgets_the_one_before():
-    """Words of the first corpus are unknown after the second."""
+def test_a_fit_replaces_the_one_before():
+    """After a second fit, words that were only in the first corpus are unknown."""
     model = LSAEmbeddings().fit(["cat"])
     model.fit(["dog"])
     assert (model.knows("cat"), model.knows("dog")) == (False, True)
 
 
-def test_a_copy_learns_by_itself(fitted):
-    """The store fits a copy and keeps using the old model meanwhile."""
+def test_fitting_a_copy_leaves_the_original_unchanged(fitted):
+    """Fitting a copy of a model leaves the original unchanged, so a store can use it meanwhile."""
     before = fitted.fingerprint
     other = copy.copy(fitted).fit(["zebra"])
     assert fitted.fingerprint == before != other.fingerprint
 
 
 def test_questions_during_a_fit_get_the_old_vector_or_the_new():
-    """Threads that embed while another fits never see half a model."""
+    """A thread that embeds while another fits gets a vector of the old or the new model, never a mixture."""
     model = LSAEmbeddings().fit(["cat dog", "cat"])
     corpora = [["cat dog", "cat"], ["cat", "dog", "moon", "night cat"]]
     legal = [LSAEmbeddings().fit(corpus).embed_query("cat dog") for corpus in corpora]
@@ -273,28 +275,28 @@ def test_questions_during_a_fit_get_the_old_vector_or_the_new():
 
 
 def test_many_texts_are_sampled():
-    """A sample is learned from more than max_texts texts: the same every time, another with another seed."""
+    """Above max_texts the model is fitted to a sample, which depends only on the seed."""
     texts = [f"word{number}" for number in range(50)]
     one, two = (LSAEmbeddings(max_texts=10).fit(texts) for _ in range(2))
     assert one.drift(texts) == pytest.approx(0.8)
     assert one.fingerprint == two.fingerprint != LSAEmbeddings(max_texts=10, seed=1).fit(texts).fingerprint
 
 
-def test_many_words_are_cut_to_the_common_ones():
-    """max_words keeps the words of most texts, ties by the word."""
+def test_max_words_keeps_the_most_common_words():
+    """max_words keeps the words that are in the most texts, and breaks ties alphabetically."""
     model = LSAEmbeddings(max_words=2).fit(["moon cat", "moon dog", "moon ape"])
     assert [word for word in ("ape", "cat", "dog", "moon") if model.knows(word)] == ["ape", "moon"]
 
 
 @pytest.mark.parametrize("limits", [{"max_texts": 0}, {"max_words": 0}])
 def test_impossible_limits_are_refused(limits):
-    """Less than one text or word is a mistake, told at construction."""
+    """A limit below one text or one word raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match=next(iter(limits))):
         LSAEmbeddings(**limits)
 
 
 def test_an_unknown_language_is_refused():
-    """A language without an analyzer is an error on construction."""
+    """A language without an analyzer raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match="klingon"):
         LSAEmbeddings(language="klingon")
 
@@ -311,19 +313,19 @@ def test_an_unknown_language_is_refused():
         lambda model: model.save("never written"),
     ],
 )
-def test_an_unfitted_model_says_so(use):
-    """Every use before a fit raises, and names the way to one."""
+def test_an_unfitted_model_raises(use):
+    """Every use of a model before its first fit raises NotFittedError, which explains how to fit it."""
     with pytest.raises(NotFittedError, match=r"\.fit\(texts\)"):
         use(LSAEmbeddings())
 
 
-def test_fitted_says_whether_there_is_a_model(fitted):
-    """Not before, but after a fit."""
+def test_fitted_is_true_after_a_fit(fitted):
+    """The attribute fitted is False before the first fit and True afterwards."""
     assert (LSAEmbeddings().fitted, fitted.fitted) == (False, True)
 
 
 def test_drift_is_the_share_of_unknown_words():
-    """Three of four words are unknown: .75; repeated words count repeatedly."""
+    """Drift is the share of unknown words, with repetitions: .75 if three of four words are unknown."""
     model = LSAEmbeddings(language=None).fit(["alpha beta"])
     assert model.drift(["alpha gamma", "gamma delta"]) == 0.75
     assert model.drift(["", "…"]) == 0
@@ -331,29 +333,29 @@ def test_drift_is_the_share_of_unknown_words():
 
 @pytest.mark.parametrize(("unknown", "due"), [(2, False), (3, True)])
 def test_a_refit_is_due_above_a_fifth(unknown, due):
-    """2 unknown words of 10 are borne, 3 are not."""
+    """A refit is needed if 3 of 10 words are unknown, but not if 2 are."""
     model = LSAEmbeddings(language=None).fit(["alpha beta"])
     assert model.needs_refit(["alpha " * (10 - unknown) + "gamma " * unknown]) is due
 
 
 def test_without_a_model_a_fit_is_due():
-    """A store asks before the first fit, too."""
+    """A model that was never fitted needs a fit."""
     assert LSAEmbeddings().needs_refit([])
 
 
 def test_async_gives_the_same(fitted):
-    """Questions and texts, awaited."""
+    """The asynchronous methods return the same vectors for questions and texts as the synchronous ones."""
     assert asyncio.run(fitted.aembed_query("cat")) == fitted.embed_query("cat")
     assert asyncio.run(fitted.aembed_documents(TEXTS)) == fitted.embed_documents(TEXTS)
 
 
-# -- keeping ----------------------------------------------------------------------------------------------------
+# -- saving and loading ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("texts", [TEXTS, [], ["…"], ["數据 one"]])
 @pytest.mark.parametrize("language", ["english", "none", "german"])
-def test_a_file_gives_the_model_back(texts, language, tmp_path):
-    """Vectors equal to the bit, the same fingerprint, language and drift."""
+def test_a_loaded_model_equals_the_saved_one(texts, language, tmp_path):
+    """A loaded model has bit-identical vectors and the same fingerprint, language and drift as the saved one."""
     model = LSAEmbeddings(language=language).fit(texts)
     model.save(tmp_path / "model.npz")
     back = LSAEmbeddings.load(tmp_path / "model.npz")
@@ -364,14 +366,14 @@ def test_a_file_gives_the_model_back(texts, language, tmp_path):
 
 
 def test_the_file_holds_no_pickle(file):
-    """Numpy reads all of it with pickle forbidden, and nothing is of type object."""
+    """NumPy can read the complete file with pickle forbidden, and no array has an object dtype."""
     with np.load(file, allow_pickle=False) as content:
         kinds = {name: content[name].dtype.kind for name in content.files}
     assert kinds == {"version": "i", "analyzer": "u", "texts": "i", "words": "u", "vectors": "f"}
 
 
 def test_saving_replaces_in_one_step(fitted, file, monkeypatch):
-    """After a disk error the old model is still in place, and no other file."""
+    """If saving fails with a disk error, the old model is still in place and no temporary file is left."""
     before = file.read_bytes()
 
     def fail(number):
@@ -385,21 +387,21 @@ def test_saving_replaces_in_one_step(fitted, file, monkeypatch):
 
 
 def test_others_may_read_the_file(file):
-    """The file has the rights that any new file gets here."""
+    """A saved model has the same permissions as any other new file."""
     plain = file.with_name("plain")
     plain.touch()
     assert file.stat().st_mode == plain.stat().st_mode
 
 
-def test_a_missing_file_is_missing(tmp_path):
-    """A missing file is not reported as damage."""
+def test_a_missing_file_raises_file_not_found(tmp_path):
+    """Loading a missing file raises FileNotFoundError instead of reporting damage."""
     with pytest.raises(FileNotFoundError):
         LSAEmbeddings.load(tmp_path / "model.npz")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
-def test_a_cut_file_is_refused(file, share):
-    """The error for a truncated file describes what to do."""
+def test_a_truncated_file_is_refused(file, share):
+    """The error for a truncated file explains how to replace it."""
     content = file.read_bytes()
     file.write_bytes(content[: int(len(content) * share)])
     with pytest.raises(StoreError, match=r"fit\(texts\)\.save"):
@@ -407,8 +409,10 @@ def test_a_cut_file_is_refused(file, share):
 
 
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_a_flipped_bit_is_noticed_or_means_nothing(fitted, tmp_path_factory, where, bit):
-    """A damaged file raises StoreError, unless the bit was none of the model's (dates inside the archive)."""
+def test_a_flipped_bit_is_detected_or_harmless(fitted, tmp_path_factory, where, bit):
+    """A file with a flipped bit raises StoreError unless the bit is not part of the model, such as a date in the
+    archive.
+    """
     file = tmp_path_factory.mktemp("flipped") / "model.npz"
     fitted.save(file)
     content = bytearray(file.read_bytes())
@@ -441,8 +445,8 @@ def changed(file, **values):
     ],
     ids=str,
 )
-def test_a_file_that_does_not_fit_is_refused(file, values):
-    """Other versions, missing or contradictory parts, and pickles are rejected with an error."""
+def test_a_file_with_invalid_parts_is_refused(file, values):
+    """A file with another version, with missing or contradictory parts, or with a pickle raises StoreError."""
     changed(file, **values)
     with pytest.raises(StoreError, match="not a readable LSA model"):
         LSAEmbeddings.load(file)
@@ -450,19 +454,19 @@ def test_a_file_that_does_not_fit_is_refused(file, values):
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\x93NUMPY\x01\x00", b"\x80\x04K\x01."])
 def test_other_files_are_refused(tmp_path, content):
-    """An empty file, JSON, half an array and a pickle are not models."""
+    """An empty file, JSON, a truncated array and a pickle raise StoreError."""
     (tmp_path / "model.npz").write_bytes(content)
     with pytest.raises(StoreError):
         LSAEmbeddings.load(tmp_path / "model.npz")
 
 
-# -- how good it is ---------------------------------------------------------------------------------------------
+# -- quality ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.sets
 @pytest.mark.skipif(not SETS, reason="HYBRIDGRAPH_SETS is not set; it names the folder of the evaluation sets")
-def test_it_finds_what_two_hop_questions_ask_for():
-    """nDCG@10 on hotpotqa_val500 is above .70 (exact LSA with plain TF-IDF: .48)."""
+def test_quality_on_two_hop_questions():
+    """The nDCG@10 on hotpotqa_val500 is above .70 (exact LSA with plain TF-IDF: .48)."""
     folder = Path(SETS) / "hotpotqa_val500"
     rows, queries = ([json.loads(line) for line in (folder / f"{name}.jsonl").open()] for name in ("corpus", "queries"))
     texts = [f"{row.get('title') or ''}\n{row['text']}".strip() for row in rows]
@@ -483,7 +487,7 @@ def test_it_finds_what_two_hop_questions_ask_for():
 
 
 def test_few_texts_need_no_sparse_matrix(monkeypatch):
-    """The texts of one changed file are embedded without scipy, whose import would take most of the time."""
+    """A few texts, such as those of one changed file, are embedded without the slow import of scipy."""
     lsa = LSAEmbeddings().fit(["Cats purr.", "Dogs bark."])
     texts = ["cats", "dogs and cats", "a zebra", ""]
     expected = lsa.vectors(texts)
@@ -496,7 +500,7 @@ def test_few_texts_need_no_sparse_matrix(monkeypatch):
 @pytest.mark.parametrize("options", [{}, {"max_words": 50}, {"max_texts": 300}])
 @pytest.mark.parametrize("count", [500, 1_500])
 def test_fitting_returns_the_vectors(count, options):
-    """The vectors of the texts are, to the last bit, those that the fitted model computes for them."""
+    """fit_transform returns exactly the vectors that the fitted model computes for the texts."""
     random = np.random.default_rng(3)
     words = [f"word{number}" for number in range(200)] + ["nurse", "hospital", "soccer"]
     texts = [" ".join(random.choice(words, 12)) for _ in range(count)]
@@ -507,7 +511,7 @@ def test_fitting_returns_the_vectors(count, options):
 
 
 def test_an_index_analyses_each_text_once(monkeypatch):
-    """The fit to the texts of an index gives their vectors, too."""
+    """Indexing texts with an unfitted LSA model analyses each text only once."""
     analysed = []
     terms = lsa._terms
     monkeypatch.setattr(

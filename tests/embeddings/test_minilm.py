@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 as Chroma carries it: the real onnxruntime and tokenizers, with a model of a few kilobytes."""
+"""all-MiniLM-L6-v2 as Chroma runs it: the real onnxruntime and tokenizers, with a model of a few kilobytes."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ CLOSED = "http://127.0.0.1:9/onnx.tar.gz"
 
 @pytest.fixture
 def nothing_cached(tmp_path, monkeypatch):
-    """An empty cache, and nobody to download from."""
+    """Return the path of an empty cache, with no server to download from."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(ONNXMiniLM_L6_V2, "DOWNLOAD_PATH", tmp_path / "all-MiniLM-L6-v2")
     monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", CLOSED)
@@ -39,7 +39,9 @@ def cached(nothing_cached):
 
 @pytest.fixture
 def serve(nothing_cached, monkeypatch):
-    """A web server that Chroma would download from: ``serve(status, content)``; None as content breaks the line off."""
+    """Return a function that starts a download server: ``serve(status, content)``; None as content breaks off the
+    download.
+    """
     servers = []
 
     def start(status=200, content=None, hang=None):
@@ -89,20 +91,20 @@ class TestStandardUnit(EmbeddingsUnitTests):
 
 @pytest.mark.usefixtures("cached")
 def test_a_vector_is_the_mean_of_its_tokens():
-    """The vector is the normalised mean of the token vectors; padding does not count."""
+    """A vector is the normalised mean of the token vectors without padding."""
     vectors = OnnxMiniLMEmbeddings(batch_size=5).vectors(TEXTS)
     assert np.allclose(vectors, [expected(text) for text in TEXTS], atol=1e-6)
 
 
 @pytest.mark.usefixtures("cached")
-def test_vectors_are_chromas():
+def test_vectors_equal_those_of_chroma():
     """Chroma's default embedding function gives the same vectors."""
     assert np.allclose(OnnxMiniLMEmbeddings().vectors(TEXTS), ONNXMiniLM_L6_V2()(TEXTS), atol=1e-6)
 
 
 @pytest.mark.usefixtures("cached")
-def test_the_first_256_tokens_count():
-    """The beginning of a long text counts; two of the 256 positions are [CLS] and [SEP]."""
+def test_only_the_first_256_tokens_are_used():
+    """Only the first 256 tokens of a text are used; two of them are [CLS] and [SEP]."""
     whole, beginning = OnnxMiniLMEmbeddings().vectors(["cat " * 254 + "dog " * 500, "cat " * 254])
     assert np.allclose(whole, beginning, atol=1e-6)
 
@@ -110,7 +112,7 @@ def test_the_first_256_tokens_count():
 @pytest.mark.usefixtures("cached")
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
 def test_batches_do_not_matter(batch_size):
-    """The vectors are in the order of the texts, whatever was embedded together."""
+    """Vectors are in the order of the texts for any batch size."""
     assert np.allclose(
         OnnxMiniLMEmbeddings(batch_size=batch_size).embed_documents(TEXTS),
         [expected(text) for text in TEXTS],
@@ -120,7 +122,7 @@ def test_batches_do_not_matter(batch_size):
 
 @pytest.mark.usefixtures("cached")
 def test_a_vector_is_single_precision_and_of_length_1():
-    """384 numbers in float32, of length 1, also for an empty text."""
+    """Every vector, even that of an empty text, has 384 float32 numbers and length 1."""
     vectors = OnnxMiniLMEmbeddings().vectors(TEXTS)
     assert (vectors.dtype, vectors.shape) == (np.float32, (5, 384))
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
@@ -128,7 +130,7 @@ def test_a_vector_is_single_precision_and_of_length_1():
 
 @pytest.mark.usefixtures("cached")
 def test_a_question_is_embedded_like_a_text():
-    """Question, text, and the asynchronous ways: one vector."""
+    """A string gets the same vector as a question and as a document, and from the asynchronous method."""
     minilm = OnnxMiniLMEmbeddings()
     vector = minilm.embed_query("foo bar")
     assert vector == minilm.embed_documents(["foo bar"])[0]
@@ -137,39 +139,39 @@ def test_a_question_is_embedded_like_a_text():
 
 @pytest.mark.usefixtures("cached")
 def test_half_a_surrogate_pair_does_not_fail():
-    """A character that is not valid Unicode counts as an unknown word."""
+    """A lone surrogate, which is not valid Unicode, is embedded without an error."""
     assert np.isfinite(OnnxMiniLMEmbeddings().embed_query("cat \ud800")).all()
 
 
 @pytest.mark.usefixtures("cached")
 def test_threads_share_one_model():
-    """Many threads at a fresh object load once and get the right vectors."""
+    """Many threads that use a new object at the same time get the correct vectors."""
     minilm = OnnxMiniLMEmbeddings()
     with ThreadPoolExecutor(8) as pool:
         vectors = list(pool.map(minilm.embed_query, ["cat", "dog"] * 8))
     assert np.allclose(vectors, [expected("cat"), expected("dog")] * 8, atol=1e-6)
 
 
-def test_nothing_is_needed_for_no_texts(nothing_cached):
-    """No texts, no vectors, no model."""
+def test_an_empty_list_needs_no_model(nothing_cached):
+    """Embedding an empty list returns an empty list without loading a model."""
     assert OnnxMiniLMEmbeddings().embed_documents([]) == []
 
 
-def test_making_one_loads_nothing(nothing_cached):
-    """An object can be made where the model cannot be had; nothing is written."""
+def test_constructing_an_object_loads_nothing(nothing_cached):
+    """An object can be constructed where the model is unavailable, and writes no files."""
     OnnxMiniLMEmbeddings()
     assert not nothing_cached.parent.exists()
 
 
-def test_is_cached_wants_every_file(cached):
-    """A cache that lacks one file is none: Chroma would download."""
+def test_is_cached_needs_every_file(cached):
+    """A cache that lacks one of the model's files is not a cached model, since Chroma would download it again."""
     assert OnnxMiniLMEmbeddings.is_cached()
     (cached / "tokenizer.json").unlink()
     assert not OnnxMiniLMEmbeddings.is_cached()
 
 
-def test_a_model_that_cannot_be_had_says_what_to_do(nothing_cached):
-    """The error names folder and address that were tried, the cause, and the way out."""
+def test_the_error_of_an_unavailable_model_explains_what_to_do(nothing_cached):
+    """The error for an unavailable model names the folder, the address, the cause and the alternatives."""
     with pytest.raises(ModelUnavailableError) as caught:
         OnnxMiniLMEmbeddings().embed_query("foo")
     for part in (str(nothing_cached), CLOSED, "ConnectError", "--embedding lsa", "with a network"):
@@ -177,8 +179,8 @@ def test_a_model_that_cannot_be_had_says_what_to_do(nothing_cached):
     assert isinstance(caught.value, HybridGraphError)
 
 
-def test_damaged_files_say_what_to_do(cached):
-    """A model that onnxruntime cannot read names its folder, on one line, and what to do with it."""
+def test_the_error_of_a_damaged_model_explains_what_to_do(cached):
+    """The error for a damaged model is one line that names the folder and says to delete it."""
     (cached / "model.onnx").write_bytes(b"half a model")
     with pytest.raises(ModelUnavailableError, match="delete that folder") as caught:
         OnnxMiniLMEmbeddings().embed_query("foo")
@@ -187,7 +189,7 @@ def test_damaged_files_say_what_to_do(cached):
 
 
 def test_a_failed_load_can_be_repeated(nothing_cached):
-    """Once the model is there, the same object works."""
+    """An object whose first load failed works once the model is in the cache."""
     minilm = OnnxMiniLMEmbeddings()
     with pytest.raises(ModelUnavailableError):
         minilm.load()
@@ -197,14 +199,14 @@ def test_a_failed_load_can_be_repeated(nothing_cached):
 
 
 def test_the_model_is_downloaded_at_first_use(serve):
-    """Chroma's own download: archive, checksum, extraction; then no server is needed."""
+    """The first use downloads the model with Chroma's own code and leaves it in the cache."""
     serve(content=archive())
     assert np.allclose(OnnxMiniLMEmbeddings().embed_query("cat"), expected("cat"), atol=1e-6)
     assert OnnxMiniLMEmbeddings.is_cached()
 
 
 def test_is_available_downloads_nothing(serve, nothing_cached):
-    """The server answers, so the model is available without being on this machine."""
+    """A model that a server offers is available, and checking this downloads nothing."""
     serve(content=archive())
     assert OnnxMiniLMEmbeddings.is_available()
     assert not nothing_cached.parent.exists()
@@ -212,24 +214,24 @@ def test_is_available_downloads_nothing(serve, nothing_cached):
 
 @pytest.mark.usefixtures("cached")
 def test_a_cached_model_is_available():
-    """No server is asked when the model is on the machine."""
+    """A cached model is available without contacting a server."""
     assert OnnxMiniLMEmbeddings.is_available(timeout=0)
 
 
 def test_a_missing_model_is_unavailable(serve):
-    """A server that says 404 does not have it."""
+    """A model is unavailable if the server returns 404."""
     serve(status=404)
     assert not OnnxMiniLMEmbeddings.is_available()
 
 
 @pytest.mark.usefixtures("nothing_cached")
-def test_without_a_server_it_cannot_be_had():
-    """Nobody listens: it cannot be had."""
+def test_a_model_without_a_server_is_unavailable():
+    """A model that is not cached is unavailable if no server is listening."""
     assert not OnnxMiniLMEmbeddings.is_available()
 
 
-def test_a_server_that_never_answers_cannot_be_waited_for(serve):
-    """After the timeout the answer is no."""
+def test_a_server_that_never_answers_makes_the_model_unavailable(serve):
+    """A model is unavailable if its server has not answered before the timeout."""
     released = threading.Event()
     serve(hang=released)
     assert not OnnxMiniLMEmbeddings.is_available(timeout=0.1)
@@ -237,20 +239,20 @@ def test_a_server_that_never_answers_cannot_be_waited_for(serve):
 
 
 @pytest.mark.parametrize("batch_size", [0, -1])
-def test_a_batch_has_a_text(batch_size):
-    """A batch size below 1 is refused where it is given."""
+def test_a_batch_size_must_be_at_least_1(batch_size):
+    """A batch size below 1 raises ValueError at construction."""
     with pytest.raises(ValueError, match="batch_size"):
         OnnxMiniLMEmbeddings(batch_size=batch_size)
 
 
 @pytest.mark.usefixtures("cached")
 def test_auto_takes_a_cached_model():
-    """auto is minilm where the model is on the machine, and says so."""
+    """The choice "auto" is minilm if the model is cached, which is the stated reason."""
     assert choose_embedding() == ("minilm", "minilm: all-MiniLM-L6-v2 is on this machine")
 
 
 def test_auto_downloads_an_available_model(serve):
-    """auto is minilm where it can be downloaded, and downloads it."""
+    """The choice "auto" is minilm if the model can be downloaded, and downloads it."""
     serve(content=archive())
     name, why = choose_embedding("auto")
     assert (name, "downloaded" in why) == ("minilm", True)
@@ -259,14 +261,14 @@ def test_auto_downloads_an_available_model(serve):
 
 @pytest.mark.usefixtures("nothing_cached")
 def test_auto_is_lsa_without_a_network():
-    """auto is lsa where the model cannot be had, and says so."""
+    """The choice "auto" is lsa if the model is unavailable, and the reason explains why."""
     name, why = choose_embedding("auto")
     assert name == "lsa"
     assert why.startswith("lsa: fitted to the texts themselves; all-MiniLM-L6-v2 is not here and cannot be downloaded")
 
 
 def test_auto_is_lsa_when_the_download_breaks_off(serve):
-    """A download that begins and fails leaves lsa, with the cause, on one line."""
+    """The choice "auto" is lsa if the download breaks off, and the reason gives the cause on one line."""
     serve(content=None)
     name, why = choose_embedding("auto")
     assert name == "lsa"
@@ -276,7 +278,7 @@ def test_auto_is_lsa_when_the_download_breaks_off(serve):
 
 @pytest.mark.usefixtures("cached")
 def test_a_pickled_copy_embeds_alike():
-    """Settings are pickled, the model is loaded again."""
+    """A pickled copy has the same settings and gives the same vectors."""
     first = OnnxMiniLMEmbeddings(batch_size=3)
     vectors = first.vectors(TEXTS)
     second = pickle.loads(pickle.dumps(first))
@@ -286,7 +288,7 @@ def test_a_pickled_copy_embeds_alike():
 
 @pytest.mark.usefixtures("cached")
 def test_a_forked_child_loads_the_model_again():
-    """The parent's model has threads that the child lacks."""
+    """A forked process loads the model again, because it lacks the threads of its parent's model."""
     embedding = OnnxMiniLMEmbeddings()
     vectors = embedding.vectors(TEXTS)
     parents = embedding._ready

@@ -17,7 +17,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 
 
 class NamedEmbeddings(Embeddings):
-    """An embedding as an integration has it: any attributes."""
+    """Embedding of an integration, with arbitrary attributes."""
 
     def __init__(self, **attributes):
         self.__dict__.update(attributes)
@@ -35,7 +35,7 @@ def broken():
 
 @pytest.fixture(autouse=True)
 def mine(monkeypatch):
-    """A module of the user's."""
+    """Provide a user's module with embeddings and factories."""
     module = ModuleType("mine")
     module.make, module.NamedEmbeddings, module.broken, module.nothing = (
         NamedEmbeddings,
@@ -47,32 +47,32 @@ def mine(monkeypatch):
     monkeypatch.setitem(sys.modules, "mine", module)
 
 
-def test_an_object_is_taken_as_it_is():
-    """An Embeddings object comes back itself."""
+def test_an_object_is_returned_unchanged():
+    """An Embeddings object is returned unchanged."""
     embedding = DeterministicFakeEmbedding(size=4)
     assert resolve_embedding(embedding) is embedding
 
 
 def test_lsa_gets_the_language():
-    """ "lsa" is unfitted and in the language of the index."""
+    """The name "lsa" gives an unfitted model in the language of the index."""
     embedding = resolve_embedding("lsa", language="french")
     assert isinstance(embedding, LSAEmbeddings)
     assert (embedding.language, embedding.fitted) == ("french", False)
 
 
 def test_minilm_is_made_without_loading():
-    """ "minilm" costs nothing until it is used."""
+    """The name "minilm" gives an OnnxMiniLMEmbeddings without loading its model."""
     assert isinstance(resolve_embedding("minilm"), OnnxMiniLMEmbeddings)
 
 
 @pytest.mark.parametrize("spec", ["mine:make", "mine:NamedEmbeddings", "mine:inner.make"])
 def test_a_factory_is_imported_and_called(spec):
-    """A function or a class, directly in the module or inside something there."""
+    """A factory can be a function, a class or an attribute of an object in the module."""
     assert isinstance(resolve_embedding(spec), NamedEmbeddings)
 
 
 def test_options_go_to_the_factory():
-    """Keyword options are the factory's, our own two included."""
+    """Keyword options are passed to a user's factory and to the built-in embeddings."""
     assert resolve_embedding("mine:make", model="m").model == "m"
     assert resolve_embedding("minilm", batch_size=4).batch_size == 4
     assert resolve_embedding("lsa", max_words=7).max_words == 7
@@ -100,8 +100,8 @@ def test_options_go_to_the_factory():
         ("builtins:dict", "dict"),
     ],
 )
-def test_the_error_names_the_given_and_the_expected(spec, message):
-    """The error holds the spec and the cause."""
+def test_the_error_of_an_invalid_embedding_names_it_and_the_cause(spec, message):
+    """The error for an invalid embedding contains its specification and the cause."""
     with pytest.raises(ConfigurationError) as caught:
         resolve_embedding(spec)
     assert repr(spec) in str(caught.value)
@@ -109,29 +109,29 @@ def test_the_error_names_the_given_and_the_expected(spec, message):
 
 
 @pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:broken"])
-def test_options_that_nobody_takes_are_named(spec):
-    """The error for a misspelt option contains its value."""
+def test_unknown_options_are_named(spec):
+    """The error for an unknown option contains its name and value."""
     with pytest.raises(ConfigurationError, match="colour='red'"):
         resolve_embedding(spec, colour="red")
 
 
 def test_options_for_an_object_are_refused():
-    """An object is made already, so options would be lost."""
+    """Options for an existing Embeddings object raise ConfigurationError, because they would be ignored."""
     with pytest.raises(ConfigurationError, match="batch_size"):
         resolve_embedding(NamedEmbeddings(), batch_size=4)
 
 
 @pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:make"])
 def test_a_requested_name_stays(spec):
-    """The sentence begins with the name, and asks nobody."""
+    """An embedding that is requested by name is chosen, and the reason says that it was requested."""
     name, why = choose_embedding(spec)
     assert name == spec
     assert why.startswith(f"{spec}: ")
     assert why.endswith("as requested")
 
 
-def test_a_wrong_name_is_refused_before_anything_is_made():
-    """An invalid name is an error of choosing."""
+def test_choosing_an_invalid_name_raises():
+    """Choosing an invalid name raises ConfigurationError before an embedding is constructed."""
     with pytest.raises(ConfigurationError, match="word2vec"):
         choose_embedding("word2vec")
 
@@ -150,6 +150,8 @@ def test_a_wrong_name_is_refused_before_anything_is_made():
     ],
     ids=["lsa", "minilm", "bare", "model", "model_name", "deployment", "cached", "fake"],
 )
-def test_a_name_says_which_model(embedding, name):
-    """Class and model, whichever attribute holds it; a cache has the name of what is behind it."""
+def test_a_name_identifies_the_model(embedding, name):
+    """The name of an embedding is its class and model, from any of the usual attributes; a cache has its inner
+    embedding's name.
+    """
     assert embedding_name(embedding) == name

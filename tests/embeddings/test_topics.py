@@ -1,4 +1,4 @@
-"""The topics of everyday words, by which few texts are found in other words."""
+"""Topics of everyday words, which match questions to few texts that use other words."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FACTS = ["I'm a nurse at a hospital.", "We live near the canal.", "My mum's birt
 
 
 def best(model, question):
-    """The fact with the largest cosine, None where all cosines are 0."""
+    """Return the fact with the largest cosine, or None if all cosines are 0."""
     cosines = model.vectors(FACTS) @ model.vectors([question])[0]
     return FACTS[int(cosines.argmax())] if cosines.any() else None
 
 
 def test_few_texts_are_found_in_other_words():
-    """A question that shares no word with any fact has the cosine of their topics."""
+    """A question that shares no word with the facts finds the right one by its topic."""
     model = LSAEmbeddings().fit(FACTS)
     assert best(model, "What is my job?") == FACTS[0]
     assert best(model, "Which street is my home in?") == FACTS[1]
@@ -35,26 +35,26 @@ def test_few_texts_are_found_in_other_words():
 
 
 def test_a_language_without_a_table_has_no_topics():
-    """Words are all that counts there."""
+    """In a language without topics, a question that shares no word with the facts matches none of them."""
     assert topics_of_words("none") == {}
     assert best(LSAEmbeddings(language="none").fit(FACTS), "What job?") is None
 
 
-def test_many_texts_show_by_themselves_what_goes_together(monkeypatch):
-    """Above the limit no topic counts."""
+def test_topics_are_not_used_for_many_texts(monkeypatch):
+    """A corpus of more than FEW_TEXTS texts is embedded without topics."""
     monkeypatch.setattr(lsa, "FEW_TEXTS", 2)
     assert best(LSAEmbeddings().fit(FACTS), "What is my job?") is None
 
 
 def test_a_saved_model_keeps_its_topics(tmp_path):
-    """It finds the same as the one that was saved."""
+    """A saved and loaded model finds facts by their topics."""
     LSAEmbeddings().fit(FACTS).save(tmp_path / "model.npz")
     assert best(LSAEmbeddings.load(tmp_path / "model.npz"), "What is my job?") == FACTS[0]
 
 
 @pytest.mark.parametrize("table", sorted(Path(topics.__file__).parent.glob("topics_*.txt")), ids=lambda path: path.stem)
 def test_the_table_has_no_line_twice(table):
-    """Every topic has one line, with two words at least, and no word is repeated in it."""
+    """Every topic has one line with at least two words, none of them repeated."""
     lines = [line.partition(":") for line in table.read_text("utf-8").replace("\n  ", " ").splitlines()]
     assert len(lines) > 100
     names = [path.rpartition("/")[2] for path, _, _ in lines]
@@ -65,8 +65,8 @@ def test_the_table_has_no_line_twice(table):
     assert min(sizes.values()) >= 2
 
 
-def test_a_word_of_many_topics_counts_less_for_each():
-    """A word with n topics counts 1/√n for each of them, itself 1."""
+def test_a_word_of_many_topics_has_less_weight_in_each():
+    """A word with n topics has weight 1/√n in each topic, and weight 1 as a word."""
     topic_count = len(topics_of_words("english")["doctor"])
     assert topic_count > 4
     terms, counts = lsa._terms(Analyzer("english"), True, "doctor Zoltan")
@@ -76,7 +76,7 @@ def test_a_word_of_many_topics_counts_less_for_each():
 
 @pytest.mark.parametrize("name", PEOPLE)
 def test_everyday_questions_about_a_person(name):
-    """The published number of twenty reworded questions have their answer first; every search returns one."""
+    """At least the published number of twenty reworded questions find their answer first, and no search is empty."""
     person = PEOPLE[name]
     with HybridGraphStore(None, "lsa") as store:
         for place, fact in enumerate(person["facts"], 1):

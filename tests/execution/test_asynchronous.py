@@ -69,7 +69,7 @@ class SyncHistory(BaseChatMessageHistory):
 
 
 class AsyncOnlyRetriever(BaseRetriever):
-    """Retriever of a user, over a model without asynchronous methods."""
+    """User's own retriever with an embedding that has no asynchronous methods."""
 
     embeddings: DeterministicFakeEmbedding
 
@@ -136,11 +136,13 @@ ASYNCHRONOUS = {
 
 @pytest.mark.parametrize("make", SYNCHRONOUS.values(), ids=SYNCHRONOUS)
 def test_objects_run_by_langchains_executor_are_synchronous(make):
-    """This also holds for a chain or a retriever that contains such an object."""
+    """An object whose coroutines LangChain runs in an executor is synchronous, and so are chains and retrievers with
+    it.
+    """
     assert not is_asynchronous(make())
 
 
 @pytest.mark.parametrize("make", ASYNCHRONOUS.values(), ids=ASYNCHRONOUS)
 def test_objects_with_coroutines_are_asynchronous(make):
-    """This also holds for a binding of such an object and for a chain with it as a step."""
+    """An object with its own coroutines is asynchronous, and so are its bindings and the chains that contain it."""
     assert is_asynchronous(make())

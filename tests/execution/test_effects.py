@@ -1,4 +1,4 @@
-"""Effects: calls that run at the same time, fail independently and are abandoned in time."""
+"""Effects: calls that run at the same time, fail independently and are abandoned at a deadline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from langchain_hybridgraph.execution.worker_threads import Lane
 
 
 def gathered(*batch: Effect):
-    """Search that makes one batch of calls and returns their results."""
+    """Yield one batch of calls, as a search does, and return their results."""
     answers = yield list(batch)
     return answers
 
@@ -24,31 +24,31 @@ def stubborn(gate: threading.Event):
 
 
 class Owner:
-    """Owner of a lane for each test, so that abandoned calls of one test do not count in another."""
+    """Owner of a lane, new in each test so that tests do not share abandoned calls."""
 
 
 def test_results_come_in_the_order_of_the_calls():
-    """The order of results does not depend on which call returns first."""
+    """Results are in the order of the calls, even if a later call returns first."""
     slow = Effect("slow", lambda: time.sleep(0.05) or "slow")
     fast = Effect("fast", lambda: "fast")
     assert drive(gathered(slow, fast)) == ["slow", "fast"]
 
 
 def test_calls_run_at_the_same_time():
-    """Each of two calls waits for the other; one after the other they would never return."""
+    """Two calls that wait for each other both return, so they run at the same time."""
     barrier = threading.Barrier(2, timeout=10)
     answers = drive(gathered(Effect("a", barrier.wait), Effect("b", barrier.wait)))
     assert sorted(answers) == [0, 1]
 
 
 def test_the_first_call_runs_on_the_callers_thread():
-    """A single slow engine costs no thread."""
+    """A single call runs on the caller's thread."""
     here = threading.get_ident()
     assert drive(gathered(Effect("a", threading.get_ident))) == [here]
 
 
 def test_quick_calls_run_while_another_process_works():
-    """A call that can be started sends its request first, and is waited for after the quick calls."""
+    """A call with a start function sends its request before the quick calls run and reads its result after them."""
     order = []
     remote = Effect("vector", lambda: "run", start=lambda: order.append("sent") or (lambda: order.append("read") or 1))
     quick = Effect("keyword", lambda: order.append("quick") or 2, quick=True)
@@ -57,13 +57,13 @@ def test_quick_calls_run_while_another_process_works():
 
 
 def test_a_call_that_cannot_be_started_has_failed():
-    """The failure names its source, and the quick call still runs."""
+    """A call that fails to start gives a Failure with its source, and the quick call still runs."""
     failure, fine = drive(gathered(Effect("vector", list, start=lambda: 1 / 0), Effect("k", lambda: 2, quick=True)))
     assert (failure.reason, type(failure.error), fine) == ("vector-failed", ZeroDivisionError, 2)
 
 
-def test_one_failing_call_leaves_the_others():
-    """The search receives the failed source and its error."""
+def test_a_failing_call_does_not_affect_the_others():
+    """A failing call gives a Failure with its source and error; the other calls return their results."""
     broken = Effect("vector", lambda: 1 / 0)
     failure, fine = drive(gathered(broken, Effect("keyword", lambda: "fine")))
     assert isinstance(failure, Failure)
@@ -72,7 +72,7 @@ def test_one_failing_call_leaves_the_others():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_interrupts_pass_through(error):
-    """Ctrl-C ends the search instead of degrading it."""
+    """KeyboardInterrupt and SystemExit end the search instead of becoming failures."""
 
     def interrupt():
         raise error
@@ -83,8 +83,8 @@ def test_interrupts_pass_through(error):
         drive(gathered(Effect("keyword", lambda: 1), Effect("vector", interrupt)))
 
 
-def test_a_late_call_is_named_and_not_waited_for():
-    """The answer comes at the deadline, with the reason in place of the result."""
+def test_a_late_call_is_reported_without_waiting_for_it():
+    """A call that misses the deadline gives a Failure with its source, without delaying the other results."""
     gate = threading.Event()
     started_at = time.monotonic()
     late, fine = drive(
@@ -98,7 +98,7 @@ def test_a_late_call_is_named_and_not_waited_for():
 
 
 def test_hanging_calls_do_not_starve_the_next():
-    """After more hanging calls than any pool has threads, an unrelated call is answered at once."""
+    """After 40 hanging calls, an unrelated call is still answered before its deadline."""
     gate = threading.Event()
     for _ in range(40):
         drive(gathered(Effect("vector", stubborn(gate), lane=Lane("test", Owner()))), time.monotonic() + 0.001)
@@ -107,7 +107,7 @@ def test_hanging_calls_do_not_starve_the_next():
 
 
 def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
-    """At most a few calls pile up on a dead source; it is tried again when one of them has returned."""
+    """A lane with ABANDONED_CALLS hanging calls gets no further calls until one of them has returned."""
     gate, lane, starts = threading.Event(), Lane("test", Owner()), threading.Semaphore(0)
 
     def hang():
@@ -133,7 +133,7 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
 
 
 async def test_both_drivers_give_the_same():
-    """The result of a search does not depend on the driver."""
+    """The synchronous and the asynchronous driver give the same results and failures."""
     batch = [Effect("a", lambda: 1), Effect("b", lambda: 1 / 0), Effect("c", lambda: 3, quick=True)]
     sync, awaited = drive(gathered(*batch)), await adrive(gathered(*batch))
     assert [getattr(one, "reason", one) for one in sync] == [getattr(one, "reason", one) for one in awaited]
@@ -158,13 +158,13 @@ async def test_native_coroutines_are_awaited_together():
 
 
 async def test_an_awaited_call_has_a_deadline_too():
-    """A coroutine that never ends is reported with its source."""
+    """A coroutine that misses the deadline is reported with its source."""
     (late,) = await adrive(gathered(Effect("vector", lambda: None, asyncio.Event().wait)), time.monotonic() + 0.05)
     assert late.reason == "deadline-exceeded:vector"
 
 
 async def test_cancellation_passes_through():
-    """A cancelled search ends as cancelled, not as a failed source."""
+    """A cancelled search raises CancelledError instead of reporting a failed source."""
     task = asyncio.create_task(adrive(gathered(Effect("vector", lambda: None, asyncio.Event().wait))))
     await asyncio.sleep(0.01)
     task.cancel()

@@ -20,7 +20,7 @@ def run(search, is_async):
 
 
 def steps_of(*steps):
-    """Search that makes one call after the other and returns all results."""
+    """Make one call after the other, as a search does, and return all results."""
     results = []
     for step in steps:
         results += yield [Effect("step", step)]
@@ -34,14 +34,14 @@ def failing(error):
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_searches_run_at_the_same_time(is_async):
-    """Each of two calls waits for the other; one search after the other would never return."""
+    """Two searches whose calls wait for each other both return, so they run at the same time."""
     barrier = threading.Barrier(2, timeout=10)
     results = run(together([steps_of(barrier.wait), steps_of(barrier.wait)]), is_async)
     assert sorted(results) == [[0], [1]]
 
 
 def test_results_come_in_the_order_of_the_searches():
-    """A search may have fewer steps than another, or none."""
+    """Results are in the order of the searches, each of which may have any number of steps."""
     one, two = (lambda: 1), (lambda: 2)
     assert drive(together([steps_of(one, two), steps_of(two), steps_of()])) == [[1, 2], [2], []]
     assert drive(together([steps_of(one)])) == [[1]]
@@ -50,7 +50,7 @@ def test_results_come_in_the_order_of_the_searches():
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_each_search_has_a_context_of_its_own(is_async):
-    """The calls of a search see the values that it sets, and nothing else does."""
+    """Context variables that a search sets are visible in its own calls, but not in other searches or outside."""
 
     def set_name(name):
         NAME.set(name)
@@ -61,7 +61,7 @@ def test_each_search_has_a_context_of_its_own(is_async):
 
 
 def test_awaited_calls_have_the_context_of_their_search():
-    """Two coroutines of two searches."""
+    """Each of two coroutines sees the context variables of its own search."""
 
     async def name():
         await asyncio.sleep(0)
@@ -75,7 +75,7 @@ def test_awaited_calls_have_the_context_of_their_search():
 
 
 def test_a_search_that_raises_closes_the_others():
-    """The first error is raised."""
+    """An error in one search closes the other searches and is raised."""
     closed = []
 
     def waiting():
@@ -91,7 +91,7 @@ def test_a_search_that_raises_closes_the_others():
 
 
 def test_an_attempt_that_fails_leaves_the_others_running():
-    """The failure takes the place of the result, and names its source."""
+    """The result of a failed attempt is a Failure with its source and error; other searches complete."""
     error = OSError("gone")
     results = drive(together([attempt("a", failing(error)), attempt("b", steps_of(lambda: 1))]))
     assert results == [Failure("a", error), [1]]
@@ -99,7 +99,7 @@ def test_an_attempt_that_fails_leaves_the_others_running():
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_calls_after_the_deadline_are_late(is_async):
-    """The deadline counts for the calls of this search alone."""
+    """The deadline of an inner search applies only to the calls of that search."""
     gate = threading.Event()
 
     def outer():
@@ -112,8 +112,8 @@ def test_calls_after_the_deadline_are_late(is_async):
     assert (inner.source, inner.late, own) == ("step", True, "on time")
 
 
-def test_the_earlier_deadline_counts():
-    """A call keeps its own deadline if it is earlier than that of its search."""
+def test_the_earlier_deadline_applies():
+    """A call keeps its own deadline if that is earlier than the deadline of its search."""
     now = time.monotonic()
     calls = [Effect("a", print, deadline=now + 1), Effect("b", print, deadline=now + 3), Effect("c", print)]
 

@@ -1,4 +1,4 @@
-"""Workers are bounded, fair to their lanes, and not blocked by calls that hang."""
+"""Worker threads are limited, fair to their lanes, and not blocked by calls that hang."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def eventually(condition):
 
 
 class Hanging:
-    """Calls that hang until they are released, and the number of calls that have started."""
+    """Call that hangs until it is released and counts how often it was started."""
 
     def __init__(self):
         self.gate = threading.Event()
@@ -57,7 +57,7 @@ def hanging():
 
 @pytest.fixture
 def patient(monkeypatch):
-    """No call is taken for one that waits."""
+    """Treat no call as overdue."""
     monkeypatch.setattr(worker_threads, "OVERDUE_SECONDS", 1_000.0)
 
 
@@ -67,7 +67,7 @@ def impatient(monkeypatch):
 
 
 def test_no_more_calls_run_at_once_than_there_are_workers(patient, hanging):
-    """Two of 20 calls run; the others wait."""
+    """If two workers get 20 calls, two calls run and the others wait."""
     pool = Workers(2, level=1)
     jobs = [job(hanging) for _ in range(20)]
     pool.submit(jobs)
@@ -79,7 +79,7 @@ def test_no_more_calls_run_at_once_than_there_are_workers(patient, hanging):
 
 
 def test_a_burst_of_searches_takes_few_threads():
-    """400 concurrent searches run on the workers of one level and one thread that watches."""
+    """400 concurrent searches use at most the workers of one level and one supervising thread."""
     before = threads()
     most = 0
 
@@ -96,7 +96,7 @@ def test_a_burst_of_searches_takes_few_threads():
 
 
 def test_another_call_runs_in_place_of_an_abandoned_one(patient, hanging):
-    """After more abandoned calls than there are workers, the next call is answered."""
+    """A call is answered even after more calls were abandoned than there are workers."""
     pool = Workers(2, level=1)
     for number in range(6):
         hung = job(hanging, Lane("test", number))
@@ -109,7 +109,7 @@ def test_another_call_runs_in_place_of_an_abandoned_one(patient, hanging):
 
 
 def test_another_call_runs_in_place_of_an_overdue_one(impatient, hanging):
-    """A call without a deadline is never abandoned, but counts as overdue after a while."""
+    """A call is answered although more calls without a deadline hang than there are workers."""
     pool = Workers(2, level=1)
     pool.submit([job(hanging, Lane("dead")) for _ in range(10)])
     fine = job(lambda: "fine", Lane("alive"))
@@ -118,7 +118,7 @@ def test_another_call_runs_in_place_of_an_overdue_one(impatient, hanging):
 
 
 def test_hanging_calls_of_a_lane_are_bounded(impatient, hanging, monkeypatch):
-    """Further calls of the lane wait, and no more threads are started for it."""
+    """Only a limited number of hanging calls of one lane is started, and calls of other lanes are answered."""
     monkeypatch.setattr(worker_threads, "OVERDUE_CALLS", 5)
     pool = Workers(2, level=1)
     pool.submit([job(hanging, Lane("dead")) for _ in range(50)])
@@ -131,7 +131,7 @@ def test_hanging_calls_of_a_lane_are_bounded(impatient, hanging, monkeypatch):
 
 
 def test_lanes_take_turns(patient, hanging):
-    """A call of another lane does not wait for all calls of a busy one."""
+    """A call of one lane does not wait for all calls of a busy lane."""
     pool, order = Workers(1, level=1), []
     pool.submit([job(hanging, Lane("first"))])
     assert eventually(lambda: hanging.started == 1)
@@ -144,7 +144,7 @@ def test_lanes_take_turns(patient, hanging):
 
 
 def test_a_call_abandoned_in_the_queue_never_begins(patient, hanging):
-    """A call whose deadline has passed is not started."""
+    """A call that is abandoned while it is queued is never started."""
     pool = Workers(1, level=1)
     pool.submit([first := job(hanging), queued := job(hanging)])
     assert eventually(lambda: hanging.started == 1)
@@ -156,7 +156,9 @@ def test_a_call_abandoned_in_the_queue_never_begins(patient, hanging):
 
 
 def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
-    """Each object has its own lane, all of one kind: further calls of the kind are rejected until some return."""
+    """Abandoned calls are limited per kind, even if each has its own lane; a new call is accepted once some have
+    returned.
+    """
     pool = Workers(2, level=1)
     hung = [job(hanging, Lane("rerank", number)) for number in range(worker_threads.ABANDONED_CALLS_OF_KIND)]
     for number, each in enumerate(hung, start=1):
@@ -177,7 +179,7 @@ def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
 
 
 def test_nested_calls_do_not_wait_for_each_other():
-    """Searches on all workers, each of which waits for calls on workers, come to an end."""
+    """Searches that occupy all workers and wait for calls on workers complete without a deadlock."""
 
     def outer():
         def search():
@@ -193,7 +195,7 @@ def test_nested_calls_do_not_wait_for_each_other():
 
 
 async def test_a_cancelled_search_stops_at_its_next_call():
-    """Its generator is closed, and the call after the running one is not made."""
+    """A cancelled search is closed after its running call, and makes no further calls."""
     started_at, gate, closed, calls = threading.Event(), threading.Event(), threading.Event(), []
 
     def first():
@@ -219,7 +221,7 @@ async def test_a_cancelled_search_stops_at_its_next_call():
 
 
 async def test_a_search_that_is_cancelled_in_the_queue_never_begins(patient, hanging):
-    """If the caller cancels a burst of searches, the queued ones are not run."""
+    """A search that is cancelled while it is queued is never run."""
     busy = [asyncio.create_task(offload(hanging)) for _ in range(worker_threads.WORKERS)]
     assert await asyncio.to_thread(eventually, lambda: hanging.started == worker_threads.WORKERS)
     calls = []
@@ -236,7 +238,9 @@ async def test_a_search_that_is_cancelled_in_the_queue_never_begins(patient, han
 
 
 async def test_context_variables_are_those_of_the_caller():
-    """This holds in the search, in its calls on workers and in awaited calls; no change leaks to the caller."""
+    """A search and all its calls see the caller's context variables, and changes in the search do not leak to the
+    caller.
+    """
     variable = ContextVar("variable", default="unset")
     values = []
 
@@ -255,7 +259,7 @@ async def test_context_variables_are_those_of_the_caller():
 
 
 async def test_a_call_that_raises_stop_iteration_fails_and_does_not_hang():
-    """An asyncio Future cannot hold a StopIteration."""
+    """A call that raises StopIteration, which an asyncio Future cannot hold, gives a failure and does not hang."""
 
     def search():
         (failure,) = yield [Effect("vector", lambda: next(iter(())))]
@@ -266,7 +270,7 @@ async def test_a_call_that_raises_stop_iteration_fails_and_does_not_hang():
 
 
 async def test_a_coroutine_that_ignores_cancellation_does_not_delay_the_result():
-    """The search returns at its deadline."""
+    """A search returns at its deadline even if a coroutine ignores its cancellation."""
     over = asyncio.Event()
 
     async def stubborn():
@@ -287,7 +291,7 @@ async def test_a_coroutine_that_ignores_cancellation_does_not_delay_the_result()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 def test_a_forked_process_has_workers_of_its_own():
-    """The child of a process with busy workers and a full queue can search, synchronously and asynchronously."""
+    """A forked child can search although all of its parent's workers are busy."""
     program = """
 import asyncio, os, sys, threading, time
 from contextvars import copy_context
@@ -317,8 +321,8 @@ sys.exit(os.waitstatus_to_exitcode(status))
     assert ended.returncode == 7
 
 
-def test_hanging_calls_do_not_hold_up_the_end_of_the_process():
-    """Neither asyncio.run nor the interpreter waits for a call that was abandoned."""
+def test_hanging_calls_do_not_delay_the_end_of_the_process():
+    """A process ends without waiting for an abandoned call."""
     program = """
 import asyncio, threading, time
 from langchain_hybridgraph.execution.effects import Effect, adrive

@@ -20,7 +20,9 @@ from langchain_hybridgraph.text.abstracts import abstract_of, clip
     ],
 )
 def test_abstract_is_the_first_paragraph_of_sentences(text, abstract):
-    """It is the first paragraph of sentences, else the first paragraph, else the title."""
+    """An abstract is the first paragraph of sentences, or the first paragraph, or the title, in this order of
+    preference.
+    """
     assert abstract_of(text, "Title") == abstract
 
 

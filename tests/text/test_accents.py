@@ -18,17 +18,17 @@ from langchain_hybridgraph.text.accents import Unaccented, combining_marks
         ("ﬁne", "fine"),
     ],
 )
-def test_accents_go_and_letters_stay(text, bare):
-    """Accents, written together or apart, and points of Arabic and Hebrew; vowel signs are letters."""
+def test_accents_are_removed_and_letters_are_kept(text, bare):
+    """Accents and the points of Arabic and Hebrew are removed; vowel signs are kept because they are letters."""
     assert text.translate(Unaccented({})) == bare
 
 
-def test_other_letters_become_what_they_are_said_to():
-    """One letter may become several, or stay where Unicode would take it apart."""
+def test_given_replacements_take_precedence():
+    """A table of replacements can turn one letter into several, or keep a letter that would lose its accent."""
     assert "Straße Йод и й".translate(Unaccented({"ß": "ss", "й": "й"})) == "Strasse Иод и й"
 
 
 def test_marks_keep_a_word_together():
-    """Without them a word of Hindi is several."""
+    """A pattern that includes the combining marks matches a Hindi word as one word."""
     assert re.findall(r"\w+", "हिन्दी") != ["हिन्दी"]
     assert re.findall(f"[\\w{combining_marks()}]+", "हिन्दी में") == ["हिन्दी", "में"]

@@ -30,7 +30,7 @@ from langchain_hybridgraph.text.analyzer import LANGUAGES, MOST_TERMS, Analyzer,
     ],
 )
 def test_english_words(text, words):
-    """Words are stems of runs of letters and digits; identifiers fall into their parts; the rest separates."""
+    """Text is split into stems of runs of letters and digits, and identifiers also into their parts."""
     assert Analyzer("english").all_words(text) == words
 
 
@@ -47,8 +47,8 @@ def test_english_words(text, words):
         ("ใช้Python3กับ数", ["ใช้", "python3", "กับ", "数"]),
     ],
 )
-def test_scripts_without_spaces_fall_into_neighbours_in_every_language(language, text, words):
-    """Characters and pairs for Han, kana and Hangul, pairs of letters with their marks for Thai."""
+def test_scripts_without_spaces_are_split_into_characters_and_pairs(language, text, words):
+    """Han, kana and Hangul give single characters and pairs; Thai gives pairs of letters with their marks."""
     got = Analyzer(language).all_words(text)
     assert [word for word in got if not word.startswith("python")] == [w for w in words if w != "python3"]
 
@@ -76,7 +76,7 @@ def test_scripts_without_spaces_fall_into_neighbours_in_every_language(language,
     ],
 )
 def test_spellings_of_one_word(language, one, other):
-    """Case, accents, ligatures, widths and ways to compose a letter make no difference."""
+    """Spellings that differ in case, accents, ligatures, width or Unicode composition give the same word."""
     analyzer = Analyzer("none" if "fallback" in language else language)
     assert analyzer.all_words(one) == analyzer.all_words(other)
     assert len(analyzer.all_words(one)) == 1
@@ -87,24 +87,24 @@ def test_spellings_of_one_word(language, one, other):
     [("vietnamese", "má", "ma"), ("none", "край", "краи"), ("hindi", "की", "का"), ("none", "running", "run")],
 )
 def test_different_words_stay_different(language, one, other):
-    """Tones of Vietnamese, й, vowel signs of Hindi, and everything without a stemmer."""
+    """Vietnamese tones, й and Hindi vowel signs distinguish words, as do endings if there is no stemmer."""
     analyzer = Analyzer(language)
     assert analyzer.all_words(one) != analyzer.all_words(other)
 
 
 def test_questions_omit_stop_words():
-    """Questions search for their informative words, in order and as often as they occur."""
+    """Stop words are left out of a question; the other words keep their order and their repetitions."""
     assert Analyzer("english").words("What is the engine of an engine?") == ["engin", "engin"]
 
 
 @pytest.mark.parametrize("word", ["elves", "art", "hot", "ton", "heir", "ow", "us"])
 def test_a_stop_word_is_a_whole_word(word):
-    """Words that are parts of stop words stay."""
+    """A word that is only a part of a stop word is kept."""
     assert Analyzer("english").words(f"the {word}") == Analyzer("english").all_words(word)
 
 
 def test_a_question_of_stop_words_searches_for_them():
-    """A question has nothing else to search for, and stop words are indexed."""
+    """A question that consists of stop words searches for all of them."""
     assert Analyzer("english").words("To be or not to be") == ["to", "be", "or", "not", "to", "be"]
 
 
@@ -112,12 +112,12 @@ def test_a_question_of_stop_words_searches_for_them():
     ("language", "stop_word"), [("german", "welche"), ("french", "quelle"), ("russian", "какой"), ("spanish", "donde")]
 )
 def test_stop_words_of_other_languages(language, stop_word):
-    """Languages bring their own stop words where Tantivy has them."""
+    """Stop words of German, French, Russian and Spanish are left out of questions."""
     assert Analyzer(language).words(f"{stop_word} 1848") == ["1848"]
 
 
-def test_words_of_any_length_are_cut():
-    """A blob of data is one word of 128 characters, not thousands of parts."""
+def test_overlong_words_are_truncated():
+    """A very long run of letters is one word, truncated to 128 characters, not thousands of parts."""
     blob = "aBcDeFgHiJkLmNoP" * 10_000
     assert [len(word) for word in Analyzer("none").all_words(blob)] == [128]
 
@@ -135,23 +135,23 @@ def test_words_of_any_length_are_cut():
     ],
 )
 def test_language_names(spec, name):
-    """Names and ISO codes with their regions, in any case; None for none."""
+    """A language can be given by name or ISO code, with or without a region, in any case; None means "none"."""
     assert language_name(spec) == name
 
 
-def test_an_unknown_language_names_the_known_ones():
-    """The error contains the given and the possible names."""
+def test_the_error_of_an_unknown_language_lists_the_languages():
+    """The error for an unknown language contains its name and the accepted names."""
     with pytest.raises(ConfigurationError, match=r"'klingon'.*english.*german.*'none'"):
         Analyzer("klingon")
 
 
-def test_the_name_of_an_analysis_tells_languages_apart():
-    """An index records it; two languages never share it."""
+def test_the_names_of_analyzers_are_distinct():
+    """No two languages have the same analyzer name, which an index stores."""
     assert len({Analyzer(language).name for language in LANGUAGES}) == len(LANGUAGES)
 
 
-def test_a_long_question_keeps_its_most_telling_words():
-    """Words that stand often in the question and seldom in the texts; unknown ones are gone."""
+def test_a_long_question_keeps_its_most_informative_words():
+    """A long question keeps the words that are frequent in it but rare in the chunks; unknown words are dropped."""
     frequencies = {f"w{i:03}": i for i in range(1, 301)} | {"topic": 300, "unknown": 0}
     counts = dict(telling_terms([*frequencies, *["topic"] * 50], frequencies.__getitem__, 300))
     assert len(counts) == MOST_TERMS
@@ -161,7 +161,9 @@ def test_a_long_question_keeps_its_most_telling_words():
 
 @given(st.text(), st.sampled_from(LANGUAGES))
 def test_any_text_has_words_without_spaces(text, language):
-    """No text raises, no word is empty or holds a space, and a question's words are words of the text."""
+    """Any text can be analyzed, words are non-empty and have no spaces, and the words of a question are a subset of
+    them.
+    """
     analyzer = Analyzer(language)
     words = analyzer.all_words(text)
     assert all(word and word.split() == [word] for word in words)
@@ -170,7 +172,7 @@ def test_any_text_has_words_without_spaces(text, language):
 
 
 @given(st.text(st.characters(codec="ascii")))
-def test_ascii_words_are_the_words_of_any_text(text):
-    """The short way for ASCII gives what the long way gives."""
+def test_the_ascii_shortcut_gives_the_same_words(text):
+    """The fast path for ASCII text gives the same words as the general one."""
     analyzer = Analyzer("english")
     assert analyzer.all_words(text) == analyzer.all_words(text + " é")[:-1]

@@ -46,7 +46,7 @@ def test_named_times(text, span):
 
 
 def test_a_month_without_a_year():
-    """June is the June of any of the last five years."""
+    """A month without a year matches that month in each of the last five years."""
     assert [start[:4] for start, _ in spans("When did they camp in June?")] == ["2024", "2023", "2022", "2021", "2020"]
 
 
@@ -63,16 +63,16 @@ def test_a_month_without_a_year():
     ],
 )
 def test_texts_without_a_date(text):
-    """Months' names used as words, impossible days and plain numbers are not dates."""
+    """Names of months used as other words, impossible days and plain numbers are not dates."""
     assert [span for span in spans(text) if span[0] > "1900"] == []
 
 
 def test_a_date_is_found_once():
-    """The year of a date is not found as a year as well."""
+    """The year inside a full date is not reported again as a year of its own."""
     assert spans("in 2023-05-03 and in 2021") == [("2023-05-03", "2023-05-04"), ("2021-01-01", "2022-01-01")]
 
 
 @given(st.text(max_size=60), st.floats(0, 4e9))
 def test_any_text_can_be_read(text, now):
-    """Any text can be read, and every span begins before it ends."""
+    """Any text can be searched for dates, and every span starts before it ends."""
     assert all(start < end for start, end in mentioned_spans(text, now))

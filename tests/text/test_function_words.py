@@ -1,4 +1,4 @@
-"""Words without a meaning of their own."""
+"""Function words of languages."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from langchain_hybridgraph.text.function_words import function_words
 
 @pytest.mark.parametrize("word", ["welche", "welcher", "welches", "welchem", "welchen"])
 def test_german_question_words_are_known_in_every_form(word):
-    """Every gender, number and case of a question word is known."""
+    """Every form of the German question word "welch-" is recognised as a function word."""
     assert word in function_words(["ist", "das", "auto"]).words
     assert function_words([word, "auto"]).capital_nouns

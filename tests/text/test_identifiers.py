@@ -77,13 +77,13 @@ def test_words_are_not_compounds(text):
     ],
 )
 def test_the_name_of_a_text(text, name):
-    """The name is one form, before a colon, a dash or the end of the line."""
+    """The name of a chunk is a single form that stands alone or precedes a colon, a dash or the end of the line."""
     assert name_of(text) == name
 
 
 @given(st.text())
 def test_no_text_raises(text):
-    """A form of any text has no blank, and compounds are forms."""
+    """For any text, forms contain no whitespace, and compounds and the name are among the forms."""
     assert all(form and not any(map(str.isspace, form)) for form in forms(text))
     assert set(compounds(text)) <= forms(text).keys()
     assert name_of(text) is None or name_of(text) in forms(text)
@@ -93,14 +93,16 @@ def test_no_text_raises(text):
 
 
 def test_the_text_with_the_name_is_preferred(make):
-    """The text with this name scores more than twice as high as others with the same words."""
+    """The chunk with this name scores more than twice as high as others with the same words."""
     results = make(*PACKAGES).exact_matches("what is ruby-faker for?")
     assert results[0] == pytest.approx(NAME_SCORE)
     assert all(value < NAME_SCORE / 2 for row, value in results.items() if row)
 
 
-def test_a_compound_counts_by_its_share_of_the_question(make):
-    """A compound alone is the complete question; among other known words it is a part."""
+def test_the_score_of_a_compound_is_its_share_of_the_question(make):
+    """A compound that is the complete question gives the full score; among other known words it gives less than
+    half.
+    """
     index = make("Hall 4 has pump P-1208.", "Hall 4 has pump P-1209.", "Trains are late.")
     alone, among = index.exact_matches("P-1208?"), index.exact_matches("Are trains as late as P-1208?")
     assert alone[0] == pytest.approx(CONTENT_SCORE)
@@ -109,20 +111,20 @@ def test_a_compound_counts_by_its_share_of_the_question(make):
 
 
 def test_a_word_outside_a_compound_does_not_count_for_it(make):
-    """The compound carries two of three parts if one of two equally frequent words is in the question twice."""
+    """A part that is repeated outside the compound lowers the compound's share of the question to two thirds."""
     index = make("non-teaching staff", *["trains are late"] * 3)
     assert index.exact_matches("non-teaching, non-teaching")[0] == pytest.approx(CONTENT_SCORE)
     assert index.exact_matches("teaching or non-teaching")[0] == pytest.approx(CONTENT_SCORE * 2 / 3)
 
 
 def test_scores_are_divided_among_texts(make):
-    """A word in two texts of ten is worth half as much to each."""
+    """A word in two of ten chunks gives each of them half of the score."""
     index = make("zebra one", *["cattle"] * 8, "zebra two")
     assert index.exact_matches("zebra") == {0: pytest.approx(CONTENT_SCORE / 2), 9: pytest.approx(CONTENT_SCORE / 2)}
 
 
 def test_words_of_a_small_corpus_are_not_rare(make):
-    """Among five texts, a word matches only if it is the complete question; among many, a rare one always matches."""
+    """Among five chunks, a word matches only if it is the complete question; among many, a rare word always matches."""
     five = ["a zebra grazes", *["cattle low"] * 4]
     assert make(*five).exact_matches("zebra cattle") == {}
     assert make(*five).exact_matches("zebra") == {0: pytest.approx(CONTENT_SCORE)}
@@ -130,7 +132,9 @@ def test_words_of_a_small_corpus_are_not_rare(make):
 
 
 def test_a_word_that_no_text_has_lowers_the_share_of_a_rare_word(make):
-    """In "the capital of Mongolia", the only text with "capital" is not identified if none has "Mongolia"."""
+    """A question word that is in no chunk lowers the score of the only chunk with the other word to less than a
+    third.
+    """
     index = make("Capital letters", *(f"A text about number {n}." for n in range(40)))
     whole, half = (index.exact_matches(question)[0] for question in ("the capital", "the capital of Mongolia"))
     assert whole == pytest.approx(CONTENT_SCORE)
@@ -138,19 +142,19 @@ def test_a_word_that_no_text_has_lowers_the_share_of_a_rare_word(make):
 
 
 def test_common_words_identify_no_text(make):
-    """A word in one text more than FEW has no effect."""
+    """A word in more than FEW chunks gives no exact match."""
     index = make(*["zebra E-4711"] * (FEW + 1))
     assert index.exact_matches("zebra E-4711") == {}
 
 
-def test_a_mask_narrows_what_is_counted(make):
-    """A word in many texts is rare if only one of them is in scope; rows beyond the mask do not count."""
+def test_a_mask_limits_the_rows_that_are_counted(make):
+    """A word that is common in the index is rare within a mask that includes only one of its rows."""
     index = make(*["a zebra"] * (FEW + 1), "cattle")
     assert index.exact_matches("zebra", np.array([False, True, False])) == {1: pytest.approx(CONTENT_SCORE)}
 
 
 def test_changed_texts_stay_rare(make):
-    """Replaced versions of a text do not count, however often it was written."""
+    """Deleted versions of a chunk do not make its words common, no matter how often the chunk was rewritten."""
     index = make("E-4711 is refused", "Trains are late.")
     for version in range(2, 6):
         index.apply(version, [(version, "E-4711 is refused")], [version - 1 if version > 2 else 0])
@@ -165,7 +169,7 @@ def test_nothing_to_identify(make, question):
 
 
 def test_the_engines_agree():
-    """Both engines give equal rows in equal order; their idfs differ slightly."""
+    """Both engines return the same rows; their scores differ only because their idf formulas do."""
     for question in ("ruby-faker", "php-faker programs", "Which ships are late?", "faker"):
         results = []
         for engine in ENGINES.values():

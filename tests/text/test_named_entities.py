@@ -49,7 +49,7 @@ def test_words_inside_names(text, name):
 
 
 def test_and_separates_names():
-    """ "and" joins two names rather than being part of one."""
+    """The word "and" separates two names instead of being part of one."""
     assert names("We went to London and Paris.") == ["London", "Paris"]
 
 
@@ -63,49 +63,51 @@ def test_the_parts_of_a_long_name_are_names_too():
     ]
 
 
-def test_a_middle_initial_may_be_missing_elsewhere():
-    """A name with initials inside is also the name without."""
+def test_a_name_with_a_middle_initial_is_also_read_without_it():
+    """A name with a middle initial also gives the name without the initial."""
     assert names("It was directed by Nathan H. Juran.") == ["Nathan H. Juran", "Nathan Juran"]
 
 
-def test_a_title_before_a_name_may_be_missing_elsewhere():
-    """The last two words of three or more may be the name."""
+def test_a_name_with_a_title_is_also_read_without_it():
+    """A name of three or more words also gives the name made of its last two words."""
     assert names("It was won by General Douglas MacArthur.") == ["General Douglas MacArthur", "Douglas MacArthur"]
 
 
-# -- where capitals say nothing ----------------------------------------------------------------------------------------
+# -- capitals that mean nothing ----------------------------------------------------------------------------------------
 
 
 def test_the_first_word_of_a_sentence_needs_more_than_a_capital():
-    """A single word that is capitalised only because it begins a sentence is left out."""
+    """A single word that is capitalised only because it starts a sentence is not a name."""
     assert names("Dogs bark. Loud ones bite. Nobody cares.") == []
 
 
-def test_the_first_word_counts_when_the_document_has_it_inside_a_sentence():
-    """A word that is capitalised elsewhere in the document, in any of its texts, is a name at the beginning, too."""
+def test_the_first_word_is_a_name_if_the_document_has_it_inside_a_sentence():
+    """The first word of a sentence is a name if any chunk of the document has it capitalised inside a sentence."""
     assert names("Lovelace wrote it.", "It was Lovelace.") == ["Lovelace"]
     assert names("Lovelace wrote it.", "It was she.") == []
 
 
 def test_function_words_before_a_name_are_not_part_of_it():
-    """Articles, prepositions and pronouns at the beginning of a sentence are removed, in several languages."""
+    """Articles, prepositions and pronouns that start a sentence are not part of a name, in several languages."""
     assert names("In London it was the same for him.") == ["London"]
     assert names("Der Dichter Goethe war da. Im Weimar der Zeit und mit ihm.") == ["Dichter Goethe", "Weimar", "Zeit"]
     assert names("En Madrid no hay nada para los niños.") == ["Madrid"]
 
 
 def test_months_weekdays_and_numbers_are_not_names():
-    """Dates are not names."""
+    """Months, weekdays, years and other numbers are not names."""
     assert names("It was on Monday, June 17, 1843, and in 1844 again, and it cost 12 to 15.") == []
 
 
 def test_headings_in_capitals_are_not_names():
-    """A run of more than eight capitalised words is a heading."""
+    """A run of more than MOST_WORDS capitalised words is not a name, since it is probably a heading."""
     assert names(" ".join(["Word"] * (MOST_WORDS + 1))) == []
 
 
-def test_german_nouns_count_little():
-    """A single capitalised word is unlikely to be a name in a language that capitalises nouns; two are likely."""
+def test_german_nouns_have_little_weight():
+    """In a language that capitalises nouns, a single capitalised word gets little weight and several words get the
+    usual one.
+    """
     (reading,) = read(["Die Stadt und der Fluss sind nicht mit Karl Friedrich Gauß verbunden."])
     weights = {name.text: name.weight for name in reading.names}
     assert weights["Fluss"] == 0.2
@@ -113,7 +115,7 @@ def test_german_nouns_count_little():
 
 
 def test_a_sentence_may_begin_without_a_space():
-    """A full stop without a space after it ends a sentence, but not between initials."""
+    """A full stop without a space after it ends a sentence unless it belongs to initials."""
     assert names("He was a screenwriter.Films were shown in the U.S. Army.") == ["U.S. Army"]
 
 
@@ -131,12 +133,12 @@ def test_a_sentence_may_begin_without_a_space():
     ],
 )
 def test_a_quoted_title_is_a_name(text, name):
-    """Words in quotation marks are a name, in any script, unless they begin in lower case."""
+    """A quotation that does not start in lower case is a name, in any script."""
     assert name in names(text)
 
 
 def test_quoted_words_in_lower_case_are_not_names():
-    """Quotation marks around a common word do not make a name."""
+    """A quotation that starts in lower case is not a name."""
     assert names('this is "a so-called word" here') == []
 
 
@@ -167,31 +169,31 @@ def test_spellings_of_one_name(one, other):
 
 @pytest.mark.parametrize(("one", "other"), [("हिन्दी", "हिन्दु"), ("東京", "京都"), ("Ada Lovelace", "Ada Love")])
 def test_different_names_stay_different(one, other):
-    """Vowel signs, characters and letters distinguish names."""
+    """Names that differ in vowel signs, characters or letters have different normal forms."""
     assert words_of(one) != words_of(other)
 
 
 def test_words_between_sentences():
-    """No title can extend over the end of a sentence."""
+    """The words of a text have an empty word between sentences, so no title can extend over the end of a sentence."""
     assert text_words("It is in Paris. Texas is far") == ["", "it", "is", "in", "paris", "", "texas", "is", "far"]
 
 
 def test_characters_are_joined_without_spaces():
-    """Words of scripts with spaces keep theirs."""
+    """Chinese characters are joined without spaces and other words with spaces."""
     assert join_words(words_of("NBA总决赛 2010")) == "nba 总决赛 2010"
 
 
 @settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text):
-    """Names of any text have letters or digits, and its words have no spaces."""
+    """Every name in any text contains a letter or digit, and no word contains a space."""
     (reading,) = read([text])
     assert all(words_of(name.text) and 0 < name.weight <= 1 for name in reading.names)
     assert not any(" " in word for word in reading.words)
 
 
-def test_the_language_is_that_of_most_words():
-    """Function words determine the language; without any, it is unknown."""
+def test_the_language_is_determined_by_function_words():
+    """Function words determine the language; without function words the language is unknown."""
     assert "the" in function_words(["the", "engine", "of", "the", "house"]).articles
     assert function_words(["der", "wagen", "und", "die", "kinder"]).capital_nouns
     assert not function_words(["数", "据"]).words

@@ -28,42 +28,42 @@ def parts(kind, text, fences=()):
     ],
 )
 def test_sentences(text, expected):
-    """Sentences end where readers see an end, in scripts with and without spaces."""
+    """Sentences are split at their punctuation, in scripts with and without spaces, but not after abbreviations."""
     assert parts("sentences", text) == expected
 
 
 def test_paragraphs_end_at_blank_lines_outside_fences():
-    """A blank line in code ends nothing, and an indent belongs to the line that it indents."""
+    """A blank line inside a code fence does not end a paragraph, and an indent belongs to the line that it indents."""
     text = "a\n\n  b\n```\nc\n\nd\n```\n"
     assert parts("paragraphs", text, [(7, 20)]) == ["a\n\n", "  b\n```\nc\n\nd\n```\n"]
 
 
 def test_fences_can_be_cut_off():
-    """The edges of a fence are places to cut."""
+    """A text can be split before and after a code fence."""
     text = "a\n```\nb\n```\nc"
     assert parts("fence_edges", text, [(2, 11)]) == ["a\n", "```\nb\n```", "\nc"]
 
 
 def test_code_has_no_sentences():
-    """Inside a fence nothing is a sentence."""
+    """Text inside a code fence is not split into sentences."""
     text = "```\na. B. C.\n```"
     assert parts("sentences", text, [(0, len(text))]) == [text]
 
 
 def test_words_of_scripts_without_spaces_are_characters():
-    """A CJK character may be cut off, a Latin word may not."""
+    """A text can be split after every CJK character, but not inside a Latin word."""
     assert parts("words", "ab cd 你好ef") == ["ab ", "cd ", "你", "好", "ef"]
 
 
-def test_only_text_without_words_is_cut_inside():
-    """A run of 1,000 characters is left whole, a longer one is not."""
+def test_only_very_long_runs_are_split():
+    """A run of 1,000 characters stays in one part, a longer one is split."""
     assert parts("runs", "x" * 1_000) == ["x" * 1_000]
     assert len(parts("runs", "x" * 1_001)) == 16
 
 
 @given(st.text(alphabet="aB .!?。你\n-`\t\"'", max_size=80), st.sampled_from(KINDS), st.integers(0, 20))
 def test_cuts_ascend_and_stay_inside(text, kind, start):
-    """Whatever the text, the parts are in order and put together they are the text."""
+    """For any text, the split points are in ascending order and inside the text."""
     start = min(start, len(text))
     cuts = list(getattr(split_points, kind)(text, start, len(text), [(2, 5), (9, 12)]))
     assert cuts == sorted(cuts)
