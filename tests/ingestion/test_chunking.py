@@ -22,7 +22,9 @@ def ids(text, **metadata):
 
 
 def test_the_order_of_names():
-    """A document is identified by document_id, else its id, else its source, else a hash of its content."""
+    """The id of a document is its document_id, its id, its source or a hash of its content, in this order of
+    preference.
+    """
     assert document_id(document("t", "b", document_id="a", source="c")) == "a"
     assert document_id(document("t", "b", source="c")) == "b"
     assert document_id(document("t", source="c")) == "c"
@@ -30,13 +32,13 @@ def test_the_order_of_names():
     assert document_id(document("t", document_id=7)) == "7"
 
 
-def test_ids_tell_document_and_heading():
-    """The first chunk is #0, the first below a heading has the heading's anchor."""
+def test_ids_consist_of_document_and_heading():
+    """The first chunk of a document is #0, and the first chunk below a heading has the heading's anchor."""
     assert ids("hello\n\n## Install it\n\na\n\n## Use\n\nb", source="a.md") == ["a.md#0", "a.md#install-it", "a.md#use"]
 
 
-def test_anchors_are_known_whichever_splitter_cuts():
-    """A piece of a LangChain splitter has the anchors in it; of two pieces that overlap the later one has them."""
+def test_chunks_of_any_splitter_have_anchors():
+    """A piece from a LangChain splitter has the anchors inside it; where two pieces overlap, the later one has them."""
     splitters = pytest.importorskip("langchain_text_splitters")
     theirs = splitters.RecursiveCharacterTextSplitter(chunk_size=34, chunk_overlap=10)
     document_cut = cut("## First\n\none two three\n\n## Next\n\nfour", as_splitter(theirs), source="a.md")
@@ -46,8 +48,8 @@ def test_anchors_are_known_whichever_splitter_cuts():
     ]
 
 
-def test_links_are_those_of_the_full_text():
-    """A chunk has the links that begin in it, also where the text that makes one a link is in another chunk."""
+def test_links_are_found_in_the_full_text():
+    """A chunk has the links that start in it, even if the definition of a link is in another chunk."""
     text = "[one][ref] and\n\n```\n[no](no.md)\n\n[no](no.md)\n```\n\n[two](two.md)\n\n[ref]: one.md"
     document_cut = cut(text, RecursiveSplitter(4, 0), source="a.md")
     assert len(document_cut.chunks) == 3
@@ -55,7 +57,7 @@ def test_links_are_those_of_the_full_text():
 
 
 def test_other_ids_are_hashes_of_the_text():
-    """A chunk without an anchor has an id made from its text, also where headings repeat."""
+    """The id of a chunk without its own anchor is made from its text, even below repeated headings."""
     first = ids("x\n\n## Returns\n\na\n\n## Returns\n\nb", source="a.md")
     later = ids("x, changed\n\n## Returns\n\na\n\n## New\n\nn\n\n## Returns\n\nb", source="a.md")
     assert first[0] == later[0] == "a.md#0"
@@ -63,7 +65,7 @@ def test_other_ids_are_hashes_of_the_text():
 
 
 def test_equal_texts_have_different_ids():
-    """Repeats of a text are numbered in their order."""
+    """The ids of chunks with equal texts are numbered in order."""
     body = "\n\n".join(["one two three"] * 4)
     document_cut = Cutter(RecursiveSplitter(5, 0), print).cut(document(body, source="a"))
     assert len({chunk.id for chunk in document_cut.chunks}) == len(document_cut.chunks) == 4
@@ -94,20 +96,20 @@ def test_chunks_inherit_metadata():
 
 
 def test_a_title_in_the_metadata_takes_precedence():
-    """A title in the document's metadata is not replaced by its first heading; an empty one is."""
+    """A title in the document's metadata is kept, but an empty title is replaced by the first heading."""
     assert cut("# T\n\ntext", source="a.md", title="Mine").chunks[0].metadata["title"] == "Mine"
     assert cut("# T\n\ntext", source="a.md", title="").chunks[0].metadata["title"] == "T"
 
 
 def test_metadata_is_not_shared():
-    """Chunks do not share the document's metadata: changing one does not change the other."""
+    """Splitting a document does not change the document's metadata."""
     original = document("# T\n\ntext", source="a.md")
     Cutter(RecursiveSplitter(), print).cut(original)
     assert original.metadata == {"source": "a.md"}
 
 
 def test_children_point_to_parents():
-    """parent_id is in the record and in the metadata, and names a parent of the same document."""
+    """The parent_id of a chunk is in its record and its metadata, and is the id of a parent of the same document."""
     document_cut = cut("word " * 1_200, ParentChildSplitter(), source="a.md")
     parents = {parent.id for parent in document_cut.parents}
     assert len(parents) == 2
@@ -116,8 +118,8 @@ def test_children_point_to_parents():
     assert {parent.document for parent in document_cut.parents} == {"a.md"}
 
 
-def test_parts_of_one_document_are_numbered_through():
-    """Documents of one source are one document: the index continues, and no part takes another's ids."""
+def test_the_parts_of_one_document_are_numbered_consecutively():
+    """Documents with one source are one document, with consecutive chunk indexes and distinct chunk ids."""
     cutter = Cutter(RecursiveSplitter(), print)
     pages = [cutter.cut(document(f"## Page\n\ntext {n % 2}", source="a.pdf", page=n)) for n in range(3)]
     chunks = [chunk for page in pages for chunk in page.chunks]
@@ -126,8 +128,8 @@ def test_parts_of_one_document_are_numbered_through():
     assert [page.continues for page in pages] == [False, True, True]
 
 
-def test_the_last_of_an_id_counts():
-    """A second Document with the same id replaces the first, with a warning."""
+def test_the_last_document_with_an_id_is_used():
+    """A second Document with the same id replaces the first and gives a warning."""
     notes = []
     cutter = Cutter(RecursiveSplitter(), notes.append)
     first, second = (cutter.cut(document(text, "x")) for text in ("old", "new"))
@@ -137,7 +139,7 @@ def test_the_last_of_an_id_counts():
 
 
 def test_without_a_splitter_documents_stay_as_they_are():
-    """split=None keeps id, text and metadata; without an id there is a hash of text and source."""
+    """With split=None a document keeps its id, text and metadata; a missing id becomes a hash of text and source."""
     cutter = Cutter(None, print)
     (only,) = cutter.cut(document("text", "my/id", source="a", page=3)).chunks
     assert (only.id, only.text, only.metadata) == ("my/id", "text", {"source": "a", "page": 3})
@@ -148,28 +150,28 @@ def test_without_a_splitter_documents_stay_as_they_are():
     assert one.document == "a"
 
 
-def test_chunks_are_taken_as_they_are():
-    """A Chunk is not split, whatever the splitter."""
+def test_chunks_are_not_split():
+    """A Chunk is not split or changed by any splitter."""
     chunk = Chunk("c", "## not\n\n## split", {"document_id": "d"}, parent_id="p")
     document_cut = Cutter(RecursiveSplitter(), print).cut(chunk)
     assert (document_cut.chunks, document_cut.id) == ((chunk,), "d")
 
 
 def test_other_objects_are_errors():
-    """Any other object is an error that names the expected types."""
+    """An object that is not a document raises ConfigurationError, which names its type and the expected attribute."""
     with pytest.raises(ConfigurationError, match=r"not dict.*page_content"):
         Cutter(RecursiveSplitter(), print).cut({"text": "x"})
 
 
 def test_half_a_surrogate_pair_in_an_id():
-    """Lone surrogates are replaced in ids, and kept in texts."""
+    """Lone surrogates in ids are replaced."""
     (chunk,) = cut("a\ud800", source="b\udfff").chunks
     assert chunk.id == "b\ufffd#0"
 
 
 @given(st.lists(st.text(alphabet="ab .\n#", max_size=60), min_size=1, max_size=6), st.integers(2, 20))
 def test_ids_are_unique_and_repeatable(texts, size):
-    """Whatever the parts of a document, every chunk has its own id, the same one in every run."""
+    """For any parts of a document, all chunk ids are distinct and the same in every run."""
 
     def run():
         cutter = Cutter(RecursiveSplitter(size, 1), print)

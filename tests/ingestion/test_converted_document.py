@@ -28,8 +28,8 @@ def targets(splitter, document):
     return [(chunk.text.partition("\n")[0], chunk.metadata.get("targets")) for chunk in chunks]
 
 
-def test_chunks_have_the_anchors_but_their_text_has_not(document):
-    """A chunk is a part of a text without anchors; its metadata name those in it, whichever splitter cuts."""
+def test_anchors_are_in_the_metadata_and_not_in_the_text(document):
+    """With any splitter, the text of a chunk has no anchors and its metadata lists them."""
     expected = [("# Settings", None), ("## `theme`", ["confval-theme"]), ("## More", ["more"])]
     assert targets(RecursiveSplitter(join_sections=False), document) == expected
     assert (
@@ -40,15 +40,15 @@ def test_chunks_have_the_anchors_but_their_text_has_not(document):
     )
 
 
-def test_anchors_do_not_outlive_the_text(document):
-    """Anchors at unknown places are none."""
+def test_anchors_are_dropped_when_the_text_changes(document):
+    """A document whose text was changed has no anchors, since their positions are unknown."""
     assert [anchor.name for anchor in document.anchors] == ["confval-theme", "more"]
     document.page_content = f"Before.\n\n{document.page_content}"
     assert document.anchors == ()
 
 
-def test_anchors_go_to_other_processes(document):
-    """A document is pickled and copied with its anchors."""
+def test_anchors_are_pickled_and_copied(document):
+    """A document keeps its anchors when it is pickled or copied."""
     assert pickle.loads(pickle.dumps(document)) == document.model_copy(deep=True) == document
     assert pickle.loads(pickle.dumps(document)).anchors == document.anchors
 
@@ -75,7 +75,7 @@ def read(file, text):
 
 
 def test_ids_of_markdown_headings_are_anchors_outside_the_text(tmp_path):
-    """The text of a page has no ids at the end of its headings, but those in code; its chunks have the anchors."""
+    """Ids at the end of Markdown headings, except in code, are removed from the text and become anchors."""
     document = read(tmp_path / "features.md", PAGE)
     assert document.page_content == (
         "# Features\n\n## FastAPI features\n\nSee <a id='it'></a> it.\n\n"
@@ -97,7 +97,7 @@ def test_ids_of_markdown_headings_are_anchors_outside_the_text(tmp_path):
 
 
 def test_links_lead_to_ids_of_markdown_headings(tmp_path):
-    """A link to an id leads to the section that has it, as does one to a heading that another section has in common."""
+    """A link leads to the section with the linked id, even if another section has the same heading."""
     pages = [
         read(tmp_path / "features.md", PAGE),
         read(tmp_path / "index.md", "[a](features.md#just-python) [b](features.md#recap) [c](features.md#more)"),
@@ -127,7 +127,7 @@ def test_other_braces_of_markdown_stay_in_the_text(tmp_path, text):
 
 
 def test_ids_are_removed_from_headings_of_all_forms(tmp_path):
-    """Underlined headings, closing #, quotes, admonitions, MyST directives and Windows line ends."""
+    """Ids are removed from all forms of headings, such as underlined and quoted ones, with either line ending."""
     text = (
         "Run it { #run }\n======\n\n## Use {: #use } ##\n\n> ## Quoted { #q }\n\n!!! note\n\n    ## Note {#n}\n\n"
         "```{tip}\n## Tip { #t }\n```\n"

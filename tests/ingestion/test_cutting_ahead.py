@@ -1,4 +1,4 @@
-"""Files that worker processes read and split have the same results as in this process."""
+"""Files that worker processes read and split give the same results as in a single process."""
 
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,7 @@ TEXTS = {
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with files of several kinds, more than enough for worker processes to be started."""
+    """Return a folder with files of several kinds, enough of them for worker processes to be started."""
     for name, text in TEXTS.items():
         (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     for number in range(20):

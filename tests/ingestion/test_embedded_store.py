@@ -20,7 +20,7 @@ GUIDE = "# Guide\n\nhello\n\n## Install\n\nrun the [setup](setup.md)\n\n## Use\n
 
 
 class Counting(Embeddings):
-    """Embedding with one vector per first letter; it records the texts."""
+    """Embedding whose vectors depend on the length of a text; it records the texts."""
 
     def __init__(self):
         self.texts = []
@@ -75,7 +75,7 @@ def test_an_edit_is_found_and_the_old_text_is_not(store):
 
 
 def test_a_pending_link_becomes_an_edge(store):
-    """A pending edge leads to the first chunk of its document once that is ingested."""
+    """A link to a missing document leads to its first chunk, which exists once the document is ingested."""
     ingest([page(GUIDE, "a.md")], store)
     assert ("a.md#install", "references", "setup.md#0") in edges(store, "a.md#install")
     ingest([page("# Setup\n\nsteps", "setup.md")], store)
@@ -84,8 +84,8 @@ def test_a_pending_link_becomes_an_edge(store):
     assert ("docs", "contains", "setup.md#0") in edges(store, "docs")
 
 
-def test_parents_come_and_go_with_their_children(store):
-    """Parents of deleted children are deleted."""
+def test_parents_are_deleted_with_their_children(store):
+    """Shortening a document deletes its old chunks and their parents."""
     ingest([page(GUIDE + " word" * 1_000, "a.md")], store, split="parent_child")
     assert len(store.document_chunks(["a.md"])["a.md"]) > 6
     ingest([page("short", "a.md")], store, split="parent_child")
@@ -94,7 +94,7 @@ def test_parents_come_and_go_with_their_children(store):
 
 
 def test_pruning_removes_whole_documents(store):
-    """Removed chunks are deleted, with their words and their edges."""
+    """Chunks of pruned documents are deleted, along with their postings and edges."""
     ingest([page(GUIDE, "a.md"), page("# Setup\n\nsteps", "setup.md")], store)
     report = ingest([page("# Setup\n\nsteps", "setup.md")], store, prune_documents=True)
     assert (report.removed, report.unchanged) == (3, 1)
@@ -104,7 +104,7 @@ def test_pruning_removes_whole_documents(store):
 
 
 def test_every_phase_reports_progress():
-    """The index and a model that is made from the texts report how many chunks are done, of how many."""
+    """Fitting a model and building the index report the numbers of finished chunks and of all chunks."""
     steps = []
     documents = [page(f"# Page {n}\n\nText {n} about cats and dogs.", f"{n}.md") for n in range(5)]
     with HybridGraphStore(None, "lsa") as store:

@@ -8,21 +8,23 @@ def paths(text, **options):
 
 
 def test_headings_nest_below_the_title():
-    """A section knows the headings above it; the document's title is not repeated in the path."""
+    """The path of a section contains the headings above it, but not the document's title."""
     text = "# Guide\nhello\n## Install\na\n### Linux\nb\n## Use\nc"
     assert paths(text) == [(), ("Install",), ("Install", "Linux"), ("Use",)]
     assert outline(text).title == "Guide"
 
 
 def test_a_fence_has_no_headings():
-    """A line that starts with # inside ``` or ~~~ is code; a longer fence is closed by a longer one only."""
+    """A line that starts with # inside ``` or ~~~ is code; a long fence is closed only by one of at least its
+    length.
+    """
     assert paths("# T\na\n```sh\n# no\n```\n## Yes\nb\n~~~\n## no\n~~~") == [(), ("Yes",)]
     assert paths("````\n```\n# no\n````\n# Yes\na")[-1] == ()
     assert outline("````\n```\n# no\n````\n# Yes\na").title == "Yes"
 
 
 def test_an_open_fence_reaches_to_the_end():
-    """A fence that is never closed makes code of all that follows."""
+    """A fence that is never closed extends to the end of the text."""
     assert outline("a\n```\n# no").fences == ((2, 10),)
 
 
@@ -34,7 +36,7 @@ def test_underlined_headings():
 
 
 def test_a_heading_without_text_goes_with_the_next_section():
-    """No section consists of headings alone, unless the text ends with them."""
+    """A heading without text is in one section with the next heading, unless the text ends with it."""
     text = "# A\n\n## B\n\n### C\ntext\n## D"
     sections = outline(text).sections
     assert [text[s.start : s.end] for s in sections] == ["# A\n\n## B\n\n### C\ntext\n", "## D"]
@@ -52,14 +54,14 @@ def anchors(text):
     return [(text[anchor.start :].partition("\n")[0], anchor.name) for anchor in outline(text).anchors]
 
 
-def test_only_a_heading_of_its_own_is_an_anchor():
-    """Two headings with the same slug have none: a link could not tell them apart after an edit."""
+def test_repeated_headings_are_not_anchors():
+    """Two headings with the same slug are not anchors, because a link could not distinguish them after an edit."""
     text = "# T\nx\n## Parameters\na\n## Returns\nb\n## Parameters\nc"
     assert anchors(text) == [("# T", "t"), ("## Returns", "returns")]
 
 
-def test_a_name_that_is_given_wins_over_a_heading_of_the_same_name():
-    """An id that is written is what a link means, whatever the slug of another heading."""
+def test_an_explicit_id_takes_precedence_over_a_slug():
+    """An explicit id takes precedence over another heading with this slug."""
     assert anchors("## Use\na\n\n## Other { #use }\nb") == [("## Other { #use }", "use")]
 
 
@@ -76,12 +78,12 @@ def test_a_name_that_is_given_wins_over_a_heading_of_the_same_name():
     ],
 )
 def test_anchors_of_all_kinds(text, expected):
-    """Attributes, MyST targets and HTML ids are anchors, each where it is written."""
+    """Attributes, MyST targets and HTML ids are anchors at the position where they are written."""
     assert anchors(text) == expected
 
 
 def test_roles_can_name_only_explicit_anchors():
-    """Targets, attributes, objects and terms of MyST are explicit; anchors made from headings are not."""
+    """Targets, attributes, objects and terms of MyST are explicit anchors; slugs of headings are not."""
     text = (
         "# Use\n\n(label)=\n## Run {#go #start}\n\n```{py:function} app.run(x)\nRuns.\n```\n\n"
         "```{confval} theme\n```\n\n```{glossary}\nRoot page\n  The first.\n\nLeaf\n: The last.\n```\n"
@@ -91,13 +93,13 @@ def test_roles_can_name_only_explicit_anchors():
 
 
 def test_a_target_belongs_to_the_heading_that_follows():
-    """The section of a MyST target begins with the target, not with the heading."""
+    """A section starts with the MyST target above its heading."""
     text = "intro\n\n(use)=\n## How\na"
     assert [text[section.start :].partition("\n")[0] for section in outline(text).sections] == ["intro", "(use)="]
 
 
 def test_links_are_found_where_they_are_written():
-    """The offset of a link is that of its first character, also in quotes, lists, tables and admonitions."""
+    """The offset of a link is its first character, even in quotes, lists, tables and admonitions."""
     text = "> [a](a.md)\n> and [b](b.md)\n\n- x\n\n  [c](c.md)\n\n!!! note\n    y\n    [d](d.md)\n\n"
     text += "| h |\n|---|\n| [e](e.md) |\n"
     assert [text[start : start + 3] for start, _ in outline(text).links] == ["[a]", "[b]", "[c]", "[d]", "[e]"]
@@ -112,29 +114,29 @@ def test_markup_of_headings_is_left_out():
 
 
 def test_a_heading_can_name_its_anchor():
-    """An id in braces is the anchor; other attributes are not."""
+    """An id in braces at the end of a heading is its anchor; other attributes are not."""
     text = "x\n\n## Use it {#use .wide}\na\n\n## More {.wide}\nb"
     assert paths(text)[1:] == [("Use it",), ("More",)]
     assert [name for _, name in anchors(text)] == ["use", "more"]
 
 
 def test_no_headings_on_demand():
-    """With headings=False the text is one section."""
+    """With headings=False the complete text is one section."""
     assert paths("# A\na\n# B\nb", headings=False) == [()]
 
 
 def test_hashes_without_a_space_are_not_a_heading():
-    """#tag and ####### are text."""
+    """Lines with #tag or seven hashes are not headings."""
     assert paths("#tag\n\n####### seven\n") == [()]
 
 
 def test_windows_line_ends():
-    """Headings are found before \\r\\n."""
+    """Headings are found in a text with Windows line endings."""
     assert outline("# A\r\ntext\r\n## B\r\nmore\r\n").title == "A"
     assert paths("# A\r\ntext\r\n## B ##\r\nmore\r\n")[1] == ("B",)
 
 
-def test_slugs_are_those_of_github():
-    """Punctuation goes, spaces become hyphens, letters of all scripts stay."""
+def test_slugs_equal_those_of_github():
+    """Slugs drop punctuation, replace each space by a hyphen and keep the letters of all scripts."""
     assert slug("What's new in 3.12?") == "whats-new-in-312"
     assert slug("Über  uns & ich") == "über--uns--ich"

@@ -57,7 +57,7 @@ def test_the_report_counts():
     ],
 )
 def test_one_is_singular(counts, text):
-    """The text of a report uses the singular for one."""
+    """A report as a string uses the singular for one."""
     assert str(IngestReport(*counts, seconds=0.24)) == text
 
 
@@ -71,8 +71,8 @@ def test_an_unchanged_ingest_writes_nothing():
     assert list(content(store)) == before
 
 
-def test_an_edit_touches_what_it_edits():
-    """A changed section is embedded again, the others keep their vectors."""
+def test_an_edit_embeds_only_the_changed_section():
+    """Only the changed section of a document is embedded again."""
     store = MemoryStore()
     ingest([page(GUIDE, "a.md")], store)
     store.embedded.clear()
@@ -90,7 +90,7 @@ def test_an_insertion_at_the_top_moves_without_embedding():
 
 
 def test_vanished_chunks_are_removed_after_the_new_are_written():
-    """A deleted section is removed with its edges, but only after the new text is written."""
+    """A section that was deleted from its document is removed with its edges after the new text is written."""
     store = MemoryStore()
     ingest([page(GUIDE, "a.md")], store)
     store.calls.clear()
@@ -112,7 +112,7 @@ def test_a_document_without_text_loses_its_chunks():
 
 
 def test_other_documents_stay():
-    """Documents that are not passed in stay unchanged, unless they are pruned."""
+    """Documents that are not passed in are kept, unless prune_documents selects them."""
     store = MemoryStore()
     ingest([page("a", "a.md"), page("b", "b.md"), page("c", "notes/c.md")], store)
     assert ingest([page("a", "a.md")], store).removed == 0
@@ -124,7 +124,7 @@ def test_other_documents_stay():
 
 
 def test_parts_of_a_document_may_be_scattered():
-    """Pages of one source that come batches apart are one document: none removes another."""
+    """Pages with one source are one document, even in different batches, and do not remove each other."""
     store = MemoryStore()
     pages = [page(f"text {n}", source) for n, source in enumerate(["a.pdf", "b.pdf", "a.pdf", "b.pdf"])]
     ingest(pages, store, batch_size=1)
@@ -134,7 +134,7 @@ def test_parts_of_a_document_may_be_scattered():
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_the_last_of_an_id_counts(batch_size):
+def test_the_last_document_with_an_id_is_stored(batch_size):
     """The second of two documents with one id is stored, and the report has a warning."""
     store = MemoryStore()
     report = ingest([page(GUIDE, "a", id="x"), page("second", "b", id="x")], store, batch_size=batch_size)
@@ -143,7 +143,7 @@ def test_the_last_of_an_id_counts(batch_size):
 
 
 def test_batches_are_transactions():
-    """No write has more chunks than the batch size, and each has the parents of its chunks."""
+    """No write has more chunks than the batch size, and no parent is written twice."""
     store = MemoryStore()
     splitter = ParentChildSplitter(RecursiveSplitter(30, 0), RecursiveSplitter(6, 0))
     ingest([page("one two three four. " * 60, "a"), page("x", "b")], store, split=splitter, batch_size=7)
@@ -154,7 +154,7 @@ def test_batches_are_transactions():
 
 
 def test_a_generator_is_read_batch_by_batch():
-    """No document is read before the batches before it are written."""
+    """Documents of a batch are read only after the previous batches are written."""
     store = MemoryStore()
     read = []
 
@@ -168,7 +168,7 @@ def test_a_generator_is_read_batch_by_batch():
 
 
 def test_the_store_is_flushed_once_before_the_last_edges():
-    """The indexes are brought up to date at the end, so that builders can search in finish()."""
+    """The store is flushed before the builders' finish(), so they can search it."""
     store = MemoryStore()
     order = []
 
@@ -190,7 +190,7 @@ def test_the_store_is_flushed_once_before_the_last_edges():
 
 
 def test_progress_is_reported():
-    """A progress function receives the number of finished documents, their total if known, and each phase."""
+    """A progress function receives every phase, and the numbers of finished and, if known, all documents."""
     steps = []
     documents = [page(str(n), f"{n}.md") for n in range(5)]
     ingest(documents, MemoryStore(), batch_size=2, progress=steps.append)
@@ -204,7 +204,7 @@ def test_progress_is_reported():
 
 
 def test_documents_without_text_are_written_in_batches():
-    """A batch is written when it has as many documents as it may have chunks."""
+    """Documents without chunks are written when their number reaches the batch size."""
     steps = []
     documents = (page("", f"{n}.md") for n in range(4))
     ingest(documents, MemoryStore(), batch_size=2, progress=steps.append)
@@ -212,7 +212,7 @@ def test_documents_without_text_are_written_in_batches():
 
 
 def test_chunks_can_be_handed_in():
-    """Chunks are written as they are, with the edges of the builders."""
+    """Chunks are stored unchanged, and builders add their edges."""
     store = MemoryStore()
     chunks = [Chunk(f"c{n}", f"text {n}", {"document_id": "d"}) for n in range(3)]
     ingest(chunks, store)
@@ -236,7 +236,7 @@ def test_chunks_can_be_handed_in():
     ],
 )
 def test_wrong_arguments(call, message):
-    """An invalid argument is an error that says what to pass."""
+    """An invalid argument raises ConfigurationError, which explains what to pass."""
     with pytest.raises(ConfigurationError, match=message):
         call()
 
@@ -255,13 +255,13 @@ def test_an_ingest_of_nothing():
 
 
 def test_the_packages_names_are_lazy():
-    """The folder offers what is public in it, and names what it lacks."""
+    """The package exports its public names lazily and raises AttributeError for an unknown name."""
     assert ingest_package.ingest is ingest_documents
     with pytest.raises(AttributeError, match="nonsense"):
         _ = ingest_package.nonsense
 
 
-# -- what must always hold -------------------------------------------------------------------------------------------
+# -- invariants -------------------------------------------------------------------------------------------
 
 words = st.lists(
     st.sampled_from(["one", "two.", "Three", "\n\n", "## A\n\n", "## B\n\n", "[x](b.md#a)", "[[c]]"]), max_size=14
@@ -279,8 +279,8 @@ def settings_of(size):
 
 @given(corpus, corpus, st.integers(3, 9))
 @settings(max_examples=60)
-def test_the_last_ingest_of_a_document_counts(before, after, size):
-    """After pruning, the store equals that of a first ingest, whatever was ingested before."""
+def test_the_result_depends_only_on_the_last_ingest(before, after, size):
+    """After pruning, a store equals a new one with the same documents, for any earlier contents."""
     larger_store, fresh = MemoryStore(), MemoryStore()
     ingest(documents_of(before), larger_store, **settings_of(size))
     ingest(documents_of(after), larger_store, prune_documents=True, **settings_of(size))
@@ -292,8 +292,8 @@ def test_the_last_ingest_of_a_document_counts(before, after, size):
 
 @given(corpus, corpus, st.integers(3, 9), st.integers(0, 6))
 @settings(max_examples=60)
-def test_a_crash_can_be_repeated(before, after, size, writes):
-    """After a failure at any write, a second run ends as an uninterrupted one, and embeds nothing twice."""
+def test_an_ingest_can_be_repeated_after_a_crash(before, after, size, writes):
+    """A second run after a failed write gives the same store as an uninterrupted run and embeds no text twice."""
     broken, whole = MemoryStore(), MemoryStore()
     for store in (broken, whole):
         ingest(documents_of(before), store, **settings_of(size))

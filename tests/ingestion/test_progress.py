@@ -34,7 +34,7 @@ def test_a_function_is_called():
 
 @pytest.mark.parametrize("progress", [None, False])
 def test_nothing_is_shown_that_is_not_requested(progress, capsys, monkeypatch):
-    """Without ``progress`` nothing is printed, not even on a terminal."""
+    """With progress=None or False nothing is printed, not even on a terminal."""
     terminal = a_terminal(monkeypatch)
     with showing(progress):
         report("reading", 1, 2, "files")
@@ -43,7 +43,7 @@ def test_nothing_is_shown_that_is_not_requested(progress, capsys, monkeypatch):
 
 
 def test_the_bar_goes_to_stderr(monkeypatch, capsys):
-    """On a terminal there is a bar with phase, count and what is left; stdout stays free for answers."""
+    """On a terminal, the progress bar with its phase and counts is printed to stderr, and stdout stays empty."""
     terminal = a_terminal(monkeypatch)
     pytest.importorskip("rich")
     with showing(True):
@@ -66,7 +66,7 @@ def lines_of(monkeypatch, stream, seconds=0.05):
 
 
 def test_lines_without_a_terminal(monkeypatch):
-    """Without a terminal, complete lines without control characters are printed, also during a long step."""
+    """Without a terminal, progress is printed as lines without control characters, even during a long step."""
     lines = lines_of(monkeypatch, io.StringIO()).splitlines()
     assert len(lines) >= 2
     for line in lines:
@@ -81,16 +81,17 @@ def test_the_remaining_time_is_estimated():
     assert _remaining(Step("reading", 0, 7, "files"), 6.0) == ""
 
 
-def test_the_remaining_time_is_that_of_the_complete_task():
-    """If a quarter of the task took six seconds, 18 remain, even if the phase is nearly over; nothing is estimated from
-    an unknown share or from the first steps."""
+def test_the_remaining_time_covers_the_complete_task():
+    """If a quarter of the task took six seconds, 18 remain, even near the end of a phase; without a share there is
+    no estimate.
+    """
     assert _remaining(Step("reading", 9, 10, "files", share=0.25), 6.0) == "about 18 s left"
     assert _remaining(Step("reading", 9, 10, "files", share=0.0), 6.0) == ""
     assert _remaining(Step("reading", 9, 10, "files", share=0.001), 6.0) == ""
 
 
 def test_the_clock_starts_with_the_task(monkeypatch):
-    """The speed is that since the start of a task with shares, and that of the current phase otherwise."""
+    """The speed of a task with shares is measured since its start, and otherwise since the start of the phase."""
     now = [0.0]
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
     clock = progress_module._Clock()
@@ -105,7 +106,7 @@ def test_the_clock_starts_with_the_task(monkeypatch):
 
 
 def test_the_share_of_a_task():
-    """Steps inside a part of a task move its share from the start of this part to the end, never back."""
+    """Steps inside a part of a task advance its share from the start of the part to its end, and never decrease it."""
     steps = []
     with showing(steps.append), TaskShare() as task:
         task.enter(0.5, 0.75)
@@ -118,7 +119,7 @@ def test_the_share_of_a_task():
 
 
 def test_an_ingest_is_measured_in_bytes(tmp_path):
-    """After one of two files, nine tenths of the bytes, nine tenths of the reading are done."""
+    """The share of files is measured in bytes: a file with nine tenths of the bytes is nine tenths of the reading."""
     for name, size in (("a.md", 900), ("b.md", 100)):
         (tmp_path / name).write_text("word " * (size // 5))
     steps = []

@@ -1,4 +1,4 @@
-"""Repeated ingests of files read only changed files, and the result equals that of a first ingest."""
+"""Repeated ingests of files, which read only changed files and give the same result as a first ingest."""
 
 import os
 import tempfile
@@ -124,8 +124,8 @@ def test_only_a_changed_file_is_opened(docs, opened):
     assert set(opened) == {"dogs.md"}
 
 
-def test_a_touched_file_is_compared_and_not_cut(docs, opened, monkeypatch):
-    """A file with a new time and the same bytes is not split again, and its new time is recorded."""
+def test_a_touched_file_is_compared_and_not_split(docs, opened, monkeypatch):
+    """A file with a new modification time and the same bytes is read once, but not split again."""
     one = store()
     ingest(read_files(docs), one)
     os.utime(docs / "cats.md", ns=(1, 1))
@@ -136,8 +136,10 @@ def test_a_touched_file_is_compared_and_not_cut(docs, opened, monkeypatch):
     assert opened == ["cats.md"]
 
 
-def test_a_file_of_just_now_is_read_again(docs, opened, monkeypatch):
-    """A file written just before it was read is compared by its bytes: it may have changed within the same tick."""
+def test_a_very_recent_file_is_read_again(docs, opened, monkeypatch):
+    """A file written just before it was read is compared by its bytes, since it may have changed within the same
+    tick.
+    """
     monkeypatch.setattr("langchain_hybridgraph.ingestion.known_files._TICK", 10**15)
     one = store()
     ingest(read_files(docs), one)
@@ -148,7 +150,7 @@ def test_a_file_of_just_now_is_read_again(docs, opened, monkeypatch):
 
 @pytest.mark.parametrize("options", [{"split": RecursiveSplitter(100, 0)}, {"split": len}, {"edges": ["sequence"]}])
 def test_changed_options_read_all_files_again(docs, opened, options):
-    """Chunks depend on the options: files are read again if these differ, or if a custom function makes it unclear."""
+    """All files are read again if the options differ, or if a custom function makes this unclear."""
     if options.get("split") is len:
         options = {"split": lambda text: [text]}
         ingest(read_files(docs), one := store(), **options)
@@ -180,7 +182,7 @@ def test_another_version_reads_everything(docs, opened, monkeypatch):
     ids=["document", "chunk", "replaced", "edges"],
 )
 def test_changes_through_the_store_are_repaired(docs, change):
-    """A document that was changed in the store since is read again, as if the file had changed."""
+    """A document that was changed directly in the store is read again and restored."""
     one = store()
     ingest(read_files(docs), one)
     before = content(one)
@@ -205,8 +207,8 @@ def test_an_interrupted_ingest_continues(docs):
     assert content(one) == content(whole)
 
 
-def test_the_last_of_two_files_with_one_document_counts(docs):
-    """If two files contain the same document, the last one counts, even if only the first one changes."""
+def test_the_last_of_two_files_with_one_document_is_used(docs):
+    """If two files contain the same document, the last file is used, even if only the first one changes."""
     one = store()
     for text in ("one", "two", "three"):
         (docs / "a.jsonl").write_text(f'{{"id": "line", "text": "{text}"}}\n', encoding="utf-8")
@@ -215,7 +217,7 @@ def test_the_last_of_two_files_with_one_document_counts(docs):
 
 
 def test_a_skipped_file_is_named_each_time(docs):
-    """Every ingest reports an unreadable file, even if it has not changed."""
+    """Every ingest reports an unreadable file, even an unchanged one."""
     (docs / "bad.txt").write_bytes(b"\x00\x01")
     one = store()
     warned = [ingest(read_files(docs, skipped=lambda message: None), one).warnings for _ in range(2)]

@@ -46,7 +46,7 @@ prose = st.lists(
 
 
 def test_paragraphs_are_kept_whole_while_they_fit():
-    """Paragraphs share a piece up to its size; the next one starts a new piece."""
+    """Complete paragraphs share a piece up to its size; the next paragraph starts a new piece."""
     paragraphs = [" ".join(["word"] * 30) for _ in range(3)]  # 39 tokens each
     assert texts(RecursiveSplitter(80, 0), "\n\n".join(paragraphs)) == [
         paragraphs[0] + "\n\n" + paragraphs[1],
@@ -55,7 +55,7 @@ def test_paragraphs_are_kept_whole_while_they_fit():
 
 
 def test_a_long_paragraph_is_cut_at_sentences():
-    """A part that does not fit is split at the next finer level."""
+    """A paragraph that does not fit is split between sentences."""
     text = " ".join(sentence(n) for n in range(6))  # 11.7 tokens each
     assert texts(RecursiveSplitter(24, 0), text) == [
         f"{sentence(0)} {sentence(1)}",
@@ -65,7 +65,7 @@ def test_a_long_paragraph_is_cut_at_sentences():
 
 
 def test_the_overlap_is_whole_sentences_where_they_fit():
-    """Each piece begins with as many of the previous piece's last sentences as fit into the overlap."""
+    """A piece starts with the last sentences of the previous piece, as many as fit into the overlap."""
     text = " ".join(sentence(n) for n in range(6))
     pieces = texts(RecursiveSplitter(36, 12), text)
     assert pieces[0].startswith("S0")
@@ -80,13 +80,13 @@ def test_the_overlap_is_words_where_no_sentence_fits():
 
 
 def test_no_piece_crosses_a_heading():
-    """Sections are pieces of their own, and nothing of one is repeated in the next."""
+    """Without joining, each section is a piece of its own and does not overlap with the next."""
     pieces = texts(RecursiveSplitter(100, 50, join_sections=False), "# A\n\none two\n\n## B\n\nthree four")
     assert pieces == ["# A\n\none two", "## B\n\nthree four"]
 
 
 def test_small_sections_share_a_piece():
-    """A section of less than half the size is joined with the next one if both fit; others are separate chunks."""
+    """A section of less than half the size is joined with the next one if both fit; other sections are separate."""
     small, large = "## S\n\none two", f"## L\n\n{' '.join(['word'] * 8)}"  # 5.2 and 13 tokens with their headings
     splitter = RecursiveSplitter(20, 0)
     assert texts(splitter, f"{small}\n\n{large}\n\n{small}") == [f"{small}\n\n{large}", small]
@@ -101,7 +101,7 @@ def test_a_shared_piece_is_under_the_headings_that_its_sections_share():
 
 
 def test_headings_come_along_as_metadata():
-    """Every piece of a section has the section's path, not only the first."""
+    """Every piece of a section has the path of the section's headings, not only the first piece."""
     body = " ".join(sentence(n) for n in range(8))
     pieces = split(RecursiveSplitter(40, 0), f"# Guide\n\n## Use\n\n### Fast\n\n{body}")
     assert len(pieces) > 2
@@ -110,12 +110,12 @@ def test_headings_come_along_as_metadata():
 
 
 def test_comments_of_code_are_not_headings():
-    """In a source whose # starts a comment there are no headings."""
+    """In a source file where # starts a comment, no line is a heading."""
     assert texts(RecursiveSplitter(), "# a\nx = 1\n# b\ny = 2", source="lib/x.py") == ["# a\nx = 1\n# b\ny = 2"]
 
 
 def test_the_indent_of_the_first_line_stays():
-    """Blank lines around a piece go, the indent of code does not."""
+    """Blank lines around a piece are removed, but the indent of its first line is kept."""
     assert texts(RecursiveSplitter(), "\n \n    x = 1\n    y = 2\n\n") == ["    x = 1\n    y = 2"]
 
 
@@ -125,32 +125,32 @@ def test_a_text_without_words_has_no_pieces():
 
 
 def test_a_long_word_is_not_cut_and_a_blob_is():
-    """A word may exceed the size; a run that no language would call a word is cut."""
+    """A word may exceed the size of a piece, but a run that is too long to be a word is split."""
     assert texts(RecursiveSplitter(10, 0, counter=len), "abcdefghijklmnop qr") == ["abcdefghijklmnop", "qr"]
     assert max(map(len, texts(RecursiveSplitter(100, 0), "x" * 50_000))) <= 1_600
 
 
 def test_the_size_may_be_filled():
-    """A part of exactly the size is not cut, and two that fill it exactly share a piece."""
+    """A part of exactly the size is not split, and words share a piece that they fill exactly."""
     assert texts(RecursiveSplitter(9, 0, counter=len), "Ab. Cd. X") == ["Ab. Cd. X"]
     assert texts(RecursiveSplitter(6, 0, counter=len), "a b.\n\nc d e f.") == ["a b.", "c d e", "f."]
 
 
 def test_any_counter():
-    """With a counter of characters the size is in characters."""
+    """The size is in characters if the counter counts characters."""
     assert texts(RecursiveSplitter(12, 0, counter=len), "aaaa. Bbbb. Cccc.") == ["aaaa. Bbbb.", "Cccc."]
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, 10), (10, -1)])
 def test_impossible_sizes(size, overlap):
-    """A size that leaves no room for more than the overlap is an error on construction."""
+    """A size that is not larger than the overlap, or a negative overlap, raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match="cannot cut anything"):
         RecursiveSplitter(size, overlap)
 
 
 @given(prose, st.integers(4, 40), st.integers(0, 3))
 def test_pieces_are_slices_that_cover_every_word(text, size, overlap):
-    """Each piece is the text at its offset, in order; no word is lost or cut; no piece is too large."""
+    """Pieces are slices of the text in order; they cover every word, split none, and are not too large."""
     pieces = split(RecursiveSplitter(size, overlap), text)
     covered = set()
     for piece in pieces:
@@ -166,7 +166,7 @@ def test_pieces_are_slices_that_cover_every_word(text, size, overlap):
 
 @given(prose, prose, st.integers(4, 40))
 def test_a_section_does_not_depend_on_the_text_before_it(before, text, size):
-    """Text above a heading does not affect how the section below is split."""
+    """The pieces of a section do not depend on the text above its heading."""
     section = f"## Here\n\n{text}".replace("```", "")
     splitter = RecursiveSplitter(size, 2, join_sections=False)
     alone = texts(splitter, section)
@@ -178,7 +178,7 @@ def test_a_section_does_not_depend_on_the_text_before_it(before, text, size):
 
 
 def test_parents_hold_their_children():
-    """Children are parts of their parent's text, and every child has exactly one parent."""
+    """Each child is a part of one parent, and the children equal the pieces of the child splitter alone."""
     text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(5)) for p in range(6))
     parents = split(ParentChildSplitter(RecursiveSplitter(120, 0), RecursiveSplitter(30, 0)), text)
     assert len(parents) > 2
@@ -192,7 +192,7 @@ def test_parents_hold_their_children():
 
 
 def test_a_parent_of_several_sections_has_what_they_share():
-    """Short sections share a parent; its heading is what their paths have in common."""
+    """The heading of a parent with several short sections is the common part of their paths."""
     text = "# T\nx\n## A\n### B\nb\n### C\nc"
     (parent,) = split(ParentChildSplitter(), text)
     assert "section_heading" not in parent.metadata
@@ -210,7 +210,7 @@ def test_every_parent_is_under_its_own_headings():
 
 
 def test_an_edit_above_leaves_the_children_alone():
-    """An edit that moves the borders of parents does not change the children."""
+    """An edit that moves the boundaries of parents does not change their children."""
     text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(5)) for p in range(40))
     before = set(texts_of_children(text))
     after = set(texts_of_children(f"{sentence(999)}\n\n{text}"))
@@ -222,7 +222,7 @@ def texts_of_children(text):
 
 
 def test_parents_and_children_by_any_splitters():
-    """With other splitters, children are cut from parents; their offsets refer to the full text."""
+    """With other splitters, children are split from the parents, and their offsets refer to the full text."""
     text = "aa bb|cc dd|ee"
     pieces = split(ParentChildSplitter(lambda text: text.split("|"), str.split), text)
     assert [(p.text, p.start, [(c.text, c.start) for c in p.children]) for p in pieces] == [
@@ -233,7 +233,7 @@ def test_parents_and_children_by_any_splitters():
 
 
 def test_children_inherit_metadata_of_their_parents():
-    """Metadata that a foreign splitter gives to a parent apply to its children, unless they have their own."""
+    """A child inherits metadata that a custom splitter gives to its parent, unless the child has its own value."""
 
     class Chapters:
         def split(self, document, note):
@@ -244,7 +244,7 @@ def test_children_inherit_metadata_of_their_parents():
 
 
 def test_parents_need_a_splitter():
-    """None is not a splitter for parents."""
+    """A parent splitter of None raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="need a splitter each"):
         ParentChildSplitter(parents=None)
 
@@ -253,7 +253,7 @@ def test_parents_need_a_splitter():
 
 
 class Topics(Embeddings):
-    """Texts about the same animal point in the same direction."""
+    """Embedding that gives texts about the same animal the same direction."""
 
     def embed_documents(self, texts):
         return [[1.0, 0.1] if "cat" in text else [0.1, 1.0] for text in texts]
@@ -268,7 +268,7 @@ class Broken(Topics):
 
 
 def test_semantic_breaks_where_the_topic_changes():
-    """Sentences with little to do with each other are parted, others are not."""
+    """Semantic splitting separates sentences on different topics and keeps the others together."""
     text = "A cat sat. The cat ran. My cat ate. A dog barked. The dog slept."
     assert texts(SemanticSplitter(Topics()), text) == [
         "A cat sat. The cat ran. My cat ate.",
@@ -277,15 +277,15 @@ def test_semantic_breaks_where_the_topic_changes():
 
 
 def test_semantic_pieces_have_a_largest_size():
-    """Blocks that should stay together but are too large are split as usual."""
+    """Semantic pieces that are too large are split recursively."""
     text = " ".join(f"The cat {n} sat on the mat." for n in range(20))
     weights = [token_weight(piece) for piece in texts(SemanticSplitter(Topics(), size=30), text)]
     assert max(weights) <= 30
     assert min(weights[:-1]) > 20
 
 
-def test_a_failing_embedding_falls_back_and_says_so():
-    """Without an embedding the text is cut recursively, and the note names the document and the error."""
+def test_a_failing_embedding_falls_back_with_a_note():
+    """If the embedding fails, the text is split recursively, and a note names the document and the error."""
     notes = []
     text = "A cat sat. A dog barked."
     pieces = split(SemanticSplitter(Broken()), text, notes.append, source="a.md")
@@ -294,12 +294,12 @@ def test_a_failing_embedding_falls_back_and_says_so():
 
 
 def test_semantic_with_one_sentence():
-    """One sentence has no neighbour to be compared with, so it is not embedded."""
+    """A text of one sentence is not embedded."""
     assert texts(SemanticSplitter(Broken()), "Only one.") == ["Only one."]
 
 
 def test_an_invalid_percentile():
-    """A percentile outside 0 to 100 is an error."""
+    """A percentile above 100 raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="percentile=250"):
         SemanticSplitter(Topics(), percentile=250)
 
@@ -308,7 +308,7 @@ def test_an_invalid_percentile():
 
 
 def test_langchain_splitters_cut_as_they_do_alone():
-    """The pieces are those of the LangChain splitter, at their places in the text."""
+    """A wrapped LangChain splitter gives the same pieces as alone, with their offsets in the text."""
     splitters = pytest.importorskip("langchain_text_splitters")
     text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(4)) for p in range(5))
     for options in ({}, {"add_start_index": True}):
@@ -319,7 +319,7 @@ def test_langchain_splitters_cut_as_they_do_alone():
 
 
 def test_langchain_header_splitters_keep_their_metadata():
-    """Metadata of a piece from its splitter are kept."""
+    """Pieces keep the metadata from a LangChain splitter."""
     splitters = pytest.importorskip("langchain_text_splitters")
     theirs = splitters.MarkdownHeaderTextSplitter([("#", "chapter")])
     pieces = split(as_splitter(theirs), "# One\na\n# Two\nb")
@@ -327,7 +327,7 @@ def test_langchain_header_splitters_keep_their_metadata():
 
 
 def test_a_function_is_a_splitter():
-    """A function from a text to texts is a splitter; blank texts are dropped."""
+    """A function that returns a list of strings is a splitter; blank strings are dropped."""
     assert texts(as_splitter(lambda text: text.split(",")), "a,b, ,a") == ["a", "b", "a"]
     assert [p.start for p in split(as_splitter(lambda text: text.split(",")), "a,b, ,a")] == [0, 2, 6]
 
@@ -339,7 +339,7 @@ def test_rewritten_pieces_have_no_offset():
 
 
 def test_names_of_strategies():
-    """flat is 256 with overlap 50, parent_child 1024 and 256, None no splitting."""
+    """The strategy flat has size 256 and overlap 50, parent_child has sizes 1024 and 256, and None does not split."""
     assert as_splitter("flat") == RecursiveSplitter(256, 50)
     both = as_splitter("parent_child")
     assert (both.parents.size, both.children.size) == (1024, 256)
@@ -350,20 +350,20 @@ def test_names_of_strategies():
 
 @pytest.mark.parametrize("wrong", ["sentences", 512, RecursiveSplitter])
 def test_other_objects_are_not_splitters(wrong):
-    """A misspelt strategy, a number or a class is an error that names what can be given."""
+    """A misspelt strategy, a number or a class raises ConfigurationError, which lists what can be passed."""
     with pytest.raises(ConfigurationError, match="parent_child"):
         as_splitter(wrong)
 
 
 def test_a_small_section_is_not_joined_with_a_higher_one():
-    """A section on a higher level starts a new piece; one on the same or a lower level may not."""
+    """A section on a higher heading level starts a new piece; one on the same or a lower level may be joined."""
     text = "# Guide\n\n## Install\n\na\n\n### Later\n\nb\n\n## Use\n\nc"
     starts = [piece.text.partition("\n")[0] for piece in RecursiveSplitter().split(Document(page_content=text), print)]
     assert starts == ["# Guide", "## Use"]
 
 
 def test_a_small_section_is_joined_only_with_a_complete_one():
-    """The beginning of a section that has to be cut stays in a piece of its own."""
+    """A small section is not joined with the start of a section that has to be split."""
     text = f"## Small\n\na\n\n## Long\n\n{'A sentence of six short words. ' * 100}"
     pieces = list(RecursiveSplitter().split(Document(page_content=text), print))
     assert len(pieces) > 2

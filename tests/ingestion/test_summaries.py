@@ -1,4 +1,4 @@
-"""Summaries of directories: their content, their length, and when they are written again."""
+"""Summaries of directories: their content, their length, and when they are updated."""
 
 import pytest
 from hypothesis import given
@@ -62,7 +62,7 @@ class Noted:
 
 
 def test_every_directory_has_a_summary():
-    """Every directory has a summary; documents have none."""
+    """Every directory has a summary, and no document has one."""
     store = store_with_pages()
     report = build_layers(store)
     assert sorted(store.summaries.index().reader.document_ids()) == ["docs", "docs/api", "notes"]
@@ -93,8 +93,8 @@ def test_overviews_have_distinctive_words():
     assert "common" not in layer(store, "d0").text.splitlines()[-1]
 
 
-def test_a_directory_that_is_a_document_says_its_own():
-    """The summary of a directory that is a document has its lead sentences and headings."""
+def test_a_directory_that_is_a_document_is_summarised_from_its_text():
+    """The summary of a directory that is a document contains its lead sentences and headings."""
     summary = extracted(Directory("d", "Manual", PAGES["docs/guide.md"], (DirectoryEntry("x", "Of x."),)))
     assert summary.abstract == "Manual: Run the installer. It takes a minute."
     assert summary.overview.splitlines()[1:] == ["Sections: Install; Use", "x: Of x."]
@@ -106,17 +106,19 @@ def test_a_directory_that_is_a_document_says_its_own():
     st.lists(st.tuples(st.text(max_size=400), st.text(max_size=400)), max_size=300),
 )
 def test_layers_are_short(text, title, parts):
-    """L0 has up to 256 characters, L1 up to 4,000, whatever there is."""
+    """For any content, the abstract (L0) and the overview (L1) stay within their maximum lengths."""
     summary = extracted(Directory("d", title, text, tuple(DirectoryEntry(*part) for part in parts)), ["term"] * 500)
     assert len(summary.abstract) <= ABSTRACT_LENGTH
     assert len(summary.overview) <= OVERVIEW_LENGTH
 
 
-# -- again ------------------------------------------------------------------------------------------------------
+# -- updates ------------------------------------------------------------------------------------------------------
 
 
-def test_only_what_changed_is_made_again(tmp_path):
-    """A changed text: its directory; those above only where the summary below is another now."""
+def test_only_changed_directories_are_summarised_again(tmp_path):
+    """A changed document updates the summary of its directory, and of the directory above only if that summary
+    changed.
+    """
     store = store_with_pages(tmp_path)
     build_layers(store, first := Noted())
     assert first.directories == ["docs/api", "docs", "notes"]
@@ -128,8 +130,8 @@ def test_only_what_changed_is_made_again(tmp_path):
     store.close()
 
 
-def test_a_change_goes_up_as_far_as_it_shows():
-    """The abstract of a directory has changed, so the one above is made again, and no other."""
+def test_a_changed_abstract_updates_the_directory_above():
+    """A changed abstract also updates the summary of the directory above, but no others."""
     store = store_with_pages()
     build_layers(store)
     ingest(pages(**{"docs/api/get.md": "Fetches."}), store)
@@ -140,7 +142,7 @@ def test_a_change_goes_up_as_far_as_it_shows():
 
 
 def test_an_interrupted_run_continues(tmp_path):
-    """An answer that was given is kept, even when the process dies with the next one."""
+    """Summaries written before an interruption are kept, and the next run makes only the others."""
     store = store_with_pages(tmp_path)
 
     class Dies(Noted):
@@ -159,7 +161,7 @@ def test_an_interrupted_run_continues(tmp_path):
 
 
 def test_summaries_of_deleted_directories_are_removed():
-    """A directory without documents has no summary, and the one above does not name it."""
+    """The summary of a directory without documents is deleted, and the directory above no longer mentions it."""
     store = store_with_pages()
     build_layers(store)
     store.delete(document=["docs/api/get.md", "docs/api/put.md"])
@@ -168,8 +170,8 @@ def test_summaries_of_deleted_directories_are_removed():
     assert "api" not in layer(store, "docs").text
 
 
-def test_metadata_alone_asks_nobody():
-    """The texts are the same, so what a model would be shown is the same."""
+def test_a_change_of_metadata_calls_no_model():
+    """A change of metadata does not call the model, because the texts are the same."""
     store = store_with_pages()
     build_layers(store, Noted())
     for page in (changed := pages()):
@@ -183,7 +185,7 @@ def test_metadata_alone_asks_nobody():
 
 
 class Model:
-    """In place of a chat model."""
+    """Replacement for a chat model."""
 
     def __init__(self, answer):
         self.answer, self.requests = answer, []
@@ -196,8 +198,8 @@ class Model:
         return RunnableLambda(respond)
 
 
-def test_a_model_writes_them():
-    """It is shown the parts; the overview ends with the telling words all the same."""
+def test_a_model_writes_the_summaries():
+    """A model receives the parts of each directory and writes its abstract and overview."""
     store = store_with_pages()
     model = Model({"abstract": "All about things.", "overview": "Things are got and put."})
     build_layers(store, model)
@@ -208,7 +210,7 @@ def test_a_model_writes_them():
 
 
 def test_summaries_of_a_model_are_kept():
-    """Without a model only what has changed is summarised; with one again, only what was made without."""
+    """A run without a model replaces only outdated summaries, and the next run with a model replaces those."""
     store = store_with_pages()
     build_layers(store, Noted())
     assert build_layers(store).summarised == 0
@@ -222,7 +224,7 @@ def test_summaries_of_a_model_are_kept():
 
 @pytest.mark.parametrize("answer", ["prose", {"overview": "x"}, {"abstract": "  "}, None, 7])
 def test_an_unusable_answer(answer):
-    """The summary without a model stands, it is said, and the model is asked again the next time."""
+    """After an unusable answer the extracted summary is used with a warning, and the next run calls the model again."""
     store = store_with_pages()
     report = build_layers(store, Model(answer) if answer is not None else Noted(failing=["docs", "docs/api", "notes"]))
     assert len(report.warnings) == 3
@@ -232,7 +234,7 @@ def test_an_unusable_answer(answer):
 
 
 def test_long_answers_are_cut():
-    """A model that does not stop cannot break the layers' sizes."""
+    """Overlong answers of a model are cut to the maximum lengths."""
     store = store_with_pages()
     build_layers(store, lambda directory: Summary("a " * 5_000, "b " * 50_000))
     assert len(layer(store, "docs").metadata["abstract"]) <= ABSTRACT_LENGTH
@@ -243,26 +245,26 @@ def test_long_answers_are_cut():
 
 
 def test_an_empty_store():
-    """Nothing is summarised, and no index is made for it."""
+    """An empty store gets no summaries and no index for them."""
     store = HybridGraphStore(None)
     assert build_layers(store).directories == 0
     assert store.summaries.index() is None
 
 
 def test_a_store_without_a_tree():
-    """It is named, with what would do."""
+    """A store without a directory tree raises ConfigurationError, which names it and a suitable store."""
     with pytest.raises(ConfigurationError, match="InMemoryVectorStore is not; ingest into a HybridGraphStore"):
         build_layers(InMemoryVectorStore(DeterministicFakeEmbedding(size=8)))
 
 
 def test_other_objects_cannot_summarise():
-    """A text is not a model."""
+    """A string is not a model and raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="summarise='gpt'"):
         build_layers(store_with_pages(), "gpt")
 
 
 def test_a_thousand_children():
-    """The overview names as many as there is room for."""
+    """The overview of a directory with a thousand documents stays within its maximum length."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     ingest([Document(f"Text {n}.", metadata={"uri": f"d/{n:04}"}, id=str(n)) for n in range(1_000)], store)
     build_layers(store)
@@ -279,6 +281,6 @@ def test_expired_texts_are_not_summarised():
 
 
 def test_one_directory_is_singular():
-    """The text of a report uses the singular for one."""
+    """A report as a string uses the singular for one."""
     assert str(LayersReport(1, 1, 0, 0, 0.04)) == "1 directory in 0.0 s: 1 summarised, 0 unchanged, 0 removed"
     assert str(LayersReport(2, 0, 2, 0, 0.04)).startswith("2 directories in 0.0 s")

@@ -77,7 +77,7 @@ def test_words_are_not_compounds(text):
     ],
 )
 def test_the_name_of_a_text(text, name):
-    """The name of a chunk is a single form that stands alone or precedes a colon, a dash or the end of the line."""
+    """The name of a chunk is a single form before a colon, a dash or the end of the line."""
     assert name_of(text) == name
 
 

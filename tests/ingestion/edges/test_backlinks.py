@@ -54,7 +54,7 @@ def test_a_link_is_restored_with_the_document(linked):
 
 
 def test_a_wiki_link_is_restored_with_the_document():
-    """Links by title and by file name are updated, too, in any case."""
+    """A link by title or file name is restored when only its target is ingested again."""
     store = HybridGraphStore(None)
     again(store, page("[[cee]] [[My notes]]", "a.md"), page("# Cee\n\nx", "p/c.md"), page("x", "p/My_Notes.md"))
     for name, text in (("p/c.md", "# Cee\n\nnew"), ("p/My_Notes.md", "new")):
@@ -72,13 +72,13 @@ def test_a_pending_link_finds_its_section_or_title():
 
 
 def test_older_links_lead_to_a_new_heading(linked):
-    """A link to a missing heading leads to the document, until the heading is added."""
+    """A link to a missing heading leads to the document until the heading is added."""
     assert again(linked, page("see [the b](b.md#three)", "a.md")) == ["b.md#0"]
     assert again(linked, page(B + "\n\n## Three\n\nthird", "b.md")) == ["b.md#three"]
 
 
 def test_a_link_follows_its_heading_from_chunk_to_chunk():
-    """An edge follows its heading from inside a chunk to the beginning of another, and back into a chunk."""
+    """An edge follows its heading from the middle of one chunk to the start of another and back."""
     store, split = HybridGraphStore(None), RecursiveSplitter(40, 0)
     filler = " ".join(["word"] * 20) + "."  # 26 tokens
     inside = f"{filler}\n\n{filler}\n\n## One\n\nx\n\n## Two\n\ny"
@@ -95,7 +95,7 @@ def test_a_link_follows_its_heading_from_chunk_to_chunk():
 
 
 def test_other_edges_stay_when_links_are_read_again(linked):
-    """Edges of the same relation from elsewhere, and links to other documents, are left as they are."""
+    """Updating links does not change edges of the same relation from other sources, or links to other documents."""
     again(linked, page("[the b](b.md#two) [d](d.md)", "a.md"), page(B + "\n\n## Three\n\nthird", "b.md"))
     own = Edge("a.md#0", "b.md#three", "references", 0.3, "Said by hand.")
     linked.upsert([], edges=[own])
@@ -104,14 +104,14 @@ def test_other_edges_stay_when_links_are_read_again(linked):
 
 
 def test_links_to_other_documents_are_not_changed(linked):
-    """A text that names a new document but links elsewhere gets no edge, nor does a link by an ambiguous title."""
+    """A new document gets no edge from a text that only mentions its name, or from a link by an ambiguous title."""
     again(linked, page("c.md and [[Same]], [b](b.md)", "a.md"), page("# Same\n\nx", "p/1.md"))
     assert again(linked, page("x", "c.md")) == ["b.md#0", "p/1.md#0"]
     assert again(linked, page("# Same\n\nx", "p/2.md")) == ["b.md#0", "p/1.md#0"]
 
 
 def test_chunks_with_their_own_ids_are_linked_again():
-    """Documents that were added as chunks are read again chunk by chunk, with the links in their metadata."""
+    """Links in the metadata of chunks with their own ids are updated, chunk by chunk."""
     store, edges = HybridGraphStore(None), [LinkEdges()]
     linking = [Chunk(id, "text", {"links": [to]}, "paper") for id, to in (("p1", "x"), ("p2", "Wheels"))]
     ingest(linking, store, split=None, edges=edges)
@@ -121,7 +121,7 @@ def test_chunks_with_their_own_ids_are_linked_again():
 
 
 def test_unchanged_documents_are_not_looked_up(linked):
-    """Documents that are ingested again without a change write nothing."""
+    """Ingesting an unchanged document again writes nothing."""
     before = changes(linked)
     again(linked, page(B, "b.md"))
     assert changes(linked) == before

@@ -1,4 +1,4 @@
-"""Builders of edges, together."""
+"""Edge builders in combination."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ def stored(documents, edges, store=None, **options):
 
 
 def test_a_builder_can_be_used_again():
-    """Data of one ingest do not affect the next one with the same builder."""
+    """A builder that is used for a second ingest adds no edges from the first one."""
     links, tree, sequence = LinkEdges(), HierarchyEdges(), SequenceEdges()
     stored([page("# T\n\nx", "d/a.md")], [links, tree, sequence])
     other = stored([page("[[T]] [a](a.md)", "e/b.md")], [links, tree, sequence])

@@ -19,7 +19,7 @@ def cited(store, *papers, **options):
 
 
 def test_by_id_title_doi_source_and_uri():
-    """A document can be cited by each of these names, in any order of ingestion."""
+    """A document can be cited by its id, title, DOI, source or uri, even if it is ingested later."""
     new = paper("new", "one", "the second  paper", f"doi:{DOI.upper()}", "four.pdf", "https://x.org/5")
     old = [paper("one"), paper("two", title="The Second Paper"), paper("three", doi=f"https://doi.org/{DOI}")]
     more = [paper("four", source="four.pdf"), paper("five", uri="https://x.org/5")]
@@ -27,7 +27,7 @@ def test_by_id_title_doi_source_and_uri():
 
 
 def test_cited_documents_of_earlier_ingests():
-    """Cited documents may be from an earlier ingest."""
+    """Documents of an earlier ingest can be cited by id, title and DOI."""
     store = memory()
     cited(store, paper("one"), paper("two", title="The Second Paper"), paper("three", doi=DOI))
     assert cited(store, paper("new", "one", "The Second Paper", f"https://dx.doi.org/{DOI}")) == {
@@ -37,7 +37,7 @@ def test_cited_documents_of_earlier_ingests():
 
 @pytest.mark.parametrize("name", ["two", "The Second Paper", f"https://doi.org/{DOI.upper()}", "two.pdf"])
 def test_citations_of_later_documents(name):
-    """A citation of a missing document leads to the document once it is ingested, and the pending edge is gone."""
+    """A citation of a missing document leads to it once it is ingested, without a pending edge."""
     store = memory()
     cited(store, paper("one", name))
     assert cited(store, paper("two", title="The Second Paper", doi=DOI, source="two.pdf")) == {("one", "two")}
@@ -57,26 +57,26 @@ def test_pending_citations_of_split_documents():
 
 
 def test_existing_documents_keep_their_citations():
-    """A document whose title is the id of another one does not take the other's citations."""
+    """A document whose title is another document's id does not take over the citations of the other."""
     store = memory()
     cited(store, paper("one", "two"), paper("two"))
     assert cited(store, paper("three", title="two")) == {("one", "two")}
 
 
 def test_without_pending():
-    """Citations of missing documents can be dropped."""
+    """With pending=False, citations of missing documents get no edges."""
     assert cited(memory(), paper("one", "two"), pending=False) == set()
 
 
 def test_an_ambiguous_title_cites_nothing():
-    """A title of two documents refers to neither, and no document cites itself."""
+    """A title that two documents have cites neither of them, and no document cites itself."""
     papers = [paper("a", title="Same"), paper("b", title="Same"), paper("c", "Same", "c", title="C")]
     assert cited(memory(), *papers, pending=False) == set()
 
 
 @pytest.mark.parametrize("value", ["b", ["b", "b"], [{"title": "B paper"}], {"id": "b"}, [{"doi": DOI, "title": "?"}]])
 def test_forms_of_the_field(value):
-    """A text, a list, and objects with an id, a DOI or a title."""
+    """Citations may be a string, a list, or objects with an id, a DOI or a title."""
     store = memory()
     chunks = [Chunk("a", "1 0 | a", {"refs": value}, "a"), Chunk("b", "1 0 | b", {"title": "B paper", "doi": DOI}, "b")]
     assert cited(store, *chunks, field="refs", relation="quotes") == {("a", "b")}
@@ -84,19 +84,19 @@ def test_forms_of_the_field(value):
 
 
 @pytest.mark.parametrize("value", [None, [], "", " ", [None], {}, {"pages": 3}, "\ud800\0"])
-def test_odd_values_do_no_harm(value):
-    """Empty names make no edge, and names that cannot be ids do not break the ingest."""
+def test_invalid_citations_do_not_fail(value):
+    """Empty citations create no edge, and citations that cannot be ids do not make the ingest fail."""
     assert len(cited(memory(), Chunk("a", "1 0 | a", {"citations": value}, "a"))) <= 1
 
 
 def test_a_removed_citation_has_no_edge():
-    """Removing a citation deletes its edge."""
+    """Removing a citation from a document deletes its edge."""
     store = memory()
     cited(store, paper("a", "b"), paper("b"))
     assert cited(store, paper("a")) == set()
 
 
-def test_again_writes_nothing():
+def test_an_unchanged_ingest_writes_nothing():
     """Ingesting unchanged documents again changes no row of the catalog."""
     store, papers = memory(), [paper("a", "b", "soon"), paper("b", "a")]
     cited(store, *papers)
@@ -105,8 +105,8 @@ def test_again_writes_nothing():
     assert changes(store) == before
 
 
-def test_deletion_leaves_nothing():
-    """Edges to a deleted document are deleted."""
+def test_deleting_a_document_deletes_its_edges():
+    """Deleting a document deletes the edges to and from it."""
     store = memory()
     cited(store, paper("a", "b"), paper("b", "a"))
     store.delete(["b"])
@@ -115,14 +115,14 @@ def test_deletion_leaves_nothing():
 
 
 def test_a_store_that_cannot_be_read():
-    """Over a store with AcceptsChunks only, ids are found, also those of earlier ingests."""
+    """In a store that only accepts chunks, citations by id lead to earlier documents as well."""
     store = MemoryStore()
     ingest([paper("b")], store, split=None, edges=None)
     ingest([paper("a", "b", "C paper"), paper("c", title="C paper")], store, split=None, edges=[CitationEdges()])
     assert store.links("cites") == {("a", "b"), ("a", "c")}
 
 
-def test_a_field_is_named():
-    """An empty field is an error."""
+def test_an_empty_field_is_refused():
+    """An empty field name raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="field"):
         CitationEdges("")

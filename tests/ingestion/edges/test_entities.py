@@ -1,4 +1,4 @@
-"""The entities that chunks mention."""
+"""Entities that chunks mention."""
 
 import pytest
 from hypothesis import given, settings
@@ -51,7 +51,7 @@ def all_edges(store):
 
 
 def test_two_chunks_share_an_entity():
-    """A name in both texts is one entity, and the edges say so in a sentence."""
+    """A name in two chunks is one entity, and the descriptions of the edges are sentences with the name."""
     store = stored(chunk("A", "She met Ada Lovelace."), chunk("B", "It was Ada Lovelace’s engine."))
     edges = [e for e in store.edges.values() if e.target == "entity:ada lovelace"]
     assert [(e.source, e.relation, e.weight, e.description) for e in edges] == [
@@ -60,8 +60,8 @@ def test_two_chunks_share_an_entity():
     ]
 
 
-def test_the_own_title_has_weight_one():
-    """A document is about its title: weight 1 from its first chunk, .5 from the others."""
+def test_the_weight_of_a_documents_own_title():
+    """A document's title is an entity with weight 1 in its first chunk and .5 in the others."""
     store = MemoryStore()
     page = Document("# Ada\n\none\n\n# Life\n\ntwo", metadata={"title": "Ada Lovelace", "source": "a"})
     ingest([page], store, split=SECTIONS, edges=[EntityEdges()])
@@ -94,7 +94,7 @@ IN_OTHER_TEXTS = pytest.mark.parametrize(
 
 @IN_OTHER_TEXTS
 def test_a_title_is_found_in_other_texts(title, text, entity):
-    """Titles are found in any case and script, whichever document comes first."""
+    """Titles are found in other documents, in any case and script and in either order of ingestion."""
     assert entity in entities(chunk(title, "…"), chunk("", text, "other"))
     store = stored(chunk("", text, "other"), chunk(title, "…"))
     assert entity in mentions(store, "other")
@@ -102,37 +102,39 @@ def test_a_title_is_found_in_other_texts(title, text, entity):
 
 
 def test_a_common_word_as_title_weighs_little():
-    """A title of one word in lower case is unlikely to be a mention, one of several words is one."""
+    """A lower-case mention of a one-word title has weight .4, one of a longer title .8."""
     store = stored(chunk("Engine", "…"), chunk("Steam engine", "…"), chunk("", "the steam engine is loud", "other"))
     assert mentions(store, "other") == {"entity:engine": 0.4, "entity:steam engine": 0.8}
 
 
 @pytest.mark.parametrize("title", ["The", "It", "And", "who", "42", "…", "", "A", "x" * 100_000, "word " * 20_000])
 def test_titles_that_name_nothing(title):
-    """A stop word, a number, punctuation, nothing and a book make no entity."""
+    """Titles that are stop words, numbers, punctuation, empty or very long are not entities."""
     assert entities(chunk(title, "it is the thing and who has 42 of it", "a")) == set()
 
 
 def test_descriptions_of_a_long_title():
-    """A description shows a hundred letters of it."""
+    """A description shows only the first hundred characters of a long title."""
     store = stored(chunk("x" * 1_000, "She met Ada Lovelace.", "a"))
     assert [e.description for e in store.edges.values()] == [f"{'x' * 100}… mentions Ada Lovelace."]
 
 
 def test_a_document_without_a_title():
-    """Names in its text are its mentions."""
+    """A document without a title mentions the names in its text."""
     assert entities(Chunk("a", "She met Ada Lovelace.")) == {"entity:ada lovelace"}
 
 
 def test_a_title_with_a_nul_and_half_a_character():
-    """Characters that cannot be stored are removed from a node's id."""
+    """Characters of a title that cannot be stored are left out of the entity's id."""
     store = embedded()
     stored(chunk("Ada\0Love\ud800lace", "Nobody \0 met her.", "a"), store=store)
     assert [edge.target for edge in store.edges(["a"])] == ["entity:ada love lace", "title:ada love lace"]
 
 
-def test_the_name_behind_a_comma_comes_first_where_the_text_says_so():
-    """ "Lovelace, Ada" is Ada Lovelace when the document says so, and Arkansas Woodson is nobody."""
+def test_a_title_with_a_comma_is_inverted_only_if_the_text_confirms_it():
+    """The title "Lovelace, Ada" is read as Ada Lovelace because the text has this name; "Woodson, Arkansas" is not
+    inverted.
+    """
     assert "entity:ada lovelace" in entities(chunk("Lovelace, Ada", "The work of Ada Lovelace is known."))
     assert "entity:arkansas woodson" not in entities(chunk("Woodson, Arkansas", "There is Woodson in Arkansas."))
 
@@ -144,26 +146,26 @@ def pages(*texts):
     return [Chunk(str(place), text, {"document_id": "d"}) for place, text in enumerate(texts)]
 
 
-def test_a_last_name_stands_for_the_whole_name_of_the_document():
-    """ "Lovelace" alone also means the only name of the document that ends so."""
+def test_a_last_name_also_means_the_full_name():
+    """A last name also mentions the only full name in the document that ends with it."""
     store = stored(*pages("We met Ada Lovelace.", "It was Lovelace who said so."))
     assert mentions(store, "1") == {"entity:lovelace": 0.5, "entity:ada lovelace": 0.6}
 
 
 def test_an_ambiguous_last_name_stands_for_itself():
-    """A last name that two full names share is not completed."""
+    """A last name that two full names share mentions neither of them."""
     store = stored(*pages("We met Ada Lovelace and Anne Lovelace.", "It was Lovelace who said so."))
     assert set(mentions(store, "1")) == {"entity:lovelace"}
 
 
-def test_initials_stand_for_the_name():
-    """An acronym means the name of the document with these initials."""
+def test_an_acronym_also_means_the_full_name():
+    """An acronym also mentions the full name in the document with these initials."""
     store = stored(*pages("It is the Pakistan Super League.", "It was the PSL then."))
     assert mentions(store, "1") == {"entity:psl": 0.5, "entity:pakistan super league": 0.6}
 
 
-def test_names_of_one_document_complete_nothing_in_another():
-    """A short name in one document may belong to another full name in the next."""
+def test_names_are_completed_within_one_document():
+    """A last name does not mention a full name of another document."""
     first, second = pages("We met Ada Lovelace.", "It was Lovelace who said so.")
     assert entities(first, Chunk("x", second.text)) == {"entity:lovelace"}
 
@@ -181,7 +183,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (1, 0, 2, 4, 3)])
 def test_one_by_one_equals_all_at_once(order):
-    """Documents ingested one by one, in any order, get the same edges as documents ingested together."""
+    """Documents ingested one by one, in any order, get the same edges as in a single ingest."""
     whole, parts = embedded(), embedded()
     stored(*TEXTS, store=whole)
     for place in order:
@@ -194,7 +196,7 @@ def test_one_by_one_equals_all_at_once(order):
 
 @IN_OTHER_TEXTS
 def test_a_title_is_found_in_other_ingests(title, text, entity):
-    """Old texts are searched for new titles, new texts for old ones."""
+    """Titles are found in documents of earlier and later ingests."""
     for first, second in [(chunk(title, "…"), chunk("", text, "other")), (chunk("", text, "other"), chunk(title, "…"))]:
         store = embedded()
         stored(first, store=store)
@@ -203,7 +205,7 @@ def test_a_title_is_found_in_other_ingests(title, text, entity):
 
 
 def test_the_same_again_changes_nothing():
-    """A second ingest of some of the documents leaves all edges as they are."""
+    """A second ingest of some documents leaves all edges unchanged."""
     store = embedded()
     stored(*TEXTS, store=store)
     before = all_edges(store)
@@ -212,7 +214,7 @@ def test_the_same_again_changes_nothing():
 
 
 def test_a_changed_text_has_new_mentions():
-    """Mentions of the old text are gone."""
+    """Changing a text deletes its old mentions and adds new ones."""
     store = stored(chunk("A", "She met Ada Lovelace."))
     stored(chunk("A", "She met Charles Babbage."), store=store)
     assert "entity:ada lovelace" not in mentions(store, "A")
@@ -220,7 +222,7 @@ def test_a_changed_text_has_new_mentions():
 
 
 def test_deleting_leaves_nothing_behind():
-    """Deleting chunks deletes their mentions, and a deleted title does not count for later ingests."""
+    """Deleting a chunk deletes its mentions, and its title is not found in later ingests."""
     store = embedded()
     stored(chunk("Photosynthesis", "…"), store=store)
     store.delete(["Photosynthesis"])
@@ -230,17 +232,17 @@ def test_deleting_leaves_nothing_behind():
 
 
 def test_a_store_that_cannot_be_read():
-    """In a store that cannot be read, earlier titles are unknown, but names are still nodes."""
+    """In a store that only accepts chunks, earlier titles are not found, but names are."""
     store = stored(chunk("Water cycle", "We met Ada Lovelace."))
     stored(Chunk("later", "the water cycle of Ada Lovelace"), store=store)
     assert set(mentions(store, "later")) == {"entity:ada lovelace"}
 
 
-# -- names that are given ----------------------------------------------------------------------------------------------
+# -- extracted names and triples ----------------------------------------------------------------------------------------------
 
 
 def test_names_from_a_model():
-    """``extract`` takes the place of the rules; titles are found as before."""
+    """A function passed as ``extract`` replaces the rules for names; titles are still found."""
     edges = entities(
         chunk("Water cycle", "…"),
         chunk("B", "the water cycle of Ada Lovelace"),
@@ -251,19 +253,19 @@ def test_names_from_a_model():
 
 @pytest.mark.parametrize("names", ["Ada", None, [1], 7])
 def test_the_extractor_must_return_names(names):
-    """An extractor's answer other than a list of strings is an error that names the chunk."""
+    """An extractor that does not return a list of strings raises ConfigurationError, which names the chunk."""
     with pytest.raises(ConfigurationError, match="'B'"):
         stored(chunk("B", "text"), extract=lambda text: names)
 
 
 def test_extract_must_be_a_function():
-    """An ``extract`` that is not callable is an error on construction."""
+    """An ``extract`` that is not callable raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match="extract"):
         EntityEdges(extract=["Ada"])
 
 
 def test_triples_of_a_chunk():
-    """Both ends of a triple are mentioned, and the edge says the triple."""
+    """Both ends of a triple are entities of its chunk, and the triple is the description of the edges."""
     triples = {"B": [("Ada Lovelace", "wrote to", "Charles Babbage"), ("it", "began in", "1843")]}
     store = stored(chunk("", "a letter", "B"), triples=triples)
     assert mentions(store, "B") == {"entity:ada lovelace": 0.9, "entity:charles babbage": 0.9}
@@ -271,7 +273,7 @@ def test_triples_of_a_chunk():
 
 
 def test_triples_of_a_document():
-    """Triples of a document belong to the chunks with their words, else to the first chunk."""
+    """A triple of a document belongs to the chunk that contains its words, or to the first chunk."""
     store = MemoryStore()
     page = Document("# A\n\nthe first\n\n# B\n\nthe pond", id="d")
     ingest([page], store, split=SECTIONS, edges=[EntityEdges(triples={"d": [["pond", "is in", "Delft"]]})])
@@ -280,7 +282,7 @@ def test_triples_of_a_document():
 
 
 def test_the_subject_of_three_triples_names_the_document():
-    """The subject of three triples is what the document is about; two are too few."""
+    """The subject of three triples becomes a title of the document, the subject of two does not."""
     triples = [("Ada", "wrote to", "Charles"), ("Ada", "was a", "countess"), ("Ada", "lived in", "London")]
     store = stored(chunk("Letter", "a letter", "B"), triples={"B": [*triples, *[("Charles", "built", "engines")] * 2]})
     assert [
@@ -290,14 +292,14 @@ def test_the_subject_of_three_triples_names_the_document():
 
 @pytest.mark.parametrize("triple", [("a", "b"), "abc", ("a", "b", 3), 7, None, {"a", "b", "c"}])
 def test_invalid_triples(triple):
-    """Invalid triples are an error on construction that names their document."""
+    """An invalid triple raises ConfigurationError at construction, which names its document."""
     with pytest.raises(ConfigurationError, match="'d'"):
         EntityEdges(triples={"d": [triple]})
 
 
 @pytest.mark.parametrize("triples", [[("a", "r", "b")], "abc", 7, {"d": None}, {"d": "abc"}], ids=repr)
 def test_triples_without_their_document(triples):
-    """A list of triples without document ids is an error that shows the expected form."""
+    """Triples without document ids raise ConfigurationError, which shows the expected form."""
     with pytest.raises(ConfigurationError, match=r'expected .*: triples=\{"doc": \[\("Ada Lovelace"'):
         EntityEdges(triples=triples)
 
@@ -306,7 +308,7 @@ def test_triples_without_their_document(triples):
 
 
 def test_possible_names_in_a_question():
-    """The nodes of a question's names are found by its words, in any case and script."""
+    """The names in a question are found in any case and script."""
     store = embedded()
     stored(chunk("Water cycle", "We met Ada Lovelace."), chunk("北京大学", "…"), store=store)
     for question, node in [
@@ -319,18 +321,18 @@ def test_possible_names_in_a_question():
         assert store.edges([node], backwards=True)
 
 
-# -- what may come -----------------------------------------------------------------------------------------------------
+# -- hostile input -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("id", ["entity:ada", "title:ada"])
 def test_a_chunk_with_the_id_of_an_entity(id):
-    """A chunk whose id looks like the id of an entity is an error."""
+    """A chunk id that looks like an entity's id raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match=id):
         stored(Chunk(id, "text"))
 
 
 def test_a_chunk_keeps_at_most_a_hundred_names():
-    """The hundred most certain names of a chunk with 301 names are kept."""
+    """A chunk with 301 names keeps the hundred with the highest weights."""
     names = [f"Ada Number{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)]
     store = stored(Chunk("a", "the names " + ", ".join(["Single", *names]) + " are here"))
     assert len(mentions(store, "a")) == 100
@@ -340,7 +342,7 @@ def test_a_chunk_keeps_at_most_a_hundred_names():
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(min_size=1, max_size=100)), min_size=1, max_size=4))
 def test_any_documents(documents):
-    """For any titles and texts, ingesting them twice writes the same valid edges both times."""
+    """Ingesting any titles and texts a second time does not change their edges."""
     chunks = [chunk(title, text, f"c{place}") for place, (title, text) in enumerate(documents)]
     store = embedded()
     stored(*chunks, store=store)

@@ -27,7 +27,7 @@ def contains(*documents, store=None, **options):
 
 
 def test_directories_contain_files_and_directories():
-    """Each document is contained in its directory, each directory in its parent; the top directory has no parent."""
+    """A directory has edges to its documents and subdirectories; the top directory has no parent."""
     assert contains(page("x", "docs/guide/a.md"), page("x", "docs/b.md"), page("x", "c.md")) == {
         ("docs", "docs/guide"),
         ("docs/guide", "docs/guide/a.md#0"),
@@ -36,7 +36,7 @@ def test_directories_contain_files_and_directories():
 
 
 def test_a_document_can_be_a_directory():
-    """The document whose uri is the directory stands for it, also when it comes last."""
+    """A document whose uri is a directory replaces the directory's node, even if it is ingested last."""
     package = page("package", "f1", uri="python://asyncio")
     method = page("method", "f2", uri="python://asyncio/Queue/put")
     assert contains(method, package) == {
@@ -46,16 +46,16 @@ def test_a_document_can_be_a_directory():
 
 
 def test_directories_of_earlier_ingests():
-    """A directory that was ingested before is found when its id is its uri."""
+    """A directory from an earlier ingest is found if its document's id is its uri."""
     store = stored([page("package", "p", uri="p")], [HierarchyEdges()])
     assert contains(page("x", "p/a", uri="p/a"), store=store) == {("p#0", "p/a#0")}
 
 
-def test_the_first_page_stands_for_the_file():
-    """The first chunk of the first of several Documents with one uri is in the directory."""
+def test_the_first_page_represents_the_file():
+    """Of several Documents with one uri, only the first chunk of the first one is in the directory."""
     assert contains(page("one", "d/a.pdf"), page("two", "d/a.pdf")) == {("d", "d/a.pdf#0")}
 
 
 def test_documents_without_uri_are_in_no_hierarchy():
-    """Without uri there are no directories."""
+    """A document without a uri is not in any directory."""
     assert contains(Document(page_content="x", metadata={"source": "a/b"})) == set()

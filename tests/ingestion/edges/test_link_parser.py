@@ -54,15 +54,15 @@ def test_links_of_all_kinds(text, expected):
 
 
 def test_references_use_the_definitions_of_the_document():
-    """[text][name], [name][] and [name] lead where the name is defined, whatever its case; others are text."""
+    """Reference links in all three forms lead to their definition, in any case; undefined ones are not links."""
     text = "[the guide][G], [g][], [g], [unknown]"
     definitions = find_definitions("x\n\n[G]: docs/a.md 'title'\n[g]: docs/later.md\n")
     assert {name: definition["href"] for name, definition in definitions.items()} == {"G": "docs/a.md"}
     assert targets(text, definitions) == [("path", "docs/a.md")] * 3
 
 
-def test_labels_are_what_is_shown():
-    """The label is the link's text on one line, with its code, cut at 120 characters."""
+def test_labels_are_the_visible_text():
+    """The label of a link is its visible text on one line, cut at 120 characters."""
     assert [link.label for link in find_links("[Use `run` **now**](a.md)")] == ["Use run now"]
     (link,) = find_links(f"[two\n  lines {'x' * 200}](a.md)")
     assert link.label.startswith("two lines xxx")
@@ -83,23 +83,23 @@ def test_labels_are_what_is_shown():
     ],
 )
 def test_paths_are_read_from_their_document(path, base, first):
-    """A path is relative to the folder of its document, also below a URL; one from the root stays below the root."""
+    """A path is relative to the folder of its document, even below a URL; an absolute path starts at the root."""
     assert candidates(path, base)[0] == first
 
 
 def test_a_page_is_known_by_its_published_name():
-    """A link to .html may mean the source, one without a suffix a file or the index of a folder."""
+    """A link to .html may mean the source file, and a link to a folder may mean a file or the folder's index."""
     assert "docs/b.md" in candidates("b.html", "docs/a.md")
     assert {"docs/b.md", "docs/b/index.md", "docs/b/README.md"} <= set(candidates("b/", "docs/a.md"))
 
 
 def test_no_documents():
-    """mailto: and the like lead to no document."""
+    """Links such as mailto: lead to no document."""
     assert [candidates(f"{scheme}:x", "a.md") for scheme in ("mailto", "javascript", "data")] == [[], [], []]
 
 
 def test_external_links():
-    """Only the web is external: an id with a scheme of its own is not, nor is a broken URL."""
+    """Only web addresses are external; ids with another scheme and invalid URLs are not."""
     assert is_external("https://x.org")
     assert not is_external("python://asyncio")
     assert not is_external("a.md")
@@ -107,13 +107,13 @@ def test_external_links():
 
 
 def test_fragments_are_decoded():
-    """Query and percent signs go, the fragment is apart."""
+    """A link is split into path and fragment, without its query and with percent signs decoded."""
     assert split_fragment("a%20b.md?raw=1#c%20d") == ("a b.md", "c d")
     assert split_fragment("#top") == ("", "top")
 
 
 @given(st.text(alphabet="[]()<>`#|!:\"' ab\n./h", max_size=200))
 def test_any_text_can_be_searched(text):
-    """Nothing makes the search fail, and every target can be resolved."""
+    """No text makes the link parser fail, and every target it finds can be resolved."""
     for link in find_links(text, find_definitions(text)):
         candidates(split_fragment(link.target)[0], "docs/a.md")

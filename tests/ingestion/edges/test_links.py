@@ -43,14 +43,14 @@ def test_links_forward_and_backward():
 
 
 def test_a_link_leads_from_its_chunk_to_the_heading():
-    """The source is the chunk that holds the link; an anchor leads to the chunk below its heading."""
+    """A link with an anchor leads from the chunk that contains it to the chunk below the linked heading."""
     one = page("hello\n\n## See\n\n[x](../c/b.md#how-to)", "docs/a/one.md")
     two = page("hello\n\n## How to\n\ndo", "docs/c/b.md")
     assert references(one, two) == {("docs/a/one.md#see", "docs/c/b.md#how-to")}
 
 
 def test_links_of_a_mkdocs_site_lead_to_their_headings():
-    """Ids in attributes, in HTML and those that MkDocs makes of a heading are found, whichever splitter cuts."""
+    """Links of a MkDocs site find ids in attributes, in HTML and made from headings, for any size of chunks."""
     links = (
         "[a](tutorial/body.md#import-field) [b](tutorial/body.md#html) [c](tutorial/body.md#use-it-now) "
         "[`d`][ref]\n\n/// tip\n\n[e](tutorial/body.md#last)\n\n///\n\n[ref]: tutorial/body.md#second"
@@ -79,7 +79,7 @@ def test_links_of_a_mkdocs_site_lead_to_their_headings():
 
 
 def test_anchors_inside_a_chunk_of_an_earlier_ingest():
-    """A page that is ingested again alone finds the chunk that has the anchor somewhere in it."""
+    """A link finds an anchor inside a chunk of an earlier ingest."""
     store = HybridGraphStore(None)
     body = f"intro\n\n## Long\n\n{'word ' * 300}\n\nSee <a id='deep'></a> this."
     split = RecursiveSplitter(200, 0)
@@ -90,7 +90,7 @@ def test_anchors_inside_a_chunk_of_an_earlier_ingest():
 
 
 def test_roles_of_sphinx_lead_to_labels_and_objects(tmp_path):
-    """A role leads to what its kind describes, in any document and ingest, not to a heading of the same name."""
+    """A Sphinx role leads to an object of its kind in any document and ingest, not to a heading with the same name."""
     pages = {
         "index.rst": (
             "Index\n=====\n\n:ref:`a part <my-part>`, :confval:`theme`, :py:func:`~app.run`, :doc:`use`, "
@@ -127,14 +127,14 @@ def test_roles_of_sphinx_lead_to_labels_and_objects(tmp_path):
 
 
 def test_an_include_leads_to_the_file():
-    """Tools differ in the folder that an include is relative to: that of the page or one above it."""
+    """The path of an include is resolved from the folder of its page or any folder above."""
     pages = [page("x", "docs_src/a.md"), page("{* ../../docs_src/a.md hl[4] *}", "docs/en/docs/tutorial/body.md")]
     assert references(*pages) == {("docs/en/docs/tutorial/body.md#0", "docs_src/a.md#0")}
     assert references(page('--8<-- "gone.md"', "a.md")) == set()
 
 
 def test_an_unknown_anchor_leads_to_the_document():
-    """A link to an unknown anchor leads to the first chunk."""
+    """A link to an unknown anchor leads to the first chunk of the document."""
     assert references(page("[b](b.md#nowhere)", "a.md"), page("text", "b.md")) == {("a.md#0", "b.md#0")}
 
 
@@ -145,13 +145,13 @@ def test_anchors_within_a_document():
 
 
 def test_percent_signs_and_published_names():
-    """%20 is a space, .html may be .md, and a folder its README."""
+    """Links may encode a space as %20, name .html instead of .md, or name a folder instead of its README."""
     pages = [page("x", "my notes.md"), page("x", "sub/README.md"), page("[a](my%20notes.html) [b](sub/)", "a.md")]
     assert references(*pages) == {("a.md#0", "my notes.md#0"), ("a.md#0", "sub/README.md#0")}
 
 
 def test_wiki_links_are_titles_or_file_names():
-    """[[Title]] means the one document of that title or file name in any case; with two it means neither."""
+    """A wiki link leads to the only document with this title or file name in any case, or to none if there are two."""
     ada, notes = page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")
     assert references(ada, notes, page("[[ada lovelace]] [[My notes|n]]", "a.md")) == {
         ("a.md#0", "p/1.md#0"),
@@ -163,7 +163,7 @@ def test_wiki_links_are_titles_or_file_names():
 
 @pytest.mark.parametrize("link", ["Ada Lovelace", "ada lovelace", "ada Lovelace", "my notes", "1"])
 def test_wiki_links_reach_documents_of_earlier_ingests(link):
-    """An edited note that is ingested alone keeps its links by title and by file name."""
+    """A changed note that is ingested alone keeps its links by title and by file name."""
     store, others = HybridGraphStore(None), [page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")]
     ingest([page(f"[[{link}]]", "a.md"), *others], store, edges=[LinkEdges()])
     before = targets(store, "a.md#0")
@@ -172,7 +172,7 @@ def test_wiki_links_reach_documents_of_earlier_ingests(link):
 
 
 def test_a_wiki_link_to_a_heading_of_an_earlier_document():
-    """The heading after the title counts, too, and the edge says the title."""
+    """A wiki link with a heading leads to this section of an earlier document, and its description has the title."""
     store = HybridGraphStore(None)
     ingest([page("# Cee\n\nx\n\n## Two\n\ny", "notes/c.md")], store, edges=[LinkEdges()])
     ingest([page("[[Cee#Two]]", "a.md")], store, edges=[LinkEdges()])
@@ -180,8 +180,8 @@ def test_a_wiki_link_to_a_heading_of_an_earlier_document():
     assert (edge.target, edge.description) == ("notes/c.md#two", "a.md links to Cee.")
 
 
-def test_an_ambiguous_title_of_earlier_documents_leads_nowhere():
-    """A title that two earlier documents have leads to neither, as in one ingest."""
+def test_an_ambiguous_title_of_earlier_documents_is_not_resolved():
+    """A wiki link by a title that two earlier documents have leads to neither of them."""
     store = HybridGraphStore(None)
     ingest([page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")], store, edges=[LinkEdges()])
     ingest([page("[[Same]]", "a.md")], store, edges=[LinkEdges()])
@@ -189,7 +189,7 @@ def test_an_ambiguous_title_of_earlier_documents_leads_nowhere():
 
 
 def test_links_metadata_names_ids_urls_and_titles():
-    """Edges of the metadata ``links`` start at the first chunk of the document."""
+    """The metadata field ``links`` may contain ids, URLs and titles; its edges start at the document's first chunk."""
     pages = [page("x", "s1", id="one"), page("x", "https://x.org/two"), page("# Three\n\nx", "s3")]
     source = page("a\n\n## B\n\nb", "a.md", links=["one", "https://x.org/two", "Three"])
     assert references(*pages, source) == {("a.md#0", "one#0"), ("a.md#0", "https://x.org/two#0"), ("a.md#0", "s3#0")}
@@ -203,7 +203,7 @@ def test_source_and_uri_identify_a_document():
 
 
 def test_kept_ids_can_be_linked():
-    """With split=None an id in links means the chunk with that id."""
+    """With split=None an id in ``links`` means the chunk with this id."""
     links = {"a": ["b"], "b": [], "c": ["a"]}
     chunks = [Document(page_content="t", id=id, metadata={"links": ids}) for id, ids in links.items()]
     assert references(*chunks, split=None) == {("a", "b"), ("c", "a")}
@@ -215,14 +215,14 @@ def test_references_defined_in_another_chunk():
     assert references(page(text, "a.md"), page("x", "b.md")) == {("a.md#0", "b.md#0")}
 
 
-def test_roles_go_by_title():
-    """A reStructuredText role means the document of that title, and nothing when there is none."""
+def test_roles_are_resolved_by_title():
+    """A reStructuredText role leads to the document with this title, or to none."""
     pages = [page("x", "q.py", title="asyncio.Queue"), page(":class:`~asyncio.Queue` :func:`gone`", "docs/a.rst")]
     assert references(*pages) == {("docs/a.rst#0", "q.py#0")}
 
 
 def test_a_link_to_a_missing_document_is_pending():
-    """A relative link to a missing document is valid as soon as the document is ingested, even alone."""
+    """A relative link to a missing document is an edge that becomes valid once the document is ingested."""
     store = stored([page("[b](b.md)", "a.md")], [LinkEdges()])
     assert store.links("references") == {("a.md#0", "b.md#0")}
     stored([page("text", "b.md")], [LinkEdges()], store)
@@ -231,15 +231,15 @@ def test_a_link_to_a_missing_document_is_pending():
 
 
 def test_links_without_pending_edges():
-    """Links to the web, images and parent folders make no edges; nor do missing documents with ``pending=False``."""
+    """Links to the web, images and parent folders get no edges, nor do missing documents with ``pending=False``."""
     text = "[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`"
     assert references(page(text, "a.md")) == set()
     assert stored([page("[b](b.md)", "a.md")], [LinkEdges(pending=False)]).links("references") == set()
 
 
 @pytest.mark.parametrize("link", ["[x](b%00.md)", "[[a\0]]", "[[\ud800]]", "[[ ]]", "[[#x]]", "[x](%ED%A0%80.md)"])
-def test_odd_links_do_no_harm(link):
-    """A link whose target cannot be an id does not break an ingest, the first or a later one."""
+def test_invalid_links_do_not_fail(link):
+    """A link whose target cannot be an id does not make an ingest fail."""
     store = HybridGraphStore(None)
     for name in ("a.md", "b.md"):
         ingest([page(f"text {link}", name)], store, edges=[LinkEdges()])
@@ -247,13 +247,13 @@ def test_odd_links_do_no_harm(link):
 
 
 def test_links_reach_documents_of_earlier_ingests():
-    """A document that is in the store already is found by its id, with its headings."""
+    """A link finds a document of an earlier ingest and its headings."""
     store = stored([page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
     assert references(page("[u](b.html#use)", "a.md"), store=store) == {("a.md#0", "b.md#use")}
 
 
 def test_documents_of_kept_chunks_are_found_later():
-    """A document whose chunks have ids of their own is represented by the first of these."""
+    """A link to a document whose chunks have their own ids leads to the first of them."""
     chunks = [Chunk(id, "text", {"document_id": "paper"}) for id in ("p2", "p1")]
     store = stored(chunks, [LinkEdges()])
     assert references(page("x", "a.md", links=["paper"]), store=store) == {("a.md#0", "p1")}
@@ -262,7 +262,7 @@ def test_documents_of_kept_chunks_are_found_later():
 
 
 def test_only_the_changed_documents_links_are_replaced():
-    """An ingest of one document replaces its links and leaves those of the others."""
+    """Ingesting one document replaces its own links and keeps those of other documents."""
     store = stored([page("[c](c.md)", "a.md"), page("[c](c.md)", "b.md"), page("x", "c.md")], [LinkEdges()])
     assert references(page("no link", "a.md"), store=store) == {("b.md#0", "c.md#0")}
 
@@ -274,14 +274,14 @@ def test_links_survive_an_edit_of_their_target():
     assert after == {("a.md#0", "b.md#0"), ("a.md#0", "b.md#use")}
 
 
-def test_link_edges_say_who_links_to_what():
-    """The description is one sentence with both titles and the link's text."""
+def test_the_description_of_a_link_edge():
+    """The description of a link is one sentence with both titles and the visible text of the link."""
     store = stored([page("# Guide\n\n[the steps](b.md)", "a.md"), page("# Install\n\nx", "b.md")], [LinkEdges()])
     (edge,) = store.edges.values()
     assert edge.description == "Guide links to Install as “the steps”."
 
 
 def test_another_relation():
-    """The relation can be named."""
+    """The relation and the weight of links can be set."""
     store = stored([page("[b](b.md)", "a.md"), page("x", "b.md")], [LinkEdges("cites", 0.5)])
     assert [(e.relation, e.weight) for e in store.edges.values()] == [("cites", 0.5)]

@@ -85,7 +85,7 @@ def llm_edges(store):
 
 
 def test_pin_windows():
-    """Eight chunks in windows of 5 with overlap 2 make [0..4] and [3..7]; one at 6 would be inside the second."""
+    """Eight chunks in windows of 5 with overlap 2 make [0..4] and [3..7]; a third window would be inside the second."""
     assert [list(window) for window in windows(8, 5, 2)] == [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]]
 
 
@@ -94,19 +94,19 @@ def test_pin_windows():
     [(6, 5, 0, [(0, 5)]), (7, 5, 0, [(0, 5), (5, 7)]), (1, 5, 0, []), (0, 5, 0, []), (3, 2, 1, [(0, 2), (1, 3)])],
 )
 def test_windows_of_one_are_skipped(n, size, overlap, ranges):
-    """One remaining chunk does not make a window, two do; single chunks are not sent."""
+    """A window has at least two chunks; a single remaining chunk is not sent."""
     assert windows(n, size, overlap) == [range(*r) for r in ranges]
 
 
 def test_windows_are_sent_document_by_document(store):
-    """The chunks of a document, in the order of their index, in windows; no window spans two documents."""
+    """Each document is sent in windows of chunks in the order of their index; no window spans two documents."""
     llm = reader()
     ingest_with(llm, store, [*reversed(document("a", 8)), *document("b", 2), *document("c", 1)], overlap=2)
     assert sorted(llm.windows) == [("a0", "a1", "a2", "a3", "a4"), ("a3", "a4", "a5", "a6", "a7"), ("b0", "b1")]
 
 
 def test_pages_of_a_document_are_read_together(store):
-    """Documents of one source are one document, and a later version takes the place of an earlier one."""
+    """Documents with one source share their windows, and a later version of a document replaces an earlier one."""
     llm = reader()
     pages = [Document(f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
     versions = [Document(f"# A\n\n{n}\n\n## B\n\n{n}", id="x") for n in range(2)]
@@ -118,15 +118,15 @@ def test_pages_of_a_document_are_read_together(store):
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_right_answer(store):
-    """Source, target, relation, weight and sentence of the answer are the edge's."""
+def test_a_valid_answer(store):
+    """The edge has the source, target, relation, weight and description of the answer."""
     report = ingest_with(reader(), store, document("a", 2))
     assert list(all_edges(store).values()) == [Edge("a0", "a1", "supports", 0.8, "One backs the other.")]
     assert (report.edges, report.warnings) == (1, ())
 
 
 def test_no_relations_is_an_answer(store):
-    """An empty list makes no edge, and the window is not sent again."""
+    """An answer without edges is valid, so its window is not sent again."""
     llm = reader(lambda ids: {"edges": []})
     assert ingest_with(llm, store, document("a", 2)).warnings == ()
     ingest_with(llm, store, document("a", 2))
@@ -152,8 +152,8 @@ def test_no_relations_is_an_answer(store):
         None,
     ],
 )
-def test_a_wrong_edge_is_dropped_alone(store, wrong):
-    """An invalid edge is dropped, the others are kept, and the report mentions it."""
+def test_only_the_invalid_edge_is_dropped(store, wrong):
+    """An invalid edge is dropped with a warning, and the other edges of the answer are kept."""
     report = ingest_with(reader(lambda ids: {"edges": [wrong, edge("a1", "a2")]}), store, document("a", 3))
     assert llm_edges(store) == {("a1", "a2")}
     (warning,) = report.warnings
@@ -161,7 +161,7 @@ def test_a_wrong_edge_is_dropped_alone(store, wrong):
 
 
 def test_why_edges_were_dropped(store):
-    """The warning has the numbers of edges and answers, and the reasons, the most common first, with an example."""
+    """The warning lists the reasons for dropped edges, the most common first, each with its number and an example."""
     wrong = {"a0": [edge("a0", "a1", weight=2), edge("a0", "a1", "adores")], "b0": [edge("b0", "b1", weight=3), None]}
     report = ingest_with(
         reader(lambda ids: {"edges": wrong[ids[0]]}), store, [*document("a", 2), *document("b", 2)], workers=1
@@ -186,15 +186,15 @@ def test_why_edges_were_dropped(store):
         edge("‘a0’", "“a1”"),
     ],
 )
-def test_nearly_correct_answers_count(store, nearly):
-    """The case of a relation does not matter, nor do quotation marks and blanks around it or an id."""
+def test_nearly_correct_answers_are_accepted(store, nearly):
+    """A relation in another case, and quotation marks or spaces around a relation or an id, are accepted."""
     report = ingest_with(reader(lambda ids: {"edges": [nearly]}), store, document("a", 2))
     assert list(all_edges(store).values()) == [Edge("a0", "a1", "supports", 0.8, "One backs the other.")]
     assert report.warnings == ()
 
 
 def test_a_relation_in_words(store):
-    """ "Depends on" is depends_on; a name that was given itself comes before one that is like it."""
+    """The answer "Depends on" means depends_on, but an exact name of a relation takes precedence."""
     ingest_with(reader(lambda ids: {"edges": [edge("a0", "a1", "Depends on")]}), store, document("a", 2))
     assert set(all_edges(store)) == {("a0", "a1", "depends_on")}
     ingest_with(
@@ -204,14 +204,14 @@ def test_a_relation_in_words(store):
 
 
 def test_a_missing_description_is_composed(store):
-    """An edge without a description gets one of its ids and relation; a number as a text is a number."""
+    """An edge without a description gets one from its ids and relation, and a weight may be a numeric string."""
     bare = {"source": "a0", "target": "a1", "relation": "supports", "weight": "0.5"}
     ingest_with(reader(lambda ids: {"edges": [bare]}), store, document("a", 2))
     assert all_edges(store)["a0", "a1", "supports"] == Edge("a0", "a1", "supports", 0.5, "a0 supports a1.")
 
 
 def test_the_heavier_of_two_windows_wins(store):
-    """An edge found in two windows is stored once, with the larger weight."""
+    """An edge from two windows is stored once, with the larger weight and its description."""
 
     def answer(ids):
         return {"edges": [edge("a1", "a2", weight=0.9 if ids[0] == "a0" else 0.4, description=f"Seen from {ids[0]}.")]}
@@ -232,7 +232,7 @@ def test_the_heavier_of_two_windows_wins(store):
     ],
 )
 def test_a_failed_call_drops_its_window(store, broken, caplog):
-    """After three attempts with timeouts, errors or invalid answers, the window is dropped and the warning names it."""
+    """After three failed or invalid answers a window is dropped, and a warning names it."""
     llm = reader(lambda ids: broken if ids[0] == "a0" else chain(ids))
     report = ingest_with(llm, store, [*document("a", 3), *document("b", 3)])
     assert llm_edges(store) == {("b0", "b1"), ("b1", "b2")}
@@ -244,8 +244,8 @@ def test_a_failed_call_drops_its_window(store, broken, caplog):
     assert "no edges were found for a0 … a2" in caplog.text
 
 
-def test_a_call_that_succeeds_in_the_end(store):
-    """A call that succeeds at the third attempt is used, without a warning."""
+def test_a_call_that_succeeds_at_the_third_attempt(store):
+    """An answer at the third attempt is used without a warning."""
     left = iter([RuntimeError("503"), TimeoutError()])
     llm = reader(lambda ids: next(left, None) or chain(ids))
     assert ingest_with(llm, store, document("a", 2)).warnings == ()
@@ -253,13 +253,13 @@ def test_a_call_that_succeeds_in_the_end(store):
 
 
 def test_attempts_and_workers(store):
-    """The numbers of attempts and of concurrent windows are exactly those requested."""
+    """The options workers and attempts set the numbers of concurrent windows and of attempts."""
     together, most = threading.Barrier(2), []
     running = []
 
     def answer(ids):
         running.append(ids)
-        together.wait(10)  # returns only when two are under way
+        together.wait(10)  # returns only when two calls are running
         most.append(len(running))
         together.wait(10)
         running.remove(ids)
@@ -271,13 +271,13 @@ def test_attempts_and_workers(store):
 
 
 def test_an_interrupt_passes_through(store):
-    """KeyboardInterrupt is not a failed window."""
+    """A KeyboardInterrupt of the model ends the ingest instead of dropping a window."""
     with pytest.raises(KeyboardInterrupt):
         ingest_with(reader(lambda ids: KeyboardInterrupt()), store, document("a", 2))
 
 
 def test_a_model_that_answers_in_json(store):
-    """with_structured_output may be any Runnable, such as one that reads JSON from text."""
+    """A model's with_structured_output may return any Runnable, such as a parser of JSON text."""
 
     class Json(FakeListChatModel):
         def with_structured_output(self, schema, **kwargs):
@@ -299,7 +299,9 @@ def test_a_model_that_gives_dicts(store):
 
 
 def test_the_prompt(store):
-    """The relations with their meanings, ids and texts; braces in a text are text."""
+    """The prompt contains the relations with their meanings and the chunks with their ids; braces in a chunk are
+    kept.
+    """
     prompts = []
 
     class Listening(Reader):
@@ -321,7 +323,7 @@ def test_the_prompt(store):
 
 
 def test_answers_are_not_streamed(store):
-    """LangGraph streams no answer that bears this tag to the user of a chain that ingests."""
+    """Calls have the tag that keeps LangGraph from streaming the answers to a user."""
     tags = []
 
     class Tagged(Reader):
@@ -333,11 +335,11 @@ def test_answers_are_not_streamed(store):
     assert "nostream" in tags[0]
 
 
-# -- asked once --------------------------------------------------------------------------------------------------------
+# -- repeated ingests --------------------------------------------------------------------------------------------------------
 
 
 def test_a_second_ingest_sends_nothing(store, tmp_path):
-    """Ingesting unchanged documents again calls no model and writes no row, also after opening the index again."""
+    """Ingesting unchanged documents again, even after reopening the index, calls no model and writes no row."""
     ingest_with(reader(), store, document("a", 8))
     store.close()
     with HybridGraphStore(tmp_path / "index", EMBEDDING) as again:
@@ -358,14 +360,14 @@ def test_only_changed_windows_are_sent(store):
 
 
 def test_edges_of_changed_texts_are_deleted(store):
-    """Edges of changed texts are deleted, also if the model finds none now."""
+    """Edges of a changed text are deleted, even if the model finds no new ones."""
     ingest_with(reader(), store, document("a", 3))
     ingest_with(reader(lambda ids: {"edges": []}), store, document("a", 3, text="other"))
     assert llm_edges(store) == set()
 
 
 def test_a_failed_window_is_sent_again(store):
-    """A failed window is sent again by the next ingest, and no other."""
+    """The next ingest sends a failed window again, and no other."""
     ingest_with(reader(lambda ids: RuntimeError() if ids[0] == "a0" else chain(ids)), store, document("a", 10))
     llm = reader()
     ingest_with(llm, store, document("a", 10))
@@ -374,7 +376,7 @@ def test_a_failed_window_is_sent_again(store):
 
 
 def failing_at(monkeypatch, nth):
-    """Let the n-th writing of edges fail, and all after it."""
+    """Make the n-th write of edges and all later ones fail."""
     upsert, writings = HybridGraphStore.upsert, []
 
     def full(self, chunks, *, edges=(), **kwargs):
@@ -388,9 +390,9 @@ def failing_at(monkeypatch, nth):
 
 @pytest.mark.parametrize("nth", [1, 2, 5])
 def test_a_crash_in_the_middle(store, monkeypatch, nth):
-    """An ingest that broke off after some answers asks about the others only, and ends with the same edges.
+    """After a failed write, the next ingest sends only the windows without stored edges and ends with the same edges.
 
-    A window counts as answered only when its edges are in the store.
+    A window is answered only once its edges are in the store.
     """
     failing_at(monkeypatch, nth)
     with pytest.raises(OSError, match="full"):
@@ -404,7 +406,7 @@ def test_a_crash_in_the_middle(store, monkeypatch, nth):
 
 
 def test_an_interrupted_ingest_continues(store):
-    """After a KeyboardInterrupt from the model exactly what is not in the store is asked about."""
+    """After a KeyboardInterrupt, the next ingest sends only the windows whose edges are not stored."""
     calls = []
 
     def answer(ids):
@@ -420,7 +422,7 @@ def test_an_interrupted_ingest_continues(store):
 
 
 def test_deleted_and_restored_documents_are_sent_again(store):
-    """A document that comes back after its deletion gets its edges back."""
+    """A document that is deleted and ingested again is sent to the model and gets its edges back."""
     ingest_with(reader(), store, document("a", 2))
     store.delete(document="a")
     llm = reader()
@@ -428,8 +430,8 @@ def test_deleted_and_restored_documents_are_sent_again(store):
     assert (len(llm.windows), llm_edges(store)) == (1, {("a0", "a1")})
 
 
-def test_deletion_leaves_nothing(store, tmp_path):
-    """Neither the catalog nor the ledger contains anything of a deleted chunk."""
+def test_deleting_a_document_deletes_all_data_about_it(store, tmp_path):
+    """Neither the catalog nor the ledger contains anything about a deleted chunk."""
     ingest_with(reader(), store, document("secret", 2))
     store.delete(document="secret")
     assert rows_about(store, "secret0") == 0
@@ -439,14 +441,14 @@ def test_deletion_leaves_nothing(store, tmp_path):
 
 
 def test_a_ledger_elsewhere(store, tmp_path):
-    """The ledger is the file ``progress``, whose folder is created."""
+    """The option ``progress`` sets the path of the ledger, whose folder is created."""
     ingest_with(reader(), store, document("a", 2), progress=tmp_path / "kept" / "asked.jsonl")
     assert (tmp_path / "kept" / "asked.jsonl").exists()
     assert not (tmp_path / "index" / LEDGER).exists()
 
 
 def test_the_ledger_of_a_store_in_memory_is_in_the_builder():
-    """Over a store in memory, a builder sends each window only once."""
+    """With an in-memory store, a builder that is used again sends no window twice."""
     llm = reader()
     builder, store = LLMEdges(llm), HybridGraphStore(None, EMBEDDING)
     for _ in range(2):
@@ -455,7 +457,7 @@ def test_the_ledger_of_a_store_in_memory_is_in_the_builder():
 
 
 def test_a_store_that_cannot_be_read():
-    """Over a store with AcceptsChunks only, the edges are stored; the model is called each time."""
+    """In a store that only accepts chunks, edges are stored, but every ingest calls the model."""
     llm, store = reader(), MemoryStore()
     builder = LLMEdges(llm)
     for _ in range(2):
@@ -480,7 +482,7 @@ def vectors():
 
 
 def test_each_pair_reaches_the_model_together(vectors):
-    """Every pair of near chunks of different documents is shown in one call; what is far is not shown at all."""
+    """Every pair of similar chunks of different documents is sent in one call; dissimilar chunks are not sent."""
     llm = reader()
     ingest_with(llm, vectors, lines(*"abcde"), edges=LLMEdges(llm).across_documents())
     assert sorted(llm.windows) == [tuple(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")]
@@ -488,7 +490,7 @@ def test_each_pair_reaches_the_model_together(vectors):
 
 
 def test_no_chunk_is_in_more_pairs_than_allowed(vectors):
-    """With one pair per chunk the nearest two pair up first, and then the rest."""
+    """No chunk is in more than max_pairs_per_chunk pairs, and the most similar chunks are paired first."""
     llm = reader()
     ingest_with(llm, vectors, lines(*"abcde"), edges=LLMEdges(llm).across_documents(max_pairs_per_chunk=1))
     assert all(sum(name in pair for pair in llm.windows) <= 1 for name in LINES)
@@ -496,14 +498,16 @@ def test_no_chunk_is_in_more_pairs_than_allowed(vectors):
 
 
 def test_the_threshold_of_pairs(vectors):
-    """Pairs below the threshold are not shown: a and d have the cosine .958."""
+    """Pairs with a cosine below the threshold are not sent."""
     llm = reader()
     ingest_with(llm, vectors, lines(*"ad"), edges=LLMEdges(llm).across_documents(similarity_threshold=0.96))
     assert llm.windows == []
 
 
 def test_windows_and_pairs_together(vectors):
-    """Chunks of one document are shown as windows, those of two as pairs; with batch_size=1 as pairs only."""
+    """Chunks of one document are sent as windows and chunks of two documents as pairs; batch_size=1 sends only
+    pairs.
+    """
     chunks = [Chunk(f"a{n}", f"1 {n / 10} 0 | a", {"chunk_index": n}, "a") for n in range(3)] + lines("b")
     llm = reader()
     ingest_with(llm, vectors, chunks, edges=LLMEdges(llm).across_documents())
@@ -514,7 +518,7 @@ def test_windows_and_pairs_together(vectors):
 
 
 def test_a_new_document_is_paired_with_older_ones(vectors):
-    """Only pairs with a new chunk are asked about, and the edges of the others stay."""
+    """Only pairs with a new chunk are sent, and the edges of older pairs are kept."""
     llm = reader()
     builder = LLMEdges(llm).across_documents()
     ingest_with(llm, vectors, lines("a", "b"), edges=builder)
@@ -526,7 +530,7 @@ def test_a_new_document_is_paired_with_older_ones(vectors):
 
 
 def test_a_changed_document_loses_the_edges_to_it(vectors):
-    """When the text of c changes, edges from older documents to it are deleted, and their other edges stay."""
+    """Changing the text of a document deletes the edges from other documents to it, and keeps their other edges."""
     llm = reader()
     builder = LLMEdges(llm).across_documents()
     ingest_with(llm, vectors, lines("a", "b", "c"), edges=builder)
@@ -535,7 +539,7 @@ def test_a_changed_document_loses_the_edges_to_it(vectors):
 
 
 def test_pairs_need_vectors():
-    """A store without vectors is refused before anything is written."""
+    """A store without vectors raises ConfigurationError before anything is written."""
     store = MemoryStore()
     with pytest.raises(ConfigurationError, match="vectors"):
         ingest_with(None, store, lines("a"), edges=LLMEdges(reader()).across_documents())
@@ -546,7 +550,9 @@ def test_pairs_need_vectors():
 
 
 def test_relations_of_other_builders_are_left_to_them(store):
-    """With LinkEdges the model may not use ``references``, alone it may; relations requested by name clash."""
+    """Together with LinkEdges, the default relations exclude ``references``, and requesting it raises
+    ConfigurationError.
+    """
     from langchain_hybridgraph.ingestion.edges.links import LinkEdges
     from langchain_hybridgraph.ingestion.edges.registry import as_builders
 
@@ -567,7 +573,7 @@ def test_together_with_sequence_edges(store):
 
 
 def test_unusable_settings():
-    """Numbers out of range and objects that are not models are errors on construction."""
+    """Options out of range and objects that are not models raise ConfigurationError at construction."""
     for wrong in ({"batch_size": 0}, {"overlap": 5}, {"overlap": -1}, {"workers": 0}, {"attempts": 0}, {"backoff": -1}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             LLMEdges(reader(), **wrong)

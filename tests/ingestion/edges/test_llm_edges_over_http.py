@@ -1,4 +1,4 @@
-"""Edges by a model behind langchain-openai."""
+"""Edges from a model that is called through langchain-openai."""
 
 import re
 
@@ -25,7 +25,7 @@ def ingested(model, **options):
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_edges_over_http(method, streaming):
-    """The model's edge is stored, whether it answers by schema, tool call or JSON mode, complete or streamed."""
+    """The model's edge is stored for every method of structured output, with and without streaming."""
     with OpenAIServer({"edges": [EDGE]}) as server:
         edges, warnings = ingested(server.chat_model(streaming=streaming), method=method)
         assert ("tools" in server.requests[0]) == (method == "function_calling")
@@ -58,7 +58,7 @@ def test_another_attempt_over_http(method, reply):
 
 
 def test_a_window_is_dropped_over_http():
-    """After three attempts without a usable answer the window is left out and named."""
+    """After three answers without JSON the window is dropped, and a warning names it."""
     with OpenAIServer("They are both about cats.") as server:
         edges, warnings = ingested(server.chat_model())
         assert edges == []
@@ -67,7 +67,9 @@ def test_a_window_is_dropped_over_http():
 
 
 def test_an_unavailable_model_does_not_fail_the_ingest():
-    """The texts are in the store, and the warning has the model's own error."""
+    """If the model is unavailable, the ingest completes without its edges, and the warning contains the model's
+    error.
+    """
     with OpenAIServer(Reply("overloaded", 503)) as server:
         edges, warnings = ingested(server.chat_model(), attempts=1)
         assert edges == []

@@ -19,7 +19,7 @@ def edges_of(store, chunks, keys=("author",), **options):
 
 
 def test_equal_values_join_both_ways():
-    """Two documents with the same author are connected, a third is not, and the description names the author."""
+    """Two documents with the same author are connected in both directions, and the description names the author."""
     store = edges_of(
         memory(), [chunk("a", author="Ada Lovelace"), chunk("b", author="Ada Lovelace"), chunk("c", author="X")]
     )
@@ -28,47 +28,47 @@ def test_equal_values_join_both_ways():
     assert (edge.weight, edge.description) == (0.5, "Both have author Ada Lovelace.")
 
 
-def test_a_value_that_is_contained_joins():
-    """A value matches an element of a list, and lists match by any common element."""
+def test_list_values_match_by_any_element():
+    """A value matches an element of a list, and two lists match if they have a common element."""
     lists = [chunk("a", labels=["x", "y"]), chunk("b", labels="x"), chunk("c", labels=["y", "z"])]
     assert pairs(edges_of(memory(), lists, ["labels"])) == {("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")}
 
 
 def test_chunks_of_one_document_are_not_joined():
-    """All chunks of a document lead to the other document's first one."""
+    """Every chunk of a document has an edge to the other document's first chunk, and none to its own document."""
     chunks = [chunk(f"{d}{n}", d, author="Ada", chunk_index=n) for d in "ab" for n in (1, 0)]
     assert pairs(edges_of(memory(), chunks)) == {("a0", "b0"), ("a1", "b0"), ("b0", "a0"), ("b1", "a0")}
 
 
-def test_values_are_equal_as_filters_say():
-    """1 equals 1.0 but not true; missing, null and empty values, objects and NaN connect nothing."""
+def test_values_are_compared_as_in_filters():
+    """The values 1 and 1.0 are equal but not true; missing, null and empty values, objects and NaN match nothing."""
     values = [1, 1.0, True, None, None, "", "", {"x": 1}, {"x": 1}, float("nan"), float("nan")]
     chunks = [chunk(f"c{n:02}", v=value) for n, value in enumerate(values)]
     assert pairs(edges_of(memory(), [*chunks, chunk("d"), chunk("e")], ["v"])) == {("c00", "c01"), ("c01", "c00")}
 
 
-def test_dots_walk_into_objects():
-    """The key author.name addresses the name in the object author."""
+def test_keys_with_dots_address_nested_values():
+    """The key author.name addresses the field name in the object author."""
     store = edges_of(memory(), [chunk(id, author={"name": "Ada"}) for id in "ab"], ["author.name"])
     assert all_edges(store)["a", "b", "shares"].description == "Both have author.name Ada."
 
 
 @pytest.mark.parametrize("key", ["$price", "a b", "Größe"])
 def test_any_name_is_a_key(key):
-    """A key may look like a filter operator."""
+    """A key may contain spaces or accents, or look like a filter operator."""
     store = edges_of(memory(), [chunk("a", **{key: 1})], [key])
     assert pairs(edges_of(store, [chunk("b", **{key: 1})], [key])) == {("a", "b"), ("b", "a")}
 
 
 def test_several_common_values_weigh_more():
-    """Two common values of weight .5 give .75, and both are named."""
+    """Two common values of weight .5 give an edge of weight .75, whose description names both."""
     store = edges_of(memory(), [chunk(id, author="Ada", year=1843) for id in "ab"], ["author", "year"])
     edge = all_edges(store)["a", "b", "shares"]
     assert (edge.weight, edge.description) == (0.75, "Both have author Ada and year 1843.")
 
 
 def test_a_common_value_stays_linear():
-    """A value in 50 documents makes 4 edges for each and a connected graph; 5 documents form a complete graph."""
+    """A value in 50 documents gives each 4 edges in a connected graph; a value in 5 documents connects them all."""
     store = edges_of(memory(), [chunk(f"{n:02}", author="Ada") for n in range(50)])
     graph = nx.DiGraph(list(pairs(store)))
     assert set(dict(graph.out_degree()).values()) == {4}
@@ -77,7 +77,7 @@ def test_a_common_value_stays_linear():
 
 
 def test_the_nearest_in_the_circle_of_ids():
-    """Each of eight documents is connected to two on either side."""
+    """A document is connected to the two before and the two after it in the circle of ids."""
     store = edges_of(memory(), [chunk(str(n), author="Ada") for n in range(8)])
     assert {target for source, target in pairs(store) if source == "0"} == {"6", "7", "1", "2"}
 
@@ -90,7 +90,9 @@ documents = st.dictionaries(
 @settings(max_examples=40)
 @given(st.lists(documents, min_size=1, max_size=4), st.integers(1, 4))
 def test_one_by_one_equals_at_once(batches, n):
-    """Documents added and changed in several ingests have the edges of one ingest of their final state."""
+    """Documents that are added and changed in several ingests get the same edges as in one ingest of their final
+    state.
+    """
     store, whole, last = memory(), memory(), {}
     for batch in batches:
         edges_of(store, [chunk(id, v=values) for id, values in batch.items()], ["v"], per_value=n)
@@ -100,13 +102,13 @@ def test_one_by_one_equals_at_once(batches, n):
 
 
 def test_many_values_are_looked_up_at_once():
-    """Documents of earlier ingests are found for any number of values."""
+    """Documents of an earlier ingest are found by 50 different values."""
     store = edges_of(memory(), [chunk(f"a{n}", v=f"v{n}") for n in range(50)], ["v"])
     edges_of(store, [chunk(f"b{n}", v=f"v{n}") for n in range(50)], ["v"])
     assert pairs(store) == {pair for n in range(50) for pair in ((f"a{n}", f"b{n}"), (f"b{n}", f"a{n}"))}
 
 
-def test_again_writes_nothing():
+def test_an_unchanged_ingest_writes_nothing():
     """Ingesting unchanged documents again changes no row of the catalog."""
     chunks = [chunk(f"{n}", author="Ada", year=n // 3) for n in range(12)]
     store = edges_of(memory(), chunks, ["author", "year"])
@@ -115,7 +117,7 @@ def test_again_writes_nothing():
     assert changes(store) == before
 
 
-def test_deletion_leaves_nothing():
+def test_deleting_a_document_deletes_its_edges():
     """Deleting a document deletes its edges and its node."""
     store = edges_of(memory(), [chunk(id, author="Ada") for id in "abc"])
     store.delete(["b"])
@@ -124,12 +126,12 @@ def test_deletion_leaves_nothing():
 
 
 def test_a_store_that_cannot_be_read_connects_within_an_ingest():
-    """Over a store with AcceptsChunks only, the documents of one ingest are connected."""
+    """In a store that only accepts chunks, the documents of one ingest are connected."""
     assert edges_of(MemoryStore(), [chunk(id, author="Ada") for id in "ab"]).links("shares") == {("a", "b"), ("b", "a")}
 
 
 def test_a_version_that_was_replaced_is_not_joined():
-    """Only the chunks of the last of two Documents with one id have edges."""
+    """If two Documents have one id, only the chunks of the last one have edges."""
     from langchain_core.documents import Document
 
     versions = [Document(f"1 0 | {n}", id="x", metadata={"author": "Ada"}) for n in range(2)]
@@ -139,6 +141,6 @@ def test_a_version_that_was_replaced_is_not_joined():
 
 @pytest.mark.parametrize("wrong", [{"keys": []}, {"keys": ["a"], "per_value": 0}, {"keys": ["a"], "weight": 0}])
 def test_unusable_settings(wrong):
-    """Missing keys, zero neighbours and zero weight are errors."""
+    """Missing keys, a per_value of 0 or a weight of 0 raise ConfigurationError."""
     with pytest.raises(ConfigurationError, match="MetadataEdges"):
         MetadataEdges(**wrong)

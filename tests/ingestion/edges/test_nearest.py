@@ -14,7 +14,7 @@ def neighbours_of(vectors, document=str):
 
 
 def test_chunks_without_a_vector_are_left_out():
-    """Parents and chunks with zero vectors are not neighbours of any chunk."""
+    """Parents and chunks with a zero vector have no neighbours and are not neighbours."""
     store = memory()
     chunks = [Chunk("a", "1 0 | a", {}, "a", "p"), Chunk("b", "0 0 | b", {}, "b"), Chunk("c", "1 1 | c", {}, "c")]
     store.upsert(chunks, parents=[Chunk("p", "1 0 | p", {}, "a")])
@@ -23,7 +23,7 @@ def test_chunks_without_a_vector_are_left_out():
 
 
 def test_the_size_of_blocks_does_not_matter(monkeypatch):
-    """The result does not depend on the number of rows per block."""
+    """The neighbours do not depend on the number of rows per block."""
     vectors = np.random.default_rng(3).normal(size=(40, 5))
     around = ChunkVectors(neighbours_of(vectors, lambda n: str(n % 20)))
     whole = list(around.nearest(range(40), 4, 0.1)), around.reach([1, 5, 9]).tolist()

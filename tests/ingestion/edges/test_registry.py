@@ -14,7 +14,7 @@ from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges
 
 
 def test_auto_is_what_needs_no_setting():
-    """edges="auto" builds these four, None none."""
+    """The value "auto" gives the four builders that need no settings, and None gives no builders."""
     assert [type(builder) for builder in as_builders("auto")] == [
         SequenceEdges,
         LinkEdges,
@@ -26,7 +26,9 @@ def test_auto_is_what_needs_no_setting():
 
 
 def test_builders_by_name_and_mapping():
-    """A name, or a mapping with the type and parameters, stands for a builder; "auto" for several, also in a list."""
+    """A builder can be given by its name or by a mapping with its type and parameters, alone or in a list with
+    "auto".
+    """
     assert [type(builder) for builder in as_builders("links")] == [LinkEdges]
     assert as_builders([{"type": "links", "relation": "cites"}])[0].relations == ("cites",)
     assert as_builders({"type": "metadata", "keys": ["author"]})[0].relations == ("shares",)
@@ -51,27 +53,27 @@ def test_builders_by_name_and_mapping():
     ],
 )
 def test_a_mapping_that_makes_no_builder(wrong, message):
-    """An unknown parameter, a bad value, a missing one, no type, and the same builder twice are errors."""
+    """Invalid builders raise ConfigurationError, which names the mistake and, where possible, suggests a correction."""
     with pytest.raises(ConfigurationError, match=message):
         as_builders(wrong)
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_every_name_leads_to_a_class(name):
-    """Every name in BUILDERS leads to a class."""
+def test_every_name_has_a_class(name):
+    """Every name in BUILDERS has a class that can be imported."""
     module, kind = BUILDERS[name].split(":")
     assert callable(getattr(import_module(f"langchain_hybridgraph.{module}"), kind))
 
 
 @pytest.mark.parametrize("wrong", ["all", [SequenceEdges], [1], 3])
 def test_invalid_builders(wrong):
-    """A misspelt name, a class or a number is an error."""
+    """A misspelt name, a class or a number raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match=r"SequenceEdges\("):
         as_builders(wrong)
 
 
 def test_two_builders_of_one_relation():
-    """Builders that would replace each other's edges are refused."""
+    """Two builders with the same relation raise ConfigurationError, because they would replace each other's edges."""
     with pytest.raises(ConfigurationError, match="both write 'references'"):
         as_builders([LinkEdges(), LinkEdges()])
     assert len(as_builders([LinkEdges(), LinkEdges("cites")])) == 2

@@ -26,14 +26,14 @@ def stored(documents, edges, store=None, **options):
 
 
 def sequence(document):
-    """Return the edges of a single document, in order."""
+    """Return the set of edges of a single document."""
     builder = SequenceEdges()
     (edge_set,) = [*builder.see(document), *builder.finish()]
     return edge_set
 
 
 def test_pin_neighbours_of_the_same_parent():
-    """Chunks 0(p1) 1(p1) 2(p2) 3(p2) give 0→1 and 2→3 only, of weight 1."""
+    """Chunks 0 and 1 of one parent and 2 and 3 of another give only the edges 0→1 and 2→3, with weight 1."""
     chunks = [
         Chunk(str(n), "text", {"document_id": "d", "chunk_index": n}, parent_id=p)
         for n, p in enumerate(["p1", "p1", "p2", "p2"])
@@ -47,20 +47,20 @@ def test_pin_neighbours_of_the_same_parent():
 
 
 def test_without_parents_the_document_is_the_sequence():
-    """Chunks of one document are connected, chunks of different documents are not."""
+    """Consecutive chunks of one document are connected; chunks of different documents are not."""
     store = stored([page("a\n\n## B\n\nb", "x"), page("c\n\n## D\n\nd", "y")], [SequenceEdges()])
     assert store.links("sequence") == {("x#0", "x#b"), ("y#0", "y#d")}
 
 
-def test_the_order_is_that_of_the_index():
-    """Within a document, chunk_index determines the order, not the order of ingestion."""
+def test_chunk_index_determines_the_order():
+    """The order of a document's chunks is their chunk_index, not the order of ingestion."""
     chunks = [Chunk(id, "t", {"document_id": "d", "chunk_index": n}) for id, n in (("b", 1), ("a", 0), ("c", 2))]
     edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
     assert {(e.source, e.target) for e in edge_set.edges} == {("a", "b"), ("b", "c")}
 
 
 def test_pages_follow_each_other():
-    """Documents of one source are one document: the first chunk of a page follows the last of the page before."""
+    """The first chunk of a page follows the last chunk of the page before it."""
     pages = [Document(page_content=f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
     store = stored(pages, [SequenceEdges()], batch_size=2)
     order = sorted(store.chunks.values(), key=lambda chunk: chunk.metadata["chunk_index"])
@@ -68,7 +68,7 @@ def test_pages_follow_each_other():
 
 
 def test_pages_of_two_documents_may_alternate():
-    """Each document has its own sequence, in one batch and in several."""
+    """Chunks of two documents that are ingested alternately form one sequence per document."""
     pages = [Document(page_content=f"page {n}", id=f"{s}{n}", metadata={"source": s}) for n, s in enumerate("abab")]
     pages = [Chunk(page.id, page.page_content, {}, page.metadata["source"]) for page in pages]
     for batch_size in (1, 100):
@@ -76,8 +76,8 @@ def test_pages_of_two_documents_may_alternate():
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_the_order_of_ingestion_counts_only_without_an_index(batch_size):
-    """Chunks ingested as d, b, e, a, c are a to e by their index; without one they keep the order of ingestion."""
+def test_the_order_of_ingestion_matters_only_without_an_index(batch_size):
+    """Chunks with an index are connected in its order, chunks without one in the order of ingestion."""
     indexed = [Chunk(id, id, {"chunk_index": "abcde".index(id)}, "doc") for id in "dbeac"]
     store = stored(indexed, [SequenceEdges()], batch_size=batch_size)
     assert store.links("sequence") == {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}
@@ -88,7 +88,9 @@ def test_the_order_of_ingestion_counts_only_without_an_index(batch_size):
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
 def test_alternating_parents_keep_their_own_order(batch_size):
-    """The chunks of two parents, mixed and backwards, follow each other within each parent."""
+    """Chunks of two parents, ingested alternately and in reverse, form one sequence per parent in the order of their
+    index.
+    """
     chunks = [Chunk(str(n), "t", {"chunk_index": n}, "doc", "odd" if n % 2 else "even") for n in (5, 4, 3, 2, 1, 0)]
     store = stored(chunks, [SequenceEdges()], batch_size=batch_size)
     assert store.links("sequence") == {("0", "2"), ("2", "4"), ("1", "3"), ("3", "5")}
@@ -103,7 +105,7 @@ def test_alternating_parents_keep_their_own_order(batch_size):
     ],
 )
 def test_an_edge_names_the_document_and_the_positions(metadata, indexes, description):
-    """One sentence with the title, else the id, and both positions, counted from 1."""
+    """The description of an edge has the document's title or id and both positions, counted from 1."""
     own = [{} if index is None else {"chunk_index": index} for index in indexes]
     chunks = tuple(Chunk(str(n), "text", each, "guide.md") for n, each in enumerate(own))
     edge_set = sequence(CutDocument("guide.md", metadata, chunks))
@@ -117,14 +119,14 @@ def test_a_new_version_does_not_follow_the_old_one():
 
 
 def test_an_inserted_chunk_breaks_the_old_edge():
-    """Inserting a chunk between a and b replaces the edge a→b by a→new→b."""
+    """Inserting a chunk new between a and b replaces the edge a→b by a→new→b."""
     store = stored([page("a\n\n## B\n\nb", "x")], [SequenceEdges()])
     stored([page("a\n\n## N\n\nn\n\n## B\n\nb", "x")], [SequenceEdges()], store)
     assert store.links("sequence") == {("x#0", "x#n"), ("x#n", "x#b")}
 
 
 def test_sequence_stays_within_parents_of_the_pipeline():
-    """Parent-child splitting gives no sequence edge between the children of two parents."""
+    """In a parent-child index, sequence edges connect only children of the same parent."""
     splitter = ParentChildSplitter(RecursiveSplitter(40, 0), RecursiveSplitter(15, 0))
     store = stored(
         [page("\n\n".join(["one two three four five six seven"] * 9), "x")], [SequenceEdges()], split=splitter

@@ -23,7 +23,7 @@ def alike(store, chunks, **options):
 
 
 def brute_force(chunks, k, threshold):
-    """Return the edges by definition: sort the chunks of other documents by cosine, then id."""
+    """Return the expected edges by definition: sort the chunks of other documents by cosine, then id."""
     vectors = np.array([[float(number) for number in chunk.text.partition("|")[0].split()] for chunk in chunks])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     expected = {}
@@ -35,7 +35,9 @@ def brute_force(chunks, k, threshold):
 
 
 def test_weights_are_cosines():
-    """Texts 10° apart are joined both ways with the weight .9848, texts 25° apart with .9063; 65° is too far for .7."""
+    """The weight of an edge is the cosine: .9848 for an angle of 10°, .9063 for 25°; pairs below the threshold have
+    no edge.
+    """
     store = memory()
     assert alike(store, [at(id, degrees) for id, degrees in ANGLES.items()]) == {
         (one, two) for one in "abc" for two in "abc" if one != two
@@ -47,7 +49,7 @@ def test_weights_are_cosines():
 
 
 def test_the_threshold_and_k():
-    """A chunk gets the k nearest from the threshold on; being nearest is not symmetric."""
+    """A chunk gets edges to its k nearest chunks with at least the threshold, which need not be mutual."""
     assert alike(memory(), [at(id, degrees) for id, degrees in ANGLES.items()], k=1) == {
         ("a", "b"),
         ("b", "a"),
@@ -61,7 +63,7 @@ def test_the_threshold_and_k():
 
 
 def test_other_documents_only():
-    """Chunks of one document are not connected, even if they are equal."""
+    """Chunks of one document are not connected, even if they are identical."""
     assert alike(memory(), [at("a1", 0, "a"), at("a2", 0, "a"), at("b", 5)], k=1) == {
         ("a1", "b"),
         ("a2", "b"),
@@ -82,7 +84,7 @@ def test_against_brute_force(k, threshold):
 
 
 def test_ties_are_broken_by_id():
-    """The neighbours of each of two hundred equal texts are the first two by id."""
+    """Among two hundred equal chunks, the neighbours of each are the first two others by id."""
     chunks = [at(f"c{n:03}", 30) for n in reversed(range(200))]
     edges = alike(memory(), chunks, k=2)
     assert {target for source, target in edges if source == "c150"} == {"c000", "c001"}
@@ -96,7 +98,7 @@ grid = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 17).map(lambd
 @settings(max_examples=40)
 @given(st.lists(grid, min_size=1, max_size=4), st.integers(1, 3))
 def test_one_by_one_equals_at_once(batches, k):
-    """Adding and changing documents one by one gives the edges of one ingest of all.
+    """Documents that are added and changed one by one get the same edges as in one ingest of all.
 
     A neighbour that was displaced by another one returns when that one moves away.
     """
@@ -109,14 +111,14 @@ def test_one_by_one_equals_at_once(batches, k):
 
 
 def test_an_older_neighbour_gets_the_nearer_one():
-    """With k=1, an old chunk gets an edge to a nearer new chunk instead of its old neighbour."""
+    """With k=1, a new chunk replaces the neighbour of an old chunk if the new one is nearer."""
     store = memory()
     assert alike(store, [at("a", 0), at("b", 20)], k=1) == {("a", "b"), ("b", "a")}
     assert alike(store, [at("c", 5)], k=1) == {("a", "c"), ("c", "a"), ("b", "c")}
 
 
-def test_a_deleted_neighbour_leaves_nothing():
-    """Edges and node go with the chunk; ingesting a document again finds the next neighbour."""
+def test_deleting_a_neighbour_deletes_its_edges():
+    """Deleting a chunk deletes its edges; the next ingest of a document finds its next neighbour."""
     store = memory()
     alike(store, [at("a", 0), at("b", 5), at("c", 20)], k=1)
     store.delete(["b"])
@@ -125,8 +127,8 @@ def test_a_deleted_neighbour_leaves_nothing():
     assert alike(store, [at("a", 0)], k=1) == {("a", "c"), ("c", "a")}
 
 
-def test_again_writes_nothing():
-    """Ingesting unchanged documents again, or a part of them, changes no row of the catalog."""
+def test_an_unchanged_ingest_writes_nothing():
+    """Ingesting all or some unchanged documents again changes no row of the catalog."""
     vectors = np.random.default_rng(1).normal(size=(60, 3))
     chunks = [Chunk(f"c{n}", vector_text(vector), {}, f"d{n % 30}") for n, vector in enumerate(vectors)]
     store = memory()
@@ -138,7 +140,7 @@ def test_again_writes_nothing():
 
 
 def test_a_model_fitted_again_moves_all():
-    """After fitting LSA again, the edges of all documents follow its vectors."""
+    """After LSA is fitted again, the edges of all documents are those of its new vectors."""
     words = ["cat purr sofa", "cat purr milk", "dog bark yard", "dog bark bone", "rust code test", "rust code lint"]
     more = [
         "sofa yard code",
@@ -158,14 +160,14 @@ def test_a_model_fitted_again_moves_all():
     assert all_edges(store) == all_edges(whole)
 
 
-def test_empty_and_lonely():
-    """A store without chunks is accepted."""
+def test_too_few_chunks_have_no_edges():
+    """An empty store and a single chunk give no edges."""
     assert alike(memory(), []) == set()
     assert alike(memory(), [at("a", 0)]) == set()
 
 
 def test_unusable_settings():
-    """k, the threshold and a store without vectors are refused before anything is written."""
+    """An invalid k or threshold and a store without vectors raise ConfigurationError, and no chunk is written."""
     for wrong in ({"k": 0}, {"threshold": 0}, {"threshold": 1.1}):
         with pytest.raises(ConfigurationError, match="SimilarityEdges"):
             SimilarityEdges(**wrong)

@@ -1,4 +1,4 @@
-"""Readers of PDF, Office and other files: texts, locations, and files that cannot be read."""
+"""Readers of PDF, Office and other files: texts, locations, and unreadable files."""
 
 import json
 import mailbox
@@ -22,7 +22,7 @@ from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
 
 
 def write_pdf(path, pages, *, password=None, bookmarks=()):
-    """Write a PDF with a line of text on each page; "" makes an empty page."""
+    """Write a PDF with a line of text on each page; an empty string makes an empty page."""
     writer = pypdf.PdfWriter()
     font = DictionaryObject(
         {
@@ -121,7 +121,7 @@ def message(subject, body):
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """Return the Documents of one folder by file name, and the messages about files that were left out."""
+    """Return the Documents of one folder by file name, and the messages about skipped files."""
     folder = tmp_path_factory.mktemp("files") / "docs"
     folder.mkdir()
     write_pdf(folder / "report.pdf", ["One.", "", "Three."], bookmarks=[("Intro", 0), ("Figures", 2)])
@@ -172,7 +172,7 @@ def test_pages_of_a_pdf(read):
 
 
 def test_a_word_document(read):
-    """Headings are Markdown; a table is a Document of its own with its number and heading."""
+    """A Word document is read as Markdown; each table is a Document of its own with its number and heading."""
     manual = read[0]["manual.docx"]
     assert [part.page_content for part in manual] == [
         "# Pumps\n\nA pump moves water.",
@@ -187,14 +187,14 @@ def test_a_word_document(read):
 
 
 def test_slides(read):
-    """A slide has its number, its title and its notes; one without a text is left out."""
+    """A slide is read with its number, title and notes; a slide without text is left out."""
     (slide,) = read[0]["talk.pptx"]
     assert slide.page_content == "## Results\n\nSales rose.\n\nSay it slowly."
     assert where([slide], "page", "section_heading") == [(2, "Results")]
 
 
 def test_rows_of_a_sheet(read):
-    """A sheet is cut into tables that repeat its head, each with the rows that it has."""
+    """A sheet is read as tables that repeat its header, each with its range of rows."""
     tables = read[0]["stock.xlsx"]
     assert len(tables) > 1
     assert {table.page_content.splitlines()[2] for table in tables} == {"| item | count |"}
@@ -206,20 +206,20 @@ def test_rows_of_a_sheet(read):
 
 
 def test_chapters_of_a_book(read):
-    """An EPUB is read in its reading order."""
+    """The chapters of an EPUB are Documents in reading order."""
     chapters = read[0]["book.epub"]
     assert ["Ishmael" in chapters[0].page_content, "carpet" in chapters[1].page_content] == [True, True]
     assert where(chapters, "chapter", "title") == [(1, "Whales"), (2, "Whales")]
 
 
 def test_a_notebook(read):
-    """Text, code and what it printed, in order."""
+    """A notebook is read as its text, code and printed output, in order."""
     (book,) = read[0]["fit.ipynb"]
     assert book.page_content == "# Fit\n\nWe fit a line.\n\n```python\nprint(fit())\n```\n\n```text\nslope 2\n```"
 
 
 def test_mail(read):
-    """A message has sender, time and subject, and names its attachments; each of a mailbox is a document."""
+    """A message has its sender, time, subject and names of attachments; each message of a mailbox is a Document."""
     documents, messages = read
     (mail,) = documents["one.eml"]
     assert mail.page_content.startswith("# Engine\n\nFrom: Ada <ada@example.org>\nTo: charles@example.org\n")
@@ -245,7 +245,7 @@ def test_mail(read):
     ],
 )
 def test_unreadable_files_are_named(read, name, reason):
-    """A file that cannot be read is left out with the reason, and the others are read."""
+    """An unreadable file is skipped with the reason, and the other files are read."""
     documents, messages = read
     assert name not in documents
     assert reason in messages[name]
@@ -253,7 +253,7 @@ def test_unreadable_files_are_named(read, name, reason):
 
 
 def test_a_file_that_takes_too_long(tmp_path, monkeypatch):
-    """A worker that does not answer is killed, and another one reads the next file."""
+    """Reading a file that exceeds the time limit fails, and the next file is read."""
     write_notebook(tmp_path / "a.ipynb")
     reader = BoundedReader()
     monkeypatch.setattr(limits, "PART_SECONDS", 0.0)
@@ -264,7 +264,7 @@ def test_a_file_that_takes_too_long(tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_too_large(tmp_path, monkeypatch):
-    """Neither a large file nor one with a large text is read to the end."""
+    """A file with too many bytes or too much text is not read."""
     write_notebook(tmp_path / "a.ipynb")
     reader = BoundedReader()
     monkeypatch.setattr(limits, "BYTES", 10)
@@ -277,7 +277,9 @@ def test_a_file_that_is_too_large(tmp_path, monkeypatch):
 
 
 def test_without_the_extra(tmp_path, monkeypatch):
-    """Files whose library is missing are counted with the extra to install; passing the path of one is an error."""
+    """Files whose library is missing are reported with the extra to install, and passing the path of one is an
+    error.
+    """
     monkeypatch.setattr(kinds, "find_spec", lambda name: None)
     for name in ("a.pdf", "b.pdf", "c.docx", "d.zip"):
         (tmp_path / name).touch()
@@ -295,7 +297,7 @@ def test_without_the_extra(tmp_path, monkeypatch):
 
 
 def test_hits_can_be_cited(tmp_path):
-    """The metadata of a chunk locate it in its file."""
+    """Chunks of a PDF have the number of their page."""
     write_pdf(tmp_path / "report.pdf", ["Cats purr at night.", "Dogs bark at cats."])
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     ingest(read_files(tmp_path / "report.pdf"), store)
@@ -307,7 +309,7 @@ def test_hits_can_be_cited(tmp_path):
 
 
 class Loader(BaseLoader):
-    """Loads two pages of one file, as LangChain's loaders of PDF files do."""
+    """Loader of two pages of one file, as LangChain's loaders of PDF files give them."""
 
     def lazy_load(self):
         for page in (0, 1):
@@ -315,7 +317,7 @@ class Loader(BaseLoader):
 
 
 def test_a_langchain_loader():
-    """A loader is ingested as it is; its pages are parts of one document and keep their numbers."""
+    """A LangChain loader can be ingested; its pages are parts of one document and keep their numbers."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     ingest(Loader(), store)
     chunks = store.get(sorted(store.document_chunks(["a.pdf"])["a.pdf"]))
@@ -323,7 +325,7 @@ def test_a_langchain_loader():
 
 
 def test_a_llama_index_reader(tmp_path):
-    """A LlamaIndex reader is accepted, and its Documents are named by their files, not by random ids."""
+    """A LlamaIndex reader can be ingested, and its Documents are identified by their files instead of random ids."""
     readers = pytest.importorskip("llama_index.core")
     (tmp_path / "a.txt").write_text("Cats purr.", encoding="utf-8")
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))

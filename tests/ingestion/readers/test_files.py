@@ -39,8 +39,8 @@ def one(path):
     return document
 
 
-def test_folders_are_walked_by_name(folder):
-    """Files are read in the order of their names; files with other suffixes are left out."""
+def test_files_are_read_in_the_order_of_their_names(folder):
+    """Files of a folder are read in the order of their names, and unknown suffixes are left out."""
     folder(
         docs__b_DOT_md="b",
         docs__a__z_DOT_txt="z",
@@ -51,15 +51,15 @@ def test_folders_are_walked_by_name(folder):
     assert sources("docs") == ["docs/a/c.html", "docs/a/z.txt", "docs/b.md"]
 
 
-def test_hidden_files_are_passed_over(folder):
-    """Hidden files in folders are not read, but their paths may be passed."""
+def test_hidden_files_are_skipped(folder):
+    """Hidden files in a folder are not read, but one can be passed by its path."""
     folder(docs__a_DOT_md="a", docs___DOT_git__b_DOT_md="b", docs___DOT_c_DOT_md="c")
     assert sources("docs") == ["docs/a.md"]
     assert sources("docs/.c.md") == ["docs/.c.md"]
 
 
-def test_the_source_is_the_path_as_given(folder):
-    """A file has one source for all relative paths to it; for an absolute path it begins with the last folder."""
+def test_the_source_is_a_relative_path(folder):
+    """The source of a file is the same for all relative paths; for an absolute path it starts at the last folder."""
     root = folder(docs__sub__a_DOT_md="a")
     same = ["docs", "./docs/", "docs/sub", "docs/sub/a.md", "."]
     assert {sources(path)[0] for path in same} == {"docs/sub/a.md"}
@@ -77,7 +77,7 @@ def test_one_path_alone(folder):
 
 
 def test_two_files_of_one_source(folder):
-    """Different files with the same source are an error; a file passed twice is read once."""
+    """Two files with the same source raise FileError; a file that is passed twice is read once."""
     root = folder(x__docs__a_DOT_md="one", y__docs__a_DOT_md="two")
     with pytest.raises(FileError, match=r"would both have the source 'docs/a\.md'"):
         sources(root / "x" / "docs", root / "y" / "docs")
@@ -85,7 +85,7 @@ def test_two_files_of_one_source(folder):
 
 
 def test_links_do_not_loop(folder, monkeypatch):
-    """A link to a folder above ends the walk there; a link to a file is not read twice."""
+    """A symbolic link to a folder above is not followed, and a linked file is not read twice."""
     looked_at = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: looked_at.append(path) or scandir(path))
@@ -97,7 +97,7 @@ def test_links_do_not_loop(folder, monkeypatch):
 
 
 def test_each_folder_is_visited_once(folder, monkeypatch):
-    """Folders that link to each other are each read once, by their real paths."""
+    """Folders that link to each other are each read once, under their real paths."""
     visited_folders = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: visited_folders.append(path) or scandir(path))
@@ -109,8 +109,8 @@ def test_each_folder_is_visited_once(folder, monkeypatch):
     assert len(visited_folders) == 2 * 9
 
 
-def test_deep_folders_are_walked(folder):
-    """A folder may be nested deeper than Python's calls."""
+def test_deeply_nested_folders_are_read(folder):
+    """Folders may be nested more deeply than Python's recursion limit."""
     folder(**{f"{'d__' * 150}a_DOT_md": "deep"})
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack()) + 100)
@@ -120,8 +120,8 @@ def test_deep_folders_are_walked(folder):
         sys.setrecursionlimit(limit)
 
 
-def test_links_that_lead_out_are_named(folder):
-    """Links out of the folder are followed only on request; links inside it always, also to hidden files."""
+def test_links_out_of_the_folder_are_reported(folder):
+    """Links out of a folder are followed only on request; links inside it are always followed, even to hidden files."""
     root = folder(
         docs__a_DOT_md="a",
         docs___DOT_data__b_DOT_md="b",
@@ -149,8 +149,8 @@ def test_links_that_lead_out_are_named(folder):
     assert sorted(sources("docs", follow_links=True)) == sorted([*inside, "docs/e.md", "docs/out/c.md"])
 
 
-def test_a_link_that_is_named_is_followed(folder):
-    """Paths passed to ``read_files`` may be symbolic links."""
+def test_a_link_passed_by_its_path_is_followed(folder):
+    """A path that is passed to ``read_files`` may be a symbolic link."""
     root = folder(real__a_DOT_md="a", b_DOT_md="b")
     (root / "docs").symlink_to("real")
     (root / "c.md").symlink_to("b.md")
@@ -170,8 +170,8 @@ def test_only_regular_files_are_read(folder):
         sources("docs/zero.txt")
 
 
-def test_a_pipe_that_is_named_is_read(folder):
-    """A pipe passed by its path, such as a shell's ``<(command)``, is read."""
+def test_a_pipe_passed_by_its_path_is_read(folder):
+    """A pipe that is passed by its path, such as a shell's ``<(command)``, is read."""
     root = folder(docs__a_DOT_md="a")
     os.mkfifo(root / "pipe.txt")
     writer = threading.Thread(target=lambda: (root / "pipe.txt").write_text("piped"))
@@ -180,8 +180,8 @@ def test_a_pipe_that_is_named_is_read(folder):
     writer.join()
 
 
-def test_the_report_names_what_was_left_out(folder):
-    """``ingest`` reports what ``read_files`` skipped."""
+def test_the_report_names_skipped_files(folder):
+    """The report of ``ingest`` names the files that ``read_files`` skipped, with the reasons."""
     root = folder(docs__a_DOT_md="They purr.")
     os.mkfifo(root / "docs" / "pipe.txt")
     with HybridGraphStore(None) as store, pytest.warns(UserWarning, match="pipe"):
@@ -192,8 +192,8 @@ def test_the_report_names_what_was_left_out(folder):
     assert report.unread == {"docs/pipe.txt": "this is not a regular file; copy its content into one"}
 
 
-def test_a_link_that_leads_nowhere_is_left_out(folder):
-    """The other files are ingested, and the report names the link, also when it is run again."""
+def test_a_broken_link_is_skipped(folder):
+    """Every ingest reports a broken link, and the other files are ingested."""
     root = folder(docs__a_DOT_md="They purr.")
     (root / "docs" / "lost.txt").symlink_to(root / "missing.txt")
     with HybridGraphStore(None) as store:
@@ -205,7 +205,7 @@ def test_a_link_that_leads_nowhere_is_left_out(folder):
 
 
 def test_files_have_title_and_uri(folder):
-    """The title is the first heading, the page's title, or the file's name."""
+    """The title of a file is its first heading, its HTML title, or its name."""
     folder(
         a_DOT_md="# Guide\n\nx",
         b_DOT_html="<title>Page</title>x",
@@ -218,7 +218,7 @@ def test_files_have_title_and_uri(folder):
 
 
 def test_front_matter_is_metadata(folder):
-    """Plain fields of front matter become metadata and are not part of the text; nested fields are left out."""
+    """Plain fields of front matter become metadata and are removed from the text; nested fields are ignored."""
     fields = "title: 'My notes'\ntags: [x, \"y\"]\nlabels:\n  - one\n  - two\ndate: 2024-01-02\nnested: {a: 1}"
     folder(a_DOT_md=f"---\n{fields}\n---\n# H\ntext")
     document = one("a.md")
@@ -234,13 +234,13 @@ def test_front_matter_is_metadata(folder):
 
 
 def test_a_rule_is_not_front_matter(folder):
-    """A text that starts with a horizontal rule and has no second one is read completely."""
+    """A horizontal rule at the start of a text is not front matter if there is no second one."""
     folder(a_DOT_md="---\nno end")
     assert one("a.md").page_content == "---\nno end"
 
 
 def test_rows_of_json_lines(folder):
-    """Each line is a document: its text, its id, its metadata, and all other keys as metadata."""
+    """Each line of a JSON Lines file is a Document; keys other than the id and the text become metadata."""
     folder(
         a_DOT_jsonl=rows(
             {"id": "x/1", "text": "one", "metadata": {"year": 1}, "tag": "t"},
@@ -270,7 +270,7 @@ def test_rows_of_json_lines(folder):
     ],
 )
 def test_a_bad_line_is_named(folder, line, message):
-    """An invalid line is an error with file and line, also in a folder; the lines before it are returned."""
+    """An invalid line raises FileError with the file and the line number, after the Documents before it."""
     folder(docs__a_DOT_jsonl=rows({"text": "good"}, line))
     documents = read_files("docs")
     assert next(documents).page_content == "good"
@@ -293,8 +293,8 @@ def test_encodings(folder, content, expected):
     assert one("a.txt").page_content == expected
 
 
-def test_html_says_its_encoding(folder):
-    """The declared charset of a page is used; a page that is not valid in it is skipped."""
+def test_html_is_read_in_its_declared_encoding(folder):
+    """An HTML page is read in its declared encoding; a page that is invalid in it raises FileError."""
     folder(a_DOT_html='<meta charset="iso-8859-2"><p>łódź'.encode("iso-8859-2"))
     assert one("a.html").page_content == "łódź"
     folder(b_DOT_html=b'<meta charset="koi8-nonsense"><p>\xff\xfe\xfd')
@@ -303,7 +303,7 @@ def test_html_says_its_encoding(folder):
 
 
 def test_binary_files_are_errors(folder):
-    """A binary file is an error if its path is passed, and skipped with a message in a folder."""
+    """A binary file raises FileError if its path is passed, and is skipped with a message in a folder."""
     folder(docs__a_DOT_txt=b"\x00\x01\x02", docs__b_DOT_txt=b"\xff\xd8\xff\xe0 abc \xfe\xfa", docs__c_DOT_txt="text")
     with pytest.raises(FileError, match=r"a\.txt: this is not text; convert it"):
         sources("docs/a.txt")
@@ -313,7 +313,7 @@ def test_binary_files_are_errors(folder):
 
 
 def test_without_a_listener_a_warning_is_given(folder):
-    """Skipped files are always reported."""
+    """Without the option ``skipped``, a warning reports each skipped file."""
     folder(docs__a_DOT_txt=b"\x00", docs__b_DOT_txt="x")
     with pytest.warns(UserWarning, match=r"skipped docs/a\.txt"):
         sources("docs")
@@ -323,7 +323,7 @@ def test_without_a_listener_a_warning_is_given(folder):
 
 
 def test_missing_files_are_errors(folder):
-    """A path that does not exist is an error; a broken link in a folder is skipped."""
+    """A path that does not exist raises FileError; a broken link in a folder is skipped."""
     root = folder(docs__a_DOT_md="a")
     with pytest.raises(FileError, match="gone: there is no such file or folder"):
         sources("gone")
@@ -334,7 +334,9 @@ def test_missing_files_are_errors(folder):
 
 
 def test_files_without_permission(folder, monkeypatch):
-    """A file without read permission is an error if its path is passed, and skipped with a message in a folder."""
+    """A file without read permission raises FileError if its path is passed, and is skipped with a message in a
+    folder.
+    """
     folder(docs__a_DOT_md="a", docs__b_DOT_jsonl="{}")
 
     def refuse(*args, **kwargs):
@@ -350,11 +352,11 @@ def test_files_without_permission(folder, monkeypatch):
 
 
 def test_a_named_file_of_any_suffix_is_text(folder):
-    """A file passed by its path is read as text, whatever its suffix."""
+    """A file that is passed by its path is read as text if its suffix is unknown."""
     folder(Makefile="all: it", a_DOT_py="# no heading\nx = 1")
     assert [d.page_content for d in read_files(["Makefile", "a.py"])] == ["all: it", "# no heading\nx = 1"]
 
 
 def test_supported_suffixes():
-    """Text, Markdown, HTML, reStructuredText and JSON Lines are read in folders."""
+    """Text, Markdown, HTML, reStructuredText and JSON Lines files are read from folders."""
     assert {".txt", ".md", ".html", ".rst", ".jsonl"} <= set(SUPPORTED_SUFFIXES)

@@ -27,44 +27,46 @@ def text(html):
     ],
 )
 def test_the_visible_text(html, expected):
-    """Headings, lists, tables, code and entities become visible text; scripts, styles and navigation are left out."""
+    """Visible text, such as headings, lists, tables and code, becomes Markdown; scripts, styles and navigation do
+    not.
+    """
     assert text(html) == expected
 
 
 def test_relative_links_stay_links():
-    """A link within the site is kept for the graph; those to the web are their text."""
+    """Relative links are kept, and links to the web are replaced by their text."""
     html = "<a href='b%20c.html#d'>B <b>bold</b></a>, <a href='https://x.org'>web</a>, <a href='//x.org'>too</a>, "
     html += "<a>no</a>"
     assert text(html) == "[B bold](b%20c.html#d), web, too, no"
 
 
 def test_a_link_around_a_heading_does_not_spoil_it():
-    """A link around a heading is left out: the heading is plain text."""
+    """A link around a heading is replaced by its text."""
     assert text("<h2><a href='x.html'>Use</a> it</h2>y") == "## Use it\n\ny"
 
 
-def test_the_title_is_that_of_the_head():
-    """Without a title element, the first heading of level 1 is the title; a title in an svg does not count."""
+def test_the_title_is_the_title_element_or_first_heading():
+    """The title of a page is its title element, or the first heading of level 1."""
     assert from_html("<head><title> A\n B </title></head><h1>C</h1>").title == "A B"
     assert from_html("<h1>C <i>d</i></h1><h1>E</h1>").title == "C d"
     assert from_html("<p>x").title == ""
 
 
-def test_an_element_that_is_never_closed_swallows_nothing():
-    """Text after an unclosed nav or select is not lost."""
+def test_text_after_an_unclosed_element_is_kept():
+    """Text after an unclosed nav or head element is kept."""
     assert "text" in text("<nav>menu<p>text")
     assert text("<head><meta charset=utf-8><body>text") == "text"
 
 
 def test_headings_of_pages_are_headings_of_sections():
-    """The result is Markdown that the splitter understands."""
+    """Headings of a page become headings of sections, but code does not."""
     page_outline = outline(text("<h1>G</h1><p>a</p><h2>Use</h2><pre># no heading</pre>"))
     assert (page_outline.title, [section.path for section in page_outline.sections]) == ("G", [(), ("Use",)])
 
 
 @given(st.text(alphabet="<>/abhrepnavt123 ='\"!-&;", max_size=120))
 def test_any_text_is_read(html):
-    """Broken HTML never raises."""
+    """No text makes the HTML reader fail."""
     from_html(html)
 
 
@@ -80,5 +82,5 @@ def test_any_text_is_read(html):
     ],
 )
 def test_unclosed_elements(html, expected):
-    """Unclosed tags, comments and declarations raise no error, and the text before them is kept."""
+    """Text around unclosed tags, comments and declarations is kept."""
     assert text(html) == expected

@@ -19,14 +19,14 @@ def doc(docs, path):
 
 
 def test_thousands_of_documents(docs):
-    """There are thousands of modules, classes, functions, methods and topics, each once."""
+    """There are thousands of Documents for modules, classes, functions, methods and topics, with distinct ids."""
     kinds = [document.metadata["labels"] for document in docs.values()]
     assert len(docs) > 4_000
     assert {kind for (kind,) in kinds} == {"module", "class", "function", "method", "topic"}
 
 
 def test_titles_are_the_names_that_are_used(docs):
-    """Published items have the shorter name; built-in types need no module."""
+    """Titles are the public names, such as asyncio.Queue.put; those of built-in types have no module."""
     titles = {
         path: doc(docs, path).metadata["title"] for path in ("asyncio/queues/Queue/put", "builtins/str/join", "json")
     }
@@ -34,7 +34,7 @@ def test_titles_are_the_names_that_are_used(docs):
 
 
 def test_signature_and_docstring_are_the_text(docs):
-    """The text is the signature as it is called, and the docstring as inspect would give it."""
+    """The text of an item is its signature and its docstring as inspect.getdoc returns it."""
     import asyncio
 
     text = doc(docs, "asyncio/queues/Queue/put").page_content
@@ -43,7 +43,7 @@ def test_signature_and_docstring_are_the_text(docs):
 
 
 def test_docstrings_are_those_of_the_modules(docs):
-    """Docstrings read from the sources equal those of the imported modules."""
+    """Docstrings read from the source files equal those of the imported modules."""
     import collections
     import os
     import shutil
@@ -61,7 +61,7 @@ def test_docstrings_are_those_of_the_modules(docs):
 
 
 def test_sources_are_files_of_the_library(docs):
-    """source is the file, relative to the library, and the item is in it."""
+    """The source of an item is the path of its file, relative to the library."""
     document = doc(docs, "json/decoder/JSONDecoder/decode")
     assert document.metadata["source"] == "json/decoder.py"
     tree = ast.parse((Path(ast.__file__).parent / "json/decoder.py").read_text())
@@ -69,7 +69,7 @@ def test_sources_are_files_of_the_library(docs):
 
 
 def test_nothing_private_or_undocumented(docs):
-    """No name starts with an underscore, and every text says more than the name."""
+    """No name of an item starts with an underscore, and every item has a documentation text."""
     assert len(docs) > 2_000
     for id, document in docs.items():
         parts = id.removeprefix("python://").split("/")
@@ -78,13 +78,13 @@ def test_nothing_private_or_undocumented(docs):
 
 
 def test_no_tests_are_read(docs):
-    """test, idlelib and what is behind other modules are left out."""
+    """Tests, IDLE and modules that implement other modules are left out."""
     tops = {id.removeprefix("python://").split("/")[0] for id in docs}
     assert tops.isdisjoint({"test", "idlelib", "posix", "genericpath", "lib2to3", "encodings"})
 
 
 def test_links_lead_to_documents(docs):
-    """Every link is the uri of another document, and not of one above or below."""
+    """Every link is the uri of another Document that is neither above nor below its own."""
     links = [(id, link) for id, document in docs.items() for link in document.metadata["links"]]
     assert len(links) > 2_000
     assert all(link in docs for _, link in links)
@@ -92,7 +92,7 @@ def test_links_lead_to_documents(docs):
 
 
 def test_links_are_real_references(docs):
-    """Base classes, imports and names in docstrings are links."""
+    """Base classes and imports are links."""
     assert "python://asyncio/queues/Queue" in doc(docs, "asyncio/queues/PriorityQueue").metadata["links"]
     assert "python://pickle" in doc(docs, "json").metadata["links"]
     assert (
@@ -101,8 +101,8 @@ def test_links_are_real_references(docs):
     )
 
 
-def test_the_same_every_time_and_nothing_runs(docs):
-    """A second reading gives the same documents in the same order, and imports none but built-in modules."""
+def test_reading_again_gives_the_same_and_imports_nothing(docs):
+    """A second reading gives the same Documents in the same order and imports only built-in modules."""
     before = set(sys.modules)
     again = {document.id: document for document in read_python_docs()}
     assert set(sys.modules) - before <= set(sys.builtin_module_names)
@@ -117,7 +117,7 @@ def test_earlier_imports_have_no_effect(monkeypatch):
 
 
 def test_a_library_without_sources(monkeypatch, tmp_path):
-    """Built-in modules are documented even without the sources."""
+    """Built-in modules are documented even if the source files are missing."""
     monkeypatch.setattr(python_docs.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path / "gone")})
     ids = {document.id for document in read_python_docs()}
     assert "python://builtins/len" in ids
@@ -125,7 +125,7 @@ def test_a_library_without_sources(monkeypatch, tmp_path):
 
 
 def test_a_small_library(monkeypatch, tmp_path):
-    """Re-exports, private homes, first definitions, properties and broken files are understood."""
+    """Re-exports, private modules, first definitions, properties and broken files are handled in a small library."""
     package = tmp_path / "shop"
     package.mkdir()
     (package / "__init__.py").write_text('"""The shop."""\nfrom .carts import *\nfrom shop.till import pay as pay\n')

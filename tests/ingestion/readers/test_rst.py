@@ -51,7 +51,7 @@ def text(source):
     ],
 )
 def test_the_visible_text(source, expected):
-    """Titles, code, notes, roles and links become Markdown; comments, targets, images and options go."""
+    """Titles, code, notes, roles and links become Markdown; comments, targets, images and options are removed."""
     assert text(source) == expected
 
 
@@ -98,7 +98,7 @@ def test_the_visible_text(source, expected):
     ],
 )
 def test_anchors_are_separate_from_the_text(source, expected):
-    """The target of a role is recorded by position; no anchor name appears in the text."""
+    """Targets of roles become anchors with positions, and their names are not in the text."""
     converted = from_rst(source)
     places = [(converted.text[anchor.start :].partition("\n")[0], anchor.name) for anchor in converted.anchors]
     assert places == expected
@@ -106,7 +106,7 @@ def test_anchors_are_separate_from_the_text(source, expected):
 
 
 def test_the_title_is_the_first_heading():
-    """A text without headings has no title."""
+    """The title of a text is its first heading; a text without headings has no title."""
     assert from_rst("Guide\n=====\n\nx\n\nOther\n=====\n").title == "Guide"
     assert from_rst("just text").title == ""
     assert from_rst("::\n\n   # a comment\n").title == ""
@@ -130,14 +130,14 @@ def test_titles_have_no_markup(heading, title):
 
 
 def test_code_holds_no_headings():
-    """Comments in code blocks do not become sections."""
+    """Comments in code blocks are not headings."""
     result = outline(text("Guide\n=====\n\n::\n\n  # a\n  b\n\nUse\n---\n\nx"))
     assert [section.path for section in result.sections] == [(), ("Use",)]
 
 
 @given(st.text(alphabet="=-~ab.:`<>_\n |", max_size=150))
 def test_any_text_is_read(source):
-    """Broken reStructuredText never raises, and its anchors are at lines of the text, in order."""
+    """No text makes the reader fail, and anchors are at line starts, in order."""
     converted = from_rst(source)
     starts = [anchor.start for anchor in converted.anchors]
     assert starts == sorted(starts)
