@@ -238,7 +238,7 @@ def test_a_store_that_cannot_be_read():
     assert set(mentions(store, "later")) == {"entity:ada lovelace"}
 
 
-# -- extracted names and triples ----------------------------------------------------------------------------------------------
+# -- extracted names and triples --------------------------------------------------------------------------------------
 
 
 def test_names_from_a_model():

@@ -52,7 +52,7 @@ def test_directories_of_earlier_ingests():
 
 
 def test_the_first_page_represents_the_file():
-    """Of several Documents with one uri, only the first chunk of the first one is in the directory."""
+    """If several Documents have one uri, only the first chunk of the first one is in the directory."""
     assert contains(page("one", "d/a.pdf"), page("two", "d/a.pdf")) == {("d", "d/a.pdf#0")}
 
 

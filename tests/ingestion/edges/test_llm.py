@@ -335,7 +335,7 @@ def test_answers_are_not_streamed(store):
     assert "nostream" in tags[0]
 
 
-# -- repeated ingests --------------------------------------------------------------------------------------------------------
+# -- repeated ingests -------------------------------------------------------------------------------------------------
 
 
 def test_a_second_ingest_sends_nothing(store, tmp_path):
