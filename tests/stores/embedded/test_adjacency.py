@@ -536,7 +536,7 @@ def test_an_updated_chunk_keeps_its_edges(store):
 
 
 def test_a_dangling_edge_becomes_a_hop_when_its_target_is_added(store):
-    """An edge to a missing id becomes a hop once a chunk with that id is added, even if the id was an entity before."""
+    """An edge to a missing id or an entity becomes a hop once a chunk with that id is added."""
     upsert(store, "a", "b", edges=[Edge("a", "late", "r"), mention("a", "Ada"), mention("b", "Ada")])
     assert weights(near(store, "a")) == {("a", "b"): 1.0}
     upsert(store, "late", "Ada")
@@ -568,7 +568,7 @@ def test_a_closed_store_raises_an_error(memory):
 
 
 def test_a_star_of_100_000():
-    """In a star of 100,000 chunks, the centre is one hop from all others, which share an entity."""
+    """In a star of 100,000 chunks that mention one entity, all chunks are one hop from the centre and each other."""
     count = 100_000
     ids = [f"c{number}" for number in range(count)]
     with closing(opened(None)) as store:

@@ -61,7 +61,7 @@ def test_existing_edges_are_not_written_again(memory):
 
 
 def test_only_the_difference_is_written(memory):
-    """Replacing one of a hundred edges changes five rows: both edges, the new target and the graph's log of both."""
+    """Replacing one of a hundred edges changes five rows: both edges, the new target and two log entries."""
     edges = [Edge("a", f"t{number}", "r") for number in range(100)]
     memory.replace_edges(["a"], ["r"], edges)
     before = changes(memory)

@@ -97,7 +97,7 @@ def test_the_error_of_a_timeout_names_the_writer(path):
 
 
 def test_another_thread_is_named_as_such(path):
-    """If another thread of the process has the turn, the error says so instead of naming a process."""
+    """If another thread of the process has the turn, the error names a thread instead of a process."""
     lock, result = WriterLock(path), []
 
     def attempt():
