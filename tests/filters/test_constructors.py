@@ -1,4 +1,4 @@
-"""Functions that make filters."""
+"""Functions that construct filters."""
 
 from datetime import UTC, datetime
 
@@ -56,7 +56,7 @@ CONSTRUCTED = [
 
 @pytest.mark.parametrize(("filter_", "metadata", "expected"), CONSTRUCTED, ids=repr)
 def test_constructors(filter_, metadata, expected):
-    """Each constructor matches as its name says, and its negation matches the opposite."""
+    """Each constructor's filter matches the expected metadata, and its negation matches the opposite."""
     assert isinstance(filter_, Filter)
     assert filter_.matches(metadata) is expected
     assert (~filter_).matches(metadata) is not expected
@@ -64,6 +64,6 @@ def test_constructors(filter_, metadata, expected):
 
 @pytest.mark.parametrize("call", [has_labels, by_meta, lambda: has_labels(all_of=[]), lambda: created_after("soon")])
 def test_constructors_without_values_raise(call):
-    """A constructor with nothing to compare raises instead of matching everything."""
+    """A constructor without a value to compare raises FilterError instead of matching everything."""
     with pytest.raises(FilterError):
         call()

@@ -23,7 +23,7 @@ def matches(condition, metadata):
     return parse_filter(condition).matches(metadata)
 
 
-# -- the rules of the module docstring, one line per claim ---------------------------------------------------
+# -- rules of the filter language, one line per claim ---------------------------------------------------
 
 TABLE = [
     # a missing key matches only $ne, $nin, $not and {"$exists": false}; null equals missing
@@ -40,7 +40,7 @@ TABLE = [
     ],
     # empty values are present
     *[({"a": {"$exists": True}}, {"a": value}, True) for value in ("", 0, False, [], {}, NAN)],
-    # True is not 1, 1 is 1.0, at any depth
+    # True does not equal 1, and 1 equals 1.0, at any depth
     ({"a": 1}, {"a": True}, False), ({"a": True}, {"a": 1}, False), ({"a": 0}, {"a": False}, False),
     ({"a": 1}, {"a": 1.0}, True), ({"a": 1.0}, {"a": 1}, True), ({"a": -0.0}, {"a": 0}, True),
     ({"a": {"$in": [1]}}, {"a": True}, False), ({"a": {"$contains": 1}}, {"a": [True]}, False),
@@ -51,7 +51,7 @@ TABLE = [
     # NaN is present, equals nothing and has no order; infinity is the largest number
     ({"a": 0}, {"a": NAN}, False), ({"a": {"$ne": 0}}, {"a": NAN}, True), ({"a": {"$gt": 0}}, {"a": NAN}, False),
     ({"a": {"$lte": 0}}, {"a": NAN}, False), ({"a": {"$gt": 10**400}}, {"a": math.inf}, True),
-    # bools have no order
+    # booleans have no order
     ({"a": {"$gte": 0}}, {"a": True}, False), ({"a": {"$lt": "z"}}, {"a": True}, False),
     # $contains: membership in a list, substring in a string
     ({"a": {"$contains": "b"}}, {"a": ["a", "b"]}, True), ({"a": {"$contains": "b"}}, {"a": ["abc"]}, False),
@@ -91,7 +91,7 @@ TABLE = [
     ({"a": {"$lt": "a"}}, {"a": "2024-05-01"}, False), ({"a": {"$gt": "2024-05-01"}}, {"a": 2e9}, False),
     ({"a": {"$gt": MAY}}, {"a": 2e9}, False), ({"a": {"$gt": 0}}, {"a": MAY}, False),
     ({"a": {"$lt": "20250101"}}, {"a": "20240101"}, True),
-    # equality of times: text as text, a datetime by instant
+    # equality of times: strings by their characters, datetimes by instant
     ({"a": "2024-05-01"}, {"a": "2024-05-01T00:00:00"}, False), ({"a": "2024-05-01"}, {"a": "2024-05-01"}, True),
     ({"a": MAY}, {"a": "2024-05-01T12:00:00+02:00"}, True), ({"a": MAY}, {"a": "2024-05-01T10:00:01Z"}, False),
     ({"a": "2024-05-01T12:00+02:00"}, {"a": MAY}, True), ({"a": MAY}, {"a": MAY.astimezone(timezone.min)}, True),
@@ -113,7 +113,7 @@ TABLE = [
     ({"$not": {"a": 1}}, {"a": 1}, False), ({"$not": {"a": 1, "b": 2}}, {"a": 1}, True),
     ({"a": {"$not": {"$gt": 1, "$lt": 3}}}, {"a": 2}, False), ({"a": {"$not": {"$gt": 1}}}, {"a": "x"}, True),
     ({"a": {"$not": {"$not": {"$eq": 1}}}}, {"a": 1}, True),
-    # NumPy values and tuples are values like any other
+    # NumPy values and tuples equal the corresponding Python values
     ({"a": np.int64(1)}, {"a": 1}, True), ({"a": 1}, {"a": np.float32(1)}, True),
     ({"a": True}, {"a": np.True_}, True),
     ({"a": {"$contains": 2}}, {"a": np.array([1, 2])}, True), ({"a": {"$eq": (1, 2)}}, {"a": [1, 2]}, True),
@@ -123,7 +123,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("condition", "metadata", "expected"), TABLE, ids=repr)
 def test_matching_follows_the_table(condition, metadata, expected):
-    """Each line of the table holds, and negating the filter gives the opposite."""
+    """Every filter in the table gives the expected result, and its negation gives the opposite."""
     assert matches(condition, metadata) is expected
     assert matches({"$not": condition}, metadata) is not expected
 
@@ -132,7 +132,7 @@ def test_matching_follows_the_table(condition, metadata, expected):
 
 
 def kind(value):
-    """Return the class of values within which the language compares."""
+    """Return the type of a value; values of different types are never compared."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, (int, float)):
@@ -195,7 +195,7 @@ def holds(value, operator, operand):
 
 
 def naive(condition, metadata):
-    """Evaluate the filter language slowly, straight from its table."""
+    """Evaluate a filter slowly, straight from the language's definition."""
     for key, value in condition.items():
         if key == "$and":
             good = all(naive(part, metadata) for part in value)
@@ -248,7 +248,7 @@ conditions = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(conditions, st.lists(metadatas, min_size=1, max_size=5))
 def test_matches_agrees_with_the_naive_implementation(condition, metadatas):
-    """Compiled and naive evaluation agree on arbitrary filters and JSON metadata."""
+    """A compiled filter and a naive evaluation agree on arbitrary filters and JSON metadata."""
     for metadata in metadatas:
         assert matches(condition, metadata) is naive(condition, metadata)
 
@@ -256,7 +256,7 @@ def test_matches_agrees_with_the_naive_implementation(condition, metadatas):
 @settings(deadline=None)
 @given(conditions, metadatas)
 def test_a_filter_round_trips_through_to_dict_and_json(condition, metadata):
-    """parse_filter(f.to_dict()) equals f and has the same hash, even through JSON text."""
+    """A filter that is converted to JSON and parsed again equals the original and has the same hash."""
     parsed = parse_filter(condition)
     again = parse_filter(json.loads(json.dumps(parsed.to_dict())))
     assert again == parsed
@@ -267,7 +267,7 @@ def test_a_filter_round_trips_through_to_dict_and_json(condition, metadata):
 @settings(deadline=None)
 @given(conditions, conditions, metadatas)
 def test_operators_combine_the_results_of_filters(first, second, metadata):
-    """& | ~ are the and, or, not of the results of the filters."""
+    """The operators &, | and ~ combine the results of filters as and, or and not."""
     a, b = parse_filter(first), parse_filter(second)
     assert (a & b).matches(metadata) is (a.matches(metadata) and b.matches(metadata))
     assert (a | b).matches(metadata) is (a.matches(metadata) or b.matches(metadata))
@@ -278,13 +278,13 @@ def test_operators_combine_the_results_of_filters(first, second, metadata):
 
 
 def test_none_and_the_empty_object_mean_no_filter():
-    """None and {} match everything, so parse_filter returns None."""
+    """Parsing None or {} returns None, because both match everything."""
     assert parse_filter(None) is None
     assert parse_filter({}) is None
 
 
 def test_parsing_a_filter_returns_it():
-    """parse_filter returns a Filter unchanged."""
+    """Parsing a Filter returns the same object."""
     filter_ = by_source("a")
     assert parse_filter(filter_) is filter_
 
@@ -295,12 +295,12 @@ def test_filters_can_be_nested_in_objects():
 
 
 def test_an_object_can_be_combined_with_a_filter():
-    """& and | accept an object on the right."""
+    """The operators & and | accept a filter object as their right operand."""
     assert (by_source("a") & {"b": 1}) == parse_filter({"$and": [by_source("a"), {"b": 1}]})
 
 
 def test_filters_of_true_and_of_one_are_different():
-    """Equality and hash distinguish True and 1, as the cache of masks requires."""
+    """Filters for True and 1 are unequal and have different hashes, as the cache of filter results requires."""
     assert parse_filter({"a": True}) != parse_filter({"a": 1})
     assert parse_filter({"a": {"$in": [True]}}) != parse_filter({"a": {"$in": [1]}})
     assert len({parse_filter({"a": 1}), parse_filter({"a": 1.0}), parse_filter({"a": True})}) == 2
@@ -315,19 +315,19 @@ def test_and_is_not_or():
 
 
 def test_nested_conjunctions_are_flattened():
-    """a & b & c has three parts, which keeps its repr readable."""
+    """The filter a & b & c has three parts in any grouping, which keeps its repr readable."""
     a, b, c = by_source("a"), by_source("b"), by_source("c")
     assert (a & b & c) == (a & (b & c)) == And((a, b, c))
 
 
 def test_double_negation_cancels():
-    """~~f is f."""
+    """Negating a filter twice returns the original object."""
     filter_ = by_source("a")
     assert ~~filter_ is filter_
 
 
 def test_keys_are_the_paths_that_the_filter_reads():
-    """keys() contains every path once, split at its dots."""
+    """A filter's keys() contains every path once, split at its dots."""
     filter_ = parse_filter({"$or": [{"a.b": 1}, {"$not": {r"c\.d": {"$gt": 1, "$lt": 2}}}]})
     assert filter_.keys() == {("a", "b"), ("c.d",)}
 
@@ -339,7 +339,7 @@ def test_a_filter_is_immutable():
 
 
 def test_changing_the_object_later_does_not_change_the_filter():
-    """The operand is copied when the filter is built."""
+    """Changing the object that a filter was built from does not change the filter."""
     operand = ["a"]
     filter_ = parse_filter({"x": {"$in": operand}})
     operand.append("b")
@@ -350,7 +350,7 @@ def test_changing_the_object_later_does_not_change_the_filter():
     "join", [lambda a, b: a and b, lambda a, b: a or b, lambda a, b: not a], ids=["and", "or", "not"]
 )
 def test_pythons_own_and_or_not_raise(join):
-    """`a and b` would silently drop a, so it raises an error that names & | ~."""
+    """Python's and, or and not raise an error that names &, | and ~, because they would silently drop a filter."""
     with pytest.raises(FilterError, match=r"& \| ~"):
         join(by_source("a"), by_source("b"))
 
@@ -364,14 +364,14 @@ def test_a_used_filter_can_be_copied(duplicate):
 
 
 def test_repr_is_python_code():
-    """Evaluating the repr gives an equal filter."""
+    """Evaluating a filter's repr gives an equal filter."""
     filter_ = by_source("a") & ~by_meta(year=2024)
     assert eval(repr(filter_)) == filter_
     assert repr(filter_) == "parse_filter({'$and': [{'source': {'$in': ['a']}}, {'$not': {'year': {'$eq': 2024}}}]})"
 
 
 def test_a_datetime_round_trips_through_to_dict():
-    """A datetime operand stays a datetime of the same instant."""
+    """A datetime operand is the same instant after a round trip through to_dict()."""
     filter_ = parse_filter({"a": {"$in": [MAY.astimezone(timezone(timedelta(hours=3)))]}})
     assert filter_.to_dict() == {"a": {"$in": [MAY]}}
     assert parse_filter(filter_.to_dict()) == filter_

@@ -8,6 +8,6 @@ from langchain_hybridgraph.filters import join_key, split_key
 
 @given(st.lists(st.text(alphabet="ab.\\$", max_size=4), min_size=1, max_size=3).map(tuple))
 def test_split_key_inverts_join_key(path):
-    """Names with dots, backslashes and dollar signs survive the round trip."""
+    """Splitting a joined key returns the same names, including dots, backslashes and dollar signs."""
     assert split_key(join_key(path)) == path
     assert not join_key(path).startswith("$")

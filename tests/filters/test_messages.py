@@ -1,4 +1,4 @@
-"""Errors of malformed filters."""
+"""Error messages for malformed filters."""
 
 import math
 
@@ -66,7 +66,7 @@ RAISES = [
 
 @pytest.mark.parametrize(("condition", "message", "correction"), RAISES, ids=[message for _, message, _ in RAISES])
 def test_the_error_of_a_malformed_filter_shows_a_correction(condition, message, correction):
-    """The error quotes the input and contains a corrected example; no part of a filter is ignored."""
+    """The error for a malformed filter quotes the input and shows a corrected example."""
     with pytest.raises(FilterError) as raised:
         parse_filter(condition)
     assert message in str(raised.value)
@@ -74,7 +74,7 @@ def test_the_error_of_a_malformed_filter_shows_a_correction(condition, message, 
 
 
 def test_the_error_of_an_unknown_operator_lists_all_operators():
-    """The error lists every operator that a field accepts."""
+    """The error for an unknown operator lists every operator that a field accepts."""
     with pytest.raises(
         FilterError, match=r"\$eq \$ne \$gt \$gte \$lt \$lte \$in \$nin \$contains \$not_contains \$exists \$not"
     ):
@@ -95,6 +95,6 @@ def test_an_operand_may_be_nested_within_limits(level):
 
 
 def test_filter_errors_are_value_errors():
-    """Callers that do not import this package can catch ValueError."""
+    """A FilterError can be caught as a ValueError."""
     with pytest.raises(ValueError, match="not an operator"):
         parse_filter({"a": {"$x": 1}})

@@ -1,4 +1,4 @@
-"""The question with the last turns in front of it."""
+"""The question with the last turns of the conversation appended."""
 
 from langchain_hybridgraph.query.conversation import AppendHistory
 from langchain_hybridgraph.query.conversation.history import turns
@@ -7,7 +7,7 @@ CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assis
 
 
 def test_append_history_pin():
-    """The last three turns are appended unchanged, in their order."""
+    """The last three turns are appended to the question unchanged and in order."""
     assert AppendHistory(3)("and its price?", CARS).text == (
         "and its price? Assistant: A roadster User: how fast Assistant: 200"
     )

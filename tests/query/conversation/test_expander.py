@@ -16,7 +16,7 @@ from langchain_hybridgraph.query.conversation.history import turns
 
 
 def test_an_expander_has_a_name():
-    """A name makes it with its defaults, a mapping with its parameters; a function stays what it is."""
+    """An expander can be given by its name, by a mapping with its parameters, or as a function."""
     assert [expander_from(name) for name in EXPANDERS] == [HistoryTerms(), AppendHistory(), StripQuestion()]
     assert expander_from({"type": "history_terms", "most": 5}) == HistoryTerms(most=5)
     assert expander_from(turns) is turns
@@ -36,6 +36,6 @@ def test_an_expander_has_a_name():
     ],
 )
 def test_settings_that_cannot_be_used(make):
-    """They are rejected at construction."""
+    """Invalid parameters of an expander raise ConfigurationError at construction."""
     with pytest.raises(ConfigurationError):
         make()

@@ -1,4 +1,4 @@
-"""Histories of every usual form become turns."""
+"""Conversion of conversation histories to turns."""
 
 import pytest
 from hypothesis import given
@@ -34,12 +34,12 @@ TURNS = [
     ],
 )
 def test_every_form_gives_the_same_turns(history):
-    """Texts, pairs, mappings and messages, also mixed."""
+    """A history may consist of strings, pairs, mappings, messages or a mixture of them."""
     assert turns(history) == TURNS
 
 
 def test_pairs_of_question_and_answer():
-    """This is the oldest form of LangChain's chains."""
+    """A history may contain pairs of question and answer, the oldest form of LangChain's chains."""
     assert [turn.line for turn in turns([("Which car is red?", "A roadster"), ("human", "How fast?")])] == [
         "User: Which car is red?",
         "Assistant: A roadster",
@@ -48,7 +48,7 @@ def test_pairs_of_question_and_answer():
 
 
 def test_a_chat_history_gives_its_messages():
-    """LangChain's chat histories are accepted directly."""
+    """LangChain's chat histories, and mappings with their messages, are accepted."""
     history = InMemoryChatMessageHistory(messages=[HumanMessage("red car"), AIMessage("A roadster")])
     assert turns(history) == TURNS
     assert turns({"summary": "Cars.", "messages": history.messages}) == TURNS
@@ -56,12 +56,12 @@ def test_a_chat_history_gives_its_messages():
 
 @pytest.mark.parametrize("history", [None, [], (), ["", "  "], [HumanMessage("")]])
 def test_an_empty_history_has_no_turns(history):
-    """All forms of an empty history give an empty list."""
+    """All forms of an empty history give an empty list of turns."""
     assert turns(history) == []
 
 
 def test_a_line_stays_as_it_was_given():
-    """The speaker is read from the line, and the original line is kept next to it."""
+    """The speaker is parsed from a line, and the turn keeps the original line."""
     assert turns(["AGENT : yes"]) == [Turn("assistant", "yes", "AGENT : yes")]
     assert turns(["Note: yes"]) == [Turn("", "Note: yes", "Note: yes")]
 
@@ -84,12 +84,12 @@ def test_messages_without_text_are_left_out():
 
 
 def test_an_unknown_role_is_kept():
-    """A conversation may have other speakers."""
+    """The role of any other speaker in a conversation is kept."""
     assert turns([("moderator", "Please ask.")]) == [Turn("moderator", "Please ask.", "Moderator: Please ask.")]
 
 
 def test_the_question_is_not_its_own_history():
-    """Chains often give the messages with the question at their end."""
+    """A question at the end of the history is left out if the user asked it."""
     assert turns([*TURNS_AS_PAIRS, ("user", "how fast")], "how fast ") == TURNS
     assert turns([*TURNS_AS_PAIRS, ("assistant", "how fast")], "how fast")[2].speaker == "assistant"
 
@@ -107,21 +107,21 @@ def test_both_ends_of_a_long_history_are_read():
     "history", ["User: red car", b"red car", {"role": "user", "content": "red car"}, 7, {"a", "b"}]
 )
 def test_a_history_that_is_not_a_list_is_an_error(history):
-    """The error names the given value and the expected type."""
+    """The error for a history that is not a list contains the value and the expected type."""
     with pytest.raises(ConfigurationError, match=r"the history is .* expected a list"):
         turns(history)
 
 
 @pytest.mark.parametrize("item", [7, None, ("a", "b", "c"), (1, "b"), {"txt": "a"}, {"role": "user"}])
 def test_an_item_of_another_form_is_an_error(item):
-    """The error names the item."""
+    """The error for an invalid item of a history contains the number of the item."""
     with pytest.raises(ConfigurationError, match="item 1 of the history is"):
         turns(["User: red car", item])
 
 
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text()), max_size=45))
-def test_pairs_come_through(pairs):
-    """Every pair with a text is a turn, in order."""
+def test_every_pair_with_text_is_a_turn(pairs):
+    """Every pair of role and text is a turn, in order, unless the text is blank."""
     assert [(turn.speaker, turn.text) for turn in turns(pairs)] == [
         (speaker, text.strip()) for speaker, text in pairs if text.strip()
     ]

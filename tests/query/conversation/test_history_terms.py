@@ -1,4 +1,4 @@
-"""The question with terms of the conversation."""
+"""The question with terms from the conversation."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,9 @@ CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assis
     ],
 )
 def test_a_question_of_few_words_leans(query):
-    """Pronouns, ellipsis and fragments lean on the conversation, in several languages and scripts."""
+    """Questions with pronouns, ellipses and fragments depend fully on the conversation, in several languages and
+    scripts.
+    """
     assert leaning(query) == 1.0
 
 
@@ -43,13 +45,13 @@ def test_a_question_of_few_words_leans(query):
     ],
 )
 def test_a_question_of_four_content_words_is_complete(query):
-    """Four content words are enough, in several languages."""
+    """A question with four content words is searched unchanged, in several languages."""
     assert leaning(query) == 0.0
     assert HistoryTerms()(query, CARS) == ExpandedQuery(query)
 
 
 def test_three_words_lean_by_half():
-    """Three words have half the weight, so that the weight does not jump."""
+    """A question with three content words gets half the weight."""
     assert leaning("How heavy is the red car?") == 0.5
     assert HistoryTerms(weight=0.4)("How heavy is the red car?", CARS).weight == 0.2
 
@@ -65,7 +67,7 @@ def test_three_words_lean_by_half():
     ],
 )
 def test_a_short_question_may_change_the_topic(query):
-    """A question of few words without a sign that it continues has the full weight, but not confidently."""
+    """A short question without a sign of continuation gets the full weight, but is not marked as sure."""
     expanded = HistoryTerms()(query, CARS)
     assert (expanded.weight, expanded.sure) == (0.5, False)
 
@@ -88,7 +90,7 @@ def test_a_short_question_may_change_the_topic(query):
     ],
 )
 def test_a_sign_of_continuation_leans_confidently(query):
-    """Opening words, pronouns, and questions of function words only show that a question continues the conversation."""
+    """An opening word, a pronoun or a question of function words is a sure sign of continuation."""
     expanded = HistoryTerms()(query, CARS)
     assert (expanded.weight, expanded.sure) == (0.5, True)
 
@@ -97,19 +99,21 @@ def test_a_sign_of_continuation_leans_confidently(query):
     "query", ["How heavy are red trucks?", "Which cars have four seats?", "Has it a loud diesel engine?"]
 )
 def test_three_words_lean_on_a_conversation_with_a_common_word(query):
-    """An inflected form of one word is enough, and so is a pronoun."""
+    """A question of three words continues the conversation if it shares a word with it in any form, or has a
+    pronoun.
+    """
     assert HistoryTerms()(query, CARS).sure
     assert HistoryTerms()(query, CARS).weight == 0.25
 
 
 @pytest.mark.parametrize("query", ["What is ground water contamination?", "Who has won the most Super Bowls?"])
 def test_three_words_of_another_topic_are_complete(query):
-    """They share no word with the conversation and do not refer to it."""
+    """A question of three words that shares none with the conversation is searched unchanged."""
     assert HistoryTerms()(query, CARS) == ExpandedQuery(query)
 
 
 def test_history_terms_take_the_ends_of_the_conversation():
-    """First question, last question and last answer; their words in the order last, first, answer, names first."""
+    """The added terms come from the last question, the first question and the last answer, in this order."""
     history = turns(
         [
             ("user", "Which electric cars are red?"),
@@ -129,30 +133,30 @@ def test_history_terms_take_the_ends_of_the_conversation():
 
 
 def test_words_of_the_question_are_not_added_again():
-    """Letter case does not matter."""
+    """Words that the question already contains, in any case, are not added."""
     assert HistoryTerms()("Red Car?", CARS[:1]).text == "Red Car?"
 
 
 def test_turns_of_unknown_speakers():
-    """The last turn is taken as the answer to the one before it."""
+    """If the speakers are unknown, the last turn is treated as the answer to the turn before it."""
     expanded = HistoryTerms()("why?", turns(["red cars", "loud trains", "they have engines"]))
     assert expanded.context == "red cars loud trains they have engines"
 
 
 def test_without_a_weight_nothing_is_added():
-    """Weight 0 leaves the question unchanged."""
+    """A weight of 0 leaves the question unchanged."""
     assert HistoryTerms(weight=0)("why?", CARS) == ExpandedQuery("why?")
 
 
 @given(st.text(max_size=50), st.lists(st.text(max_size=50), max_size=6))
 def test_history_terms_take_any_text(query, history):
-    """The question always comes first, and the share is within [0, .5]."""
+    """For any question and history, the expanded text starts with the question and the weight is within [0, .5]."""
     expanded = HistoryTerms()(query, turns(history))
     assert expanded.text.startswith(query)
     assert 0 <= expanded.weight <= 0.5
 
 
 def test_one_huge_turn_is_read_in_part():
-    """Only the beginning of a pasted book is read."""
+    """Only the start of a very long turn is used."""
     expanded = HistoryTerms()("why?", turns([("user", "cars " * 100_000), ("assistant", "Trains " * 100_000)]))
     assert len(expanded.context) < 3_000

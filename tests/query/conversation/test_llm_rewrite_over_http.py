@@ -1,4 +1,4 @@
-"""Questions rewritten by a model behind langchain-openai."""
+"""Questions rewritten by a model that is called through langchain-openai."""
 
 import asyncio
 
@@ -34,7 +34,9 @@ def cars():
 
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_over_http(streaming):
-    """The model sees the conversation as JSON, and its question is returned, streamed or not, sync and async."""
+    """The model receives the conversation as JSON and its question is returned, with and without streaming, sync and
+    async.
+    """
     with OpenAIServer(WHOLE) as server:
         rewrite = LLMRewrite(server.chat_model(streaming=streaming))
         assert rewrite("and its price?", turns(HISTORY)).text == WHOLE
@@ -53,14 +55,14 @@ def test_a_question_in_json_and_a_fence_over_http():
 
 
 def test_a_model_that_streams_its_thoughts():
-    """Text between think tags is not part of the question."""
+    """Reasoning between think tags is removed from a streamed question."""
     with OpenAIServer(f"<think>They mean the roadster.</think>\n{WHOLE}") as server:
         assert LLMRewrite(server.chat_model(streaming=True))("and its price?", turns(HISTORY)).text == WHOLE
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_call_of_a_tool_is_not_a_question(streaming):
-    """A model that calls a tool instead of rewriting is an error."""
+    """A model that calls a tool instead of rewriting raises ValueError."""
 
     @tool
     def price(car: str) -> str:
@@ -82,8 +84,8 @@ def test_a_call_of_a_tool_is_not_a_question(streaming):
         (Reply("I cannot help with that."), ValueError),
     ],
 )
-async def test_called_by_itself_it_raises(reply, error):
-    """The model's own error, a timeout, or the reason why the answer is unusable is raised."""
+async def test_an_expander_called_alone_raises(reply, error):
+    """Outside a retriever, a failed rewrite raises the model's error, TimeoutError or ValueError."""
     with OpenAIServer(reply) as server:
         rewrite = LLMRewrite(server.chat_model(), timeout=0.5 if reply.delay else 10)
         with pytest.raises(error):
@@ -93,7 +95,7 @@ async def test_called_by_itself_it_raises(reply, error):
 
 
 async def test_in_a_retriever(cars):
-    """The retriever searches for the model's question, in sync and in async calls."""
+    """A retriever searches for the rewritten question in sync and async calls."""
     with OpenAIServer(WHOLE) as server:
         talk = AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model()), fuse_raw=False)
         for result in (
@@ -107,7 +109,7 @@ async def test_in_a_retriever(cars):
 
 @pytest.mark.parametrize("reply", FAILURES)
 async def test_failures_over_http_leave_the_raw_question(cars, reply):
-    """Errors, broken bodies, refusals, silence and slowness give the results of the user's question, and the reason."""
+    """After any failure of the model, the retriever searches for the user's question and reports the failure."""
     raw = [document.id for document in cars.invoke("what costs 9,000?")]
     assert raw
     with OpenAIServer(reply) as server:
@@ -122,21 +124,21 @@ async def test_failures_over_http_leave_the_raw_question(cars, reply):
 
 
 def test_the_client_tries_again():
-    """Retries are left to the client: a second request follows a 429."""
+    """The model's client retries after status 429, and the rewrite is used."""
     with OpenAIServer([Reply("slow down", 429), WHOLE]) as server:
         assert LLMRewrite(server.chat_model(max_retries=1))("and its price?", turns(HISTORY)).text == WHOLE
         assert len(server.requests) == 2
 
 
 def test_without_a_conversation_no_model_is_called(cars):
-    """A first question is searched unchanged, without waiting for a model."""
+    """A question without a conversation is searched without calling the model."""
     with OpenAIServer(WHOLE) as server:
         AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model())).invoke("What costs 9,000?")
         assert server.requests == []
 
 
 async def test_a_cancelled_caller_is_cancelled():
-    """Cancellation does not count as a failure of the model."""
+    """Cancelling a rewrite raises CancelledError."""
     with OpenAIServer(Reply(WHOLE, delay=30)) as server:
         task = asyncio.create_task(LLMRewrite(server.chat_model()).acall("and its price?", turns(HISTORY)))
         while not server.requests:

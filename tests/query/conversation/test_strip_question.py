@@ -19,5 +19,5 @@ CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assis
     ],
 )
 def test_strip_question(query, left):
-    """Courtesy and question words are removed, unless the question has no others."""
+    """Courtesy and question words are removed unless the question consists only of them."""
     assert StripQuestion()(query, CARS).text == left

@@ -18,8 +18,8 @@ TREE += [Edge(id[0].upper(), id, CONTAINS) for id in ("a1", "a2", "b1", "c1", "d
 ROOT = [("root", math.nan)]
 
 
-def test_it_ends_when_the_best_stay_the_same():
-    """The best two are complete after A and unchanged after B, C and D, so E is never expanded."""
+def test_the_search_ends_when_the_best_stay_the_same():
+    """The search ends once the best two chunks have not changed for three rounds, so E is never expanded."""
     walk = walked(TREE, BestFirst(k=2), Propagation(), seeds=ROOT, own=OWN)
     chunks = by_id(walk)
     assert walk.converged
@@ -29,25 +29,25 @@ def test_it_ends_when_the_best_stay_the_same():
 
 
 def test_more_rounds_look_further():
-    """With four rounds, E is expanded and e1 is reached."""
+    """With max_rounds=4, E is expanded and e1 is reached."""
     chunks = by_id(walked(TREE, BestFirst(max_rounds=4, k=2), Propagation(), seeds=ROOT, own=OWN))
     assert chunks["e1"].value == pytest.approx(0.695)
 
 
 def test_a_complete_traversal_did_not_converge():
-    """Reaching the end of the graph does not count as convergence."""
+    """A traversal that reaches the end of the graph is not reported as converged."""
     walk = walked(TREE, BestFirst(k=99, max_rounds=99), Propagation(), seeds=ROOT, own=OWN)
     assert (len(walk.chunks), walk.converged) == (12, False)
 
 
-def test_it_begins_at_the_best_seeds():
-    """Other seeds are expanded when an edge leads to them."""
+def test_the_search_starts_at_the_best_seeds():
+    """Only the start_k best seeds are expanded at the start; another seed is expanded when an edge leads to it."""
     edges = [Edge("a", "a1", "c"), Edge("b", "b1", "c"), Edge("a1", "c", "c"), Edge("c", "c1", "c")]
     seeds = [("a", 0.9), ("b", 0.8), ("c", 0.7)]
     assert set(by_id(walked(edges, BestFirst(start_k=1), HopDecay(), seeds=seeds))) == {"a", "a1", "b", "c", "c1"}
 
 
 def test_the_cap_takes_the_best_children():
-    """Three of five children fit."""
+    """With max_nodes=3, the best three of five children are reached."""
     walk = walked(TREE, BestFirst(max_nodes=3), Propagation(), seeds=ROOT, own=OWN)
     assert ([a.id for a in walk.chunks], walk.capped) == (["A", "B", "C", "root"], True)

@@ -1,4 +1,4 @@
-"""Evidence one hop away, combined with a traversal beyond it."""
+"""Evidence from one hop combined with a traversal of further hops."""
 
 from langchain_hybridgraph.query.graph import BFS, LinkEvidence, WaterCircle
 from langchain_hybridgraph.query.graph.combined import CombinedTraversal
@@ -14,15 +14,15 @@ def walked(traversal, seeds=(("a", 1.0),)):
     return {chunk.id: chunk for chunk in traversal.walk(graph, list(seeds), NoisyOr(), None).chunks}
 
 
-def test_it_goes_as_far_as_the_walk():
-    """Evidence reaches one hop; chunks further away are reached by the other traversal."""
+def test_a_combined_traversal_reaches_as_far_as_its_second_part():
+    """Evidence reaches one hop; a combined traversal also reaches the chunks of its second traversal."""
     assert set(walked(LinkEvidence())) == {"a", "b"}
     assert set(walked(CombinedTraversal(beyond=WaterCircle(max_hops=3, direction="both")))) == set("abcd")
     assert set(walked(CombinedTraversal(beyond=BFS(max_hops=2, direction="both")))) == set("abc")
 
 
-def test_each_has_the_better_of_both():
-    """A chunk that both reach has the higher of both values, and its path."""
+def test_a_chunk_has_the_better_of_both_values():
+    """A chunk that evidence and traversal both reach has the higher of the two values."""
     combined, evidence, ring = (
         walked(one) for one in (CombinedTraversal(), LinkEvidence(), WaterCircle(direction="both"))
     )
@@ -32,5 +32,5 @@ def test_each_has_the_better_of_both():
 
 
 def test_a_seed_is_not_evidence_for_itself():
-    """A seed without incoming evidence has no graph value, although the traversal carries its score."""
+    """A seed without evidence from other chunks has the value 0."""
     assert walked(CombinedTraversal(), [("e", 0.9), ("a", 0.5)])["a"].value == 0.0

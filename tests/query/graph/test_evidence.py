@@ -1,4 +1,4 @@
-"""LinkEvidence: kinds of evidence for a chunk, and their weights."""
+"""Kinds of evidence for a chunk, and their weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def mentions(entity, *chunks):
     return [Edge(chunk, entity, "mentions") for chunk in chunks]
 
 
-# Four chunks: what two of them mention has the rarity ln(4 / 2) / ln 4 = 1/2.
+# Four chunks: an entity that two of them mention has the rarity ln(4 / 2) / ln 4 = 1/2.
 FOUR = mentions("entity:all", "a", "b", "c", "d")
 
 
@@ -26,57 +26,57 @@ def evidence_for(edges, seeds=(("a", 1.0),), **settings):
     return {chunk.id: (pytest.approx(chunk.value), chunk.path) for chunk in walk.chunks}
 
 
-def test_a_shared_entity_counts_by_its_rarity_squared():
-    """(1/2)² · (.3 + 2 · .05)."""
+def test_evidence_of_a_shared_entity_is_its_rarity_squared():
+    """A shared entity of rarity 1/2 gives evidence of (1/2)² · (.3 + 2 · .05)."""
     assert evidence_for([*FOUR, *mentions("entity:few", "a", "b")])["b"] == (0.1, ("a", "b"))
 
 
 def test_a_name_in_every_chunk_is_not_evidence():
-    """No chunk is reached through it."""
+    """An entity that every chunk mentions leads to no chunk."""
     assert evidence_for(FOUR) == {"a": (0.0, ("a",))}
 
 
-def test_a_link_counts_by_its_weight():
-    """.4 · .5."""
+def test_evidence_of_a_link_is_proportional_to_its_weight():
+    """A link of weight .5 gives evidence of .4 · .5."""
     assert evidence_for([*FOUR, Edge("a", "c", "cites", 0.5)])["c"] == (0.2, ("a", "c"))
 
 
 def test_many_links_share():
-    """The weight of a link is divided by the fourth root of two."""
+    """The evidence of each of two links is divided by the fourth root of two."""
     assert evidence_for([*FOUR, Edge("a", "b", "cites"), Edge("a", "c", "cites")])["c"] == (0.4 * 2**-0.25, ("a", "c"))
 
 
-def test_a_title_that_a_seed_names_counts_by_its_rarity():
-    """A names B's title, which two chunks mention: 1/2 for the title, joined with .1 for the shared name."""
+def test_evidence_of_a_title_that_a_seed_mentions():
+    """A seed that mentions b's title of rarity 1/2 gives evidence of 1/2, combined with .1 for the shared name."""
     edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
     assert evidence_for(edges)["b"] == (1 - 0.5 * 0.9, ("a", "b"))
 
 
-def test_a_lesser_seed_counts_in_proportion():
-    """A has half of d's score."""
+def test_evidence_is_proportional_to_the_score_of_the_seed():
+    """A link from a seed with half the best seed's score gives half the evidence."""
     assert evidence_for([*FOUR, Edge("a", "c", "cites", 0.5)], [("d", 0.8), ("a", 0.4)])["c"] == (0.1, ("a", "c"))
 
 
 def test_a_title_in_the_question_needs_no_seed():
-    """.7 · 1/2; the path begins where it ends."""
+    """A chunk whose title is in the question gets evidence of .7 · 1/2, and its path is its own id."""
     edges = [*FOUR, *mentions("entity:b", "b", "c"), *mentions("title:b", "b")]
     assert evidence_for(edges, question=Question(["b"]))["b"] == (0.35, ("b",))
 
 
-def test_a_chunk_with_the_rest_of_the_question_counts_more():
-    """B covers half of the words that the seeds leave uncovered: (1/2)² · (.3 + 2 · .5)."""
+def test_a_chunk_with_uncovered_words_has_more_evidence():
+    """A chunk with half of the words that no seed covers gets evidence of (1/2)² · (.3 + 2 · .5)."""
     question = Question(coverage=lambda ids: dict.fromkeys(ids, 0.5))
     assert evidence_for([*FOUR, *mentions("entity:few", "a", "b")], question=question)["b"] == (0.325, ("a", "b"))
 
 
-def test_a_seed_has_the_path_from_the_seed_that_lifts_it():
-    """A's link is evidence for B, and B's link, with half the score, for A; each path shows it."""
+def test_the_path_of_a_seed_starts_at_the_seed_that_supports_it():
+    """Two linked seeds are evidence for each other, and the path of each starts at the other."""
     evidence = evidence_for([*FOUR, Edge("a", "b", "cites", 0.5)], [("a", 0.8), ("b", 0.4), ("d", 0.2)])
     assert evidence == {"b": (0.2, ("a", "b")), "a": (0.1, ("b", "a")), "d": (0.0, ("d",))}
 
 
 def test_a_seed_keeps_its_value_if_the_traversal_sets_the_score():
-    """A score that replaces the search's own gives a seed the value of a seed."""
+    """With a score that replaces the search's scores, a seed has the value and the path of a seed."""
     evidence = LinkEvidence()
     graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).scoped_graph(Scope(), evidence.edge_filter)
     walk = evidence.walk(graph, [("a", 0.8), ("b", 0.4)], HopDecay(), None)
@@ -84,7 +84,7 @@ def test_a_seed_keeps_its_value_if_the_traversal_sets_the_score():
 
 
 def test_a_chunk_named_by_the_question_has_no_seed():
-    """No seed leads to it, so its path is its own id."""
+    """A chunk whose title is in the question has no seed, and its path is its own id."""
     evidence = LinkEvidence().for_question(Question(("b",)))
     edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
     walk = evidence.walk(

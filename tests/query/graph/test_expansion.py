@@ -1,4 +1,4 @@
-"""Merging of candidates and reached chunks: their order, scores and parts."""
+"""Merging of candidates with reached chunks: order, scores and parts."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,9 @@ def reached_chunk(id, value, *, hops=1):
 
 
 def test_a_reached_chunk_has_the_score_of_the_traversal():
-    """A seed keeps its own part, the rest comes from the graph; unreached candidates keep their scores."""
+    """Reached chunks have the traversal's score, which for a seed includes a search part; other candidates have only
+    that part.
+    """
     own = fused_candidates(s=0.9, far=0.8)
     fused = WALK.fused(own, {"s": 0.9, "far": 0.5}, [reached_chunk("s", 0.93, hops=0), reached_chunk("new", 0.6)])
     assert [(one.id, one.score) for one in fused] == [("s", 0.93), ("new", 0.6), ("far", pytest.approx(0.35))]
@@ -36,7 +38,7 @@ def test_a_reached_chunk_has_the_score_of_the_traversal():
 
 @pytest.mark.parametrize("score", [HopDecay(), NoisyOr()])
 def test_only_reached_chunks_may_be_returned(score):
-    """With candidates="reached" a hit that is neither a seed nor reached is left out."""
+    """With candidates="reached", a candidate that is neither a seed nor reached is left out."""
     walk = Expansion(BFS(), score, candidates="reached")
     own = fused_candidates(s=0.9, far=0.8, a=0.2)
     fused = walk.fused(own, {"s": 0.9, "far": 0.8}, [reached_chunk("s", 0.9, hops=0), reached_chunk("a", 0.4)])
@@ -44,27 +46,27 @@ def test_only_reached_chunks_may_be_returned(score):
 
 
 def test_the_minimum_weight_is_the_larger_of_two():
-    """The traversal's own minimum holds in addition to that of the expansion."""
+    """The minimum weight of edges is the larger of the traversal's and the expansion's."""
     ways = [Expansion(BFS(min_weight=own), HopDecay(), min_weight=0.5).edge_filter for own in (0.0, 0.8)]
     assert [each.min_weight for each in ways] == [0.5, 0.8]
 
 
 def test_an_unknown_value_of_candidates_is_refused():
-    """The error names both values and what was given."""
+    """The error for an invalid value of candidates contains the value and the accepted ones."""
     with pytest.raises(ConfigurationError, match=r"must be 'all' .* or 'reached' .*, got 'seeds'"):
         Expansion(BFS(), HopDecay(), candidates="seeds")
 
 
 def test_a_mixed_score_only_lifts():
-    """Evidence is added to the search's own score, relative to the best of the search."""
+    """A mixed score adds evidence to the search score and never lowers it."""
     walk = Expansion(BFS(), NoisyOr())
     own = fused_candidates(a=0.8, b=0.4)
     fused = walk.fused(own, {"a": 0.8, "b": 0.4}, [reached_chunk("b", 0.5)])
     assert [(one.id, one.score) for one in fused] == [("a", 0.8), ("b", pytest.approx(0.8 * 0.75))]
 
 
-def test_a_cosine_is_held_between_0_and_1_and_a_score_is_as_the_fusion_gives_it():
-    """The strength of a seed is its cosine, if that is known."""
+def test_the_score_of_a_seed_is_its_clipped_cosine_or_fused_score():
+    """A seed's score is its cosine, clipped to [0, 1], or its fused score if the cosine is unknown."""
     own = fused_candidates(a=0.5, b=7.0)
     assert WALK.strengths(own, ["c"], {"a": -0.2, "c": 1.1}) == {"a": 0.0, "b": 7.0, "c": 1.0}
 
@@ -78,7 +80,7 @@ candidates = st.dictionaries(st.sampled_from(IDS), st.sampled_from([0.0, 0.1, 0.
 
 @given(reached_ones, candidates, st.sampled_from(["all", "reached"]), st.sampled_from([HopDecay(), NoisyOr()]))
 def test_every_chunk_is_fused_once_best_first(rows, strength, option, score):
-    """Candidates and reached chunks, or with candidates="reached" only the latter; ties are ordered by id."""
+    """Every allowed candidate and reached chunk appears once, ordered by score and then id."""
     walk = Expansion(BFS(), score, candidates=option)
     chunks = sorted((reached_chunk(id, value, hops=hops) for id, value, hops in rows), key=best_first)
     own = fused_candidates(**dict.fromkeys((chunk.id for chunk in chunks), 0.0) | strength)

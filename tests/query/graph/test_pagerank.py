@@ -1,4 +1,4 @@
-"""PageRank: equal to networkx within its bounds."""
+"""Personalized PageRank: literal values, caps and comparisons with networkx."""
 
 import networkx as nx
 import pytest
@@ -25,19 +25,21 @@ def test_mass_over_one_edge():
 
 
 def test_mass_is_shared_by_weight():
-    """Three quarters of the mass follow the edge with three quarters of the weight."""
+    """The mass of a chunk is divided among its edges in proportion to their weights."""
     edges = [Edge("a", "b", "c", 0.9), Edge("a", "c", "c", 0.3)]
     masses = values(walked(edges, exact(), Flow(), seeds=[("a", 0.8)]))
     assert masses == pytest.approx({"a": 1.0, "b": 0.375, "c": 0.125})
 
 
 def test_seeds_send_by_their_scores():
-    """A seed of half the score has half the mass."""
+    """A seed with half the score of another one has half of its mass."""
     assert values(walked([], exact(), Flow(), seeds=[("a", 0.8), ("b", 0.4)])) == {"a": 1.0, "b": 0.5}
 
 
 def test_a_rare_entity_passes_more():
-    """The weights are equal; the entity with fewer mentions leads to the better neighbour."""
+    """With rarity, a chunk that shares a rare entity with the seed gets more mass than one that shares a common
+    entity.
+    """
     edges = [Edge("a", "entity:rare", MENTIONS), Edge("r", "entity:rare", MENTIONS)]
     edges += [Edge(id, "entity:common", MENTIONS) for id in "abcdefg"]
     flat = values(walked(edges, exact(), Flow(), seeds=[("a", 1.0)]))
@@ -46,26 +48,28 @@ def test_a_rare_entity_passes_more():
 
 
 def test_a_hub_passes_on_less():
-    """A chunk with eight edges passes on half of its mass if four are allowed."""
+    """A chunk with eight edges passes on half of its mass if hub_degree is four."""
     edges = [Edge("a", str(n), "c") for n in range(8)]
     masses = values(walked(edges, PersonalizedPageRank(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
     assert masses["0"] == pytest.approx(0.5 * 0.5 / 8)
 
 
-def test_the_path_is_that_of_the_largest_mass():
-    """Two heavy edges are preferred to one light edge."""
+def test_the_path_carries_the_largest_mass():
+    """The path to a chunk is the one with the largest mass: two heavy edges instead of one light edge."""
     edges = [Edge("a", "x", "c", 0.1), Edge("a", "m", "c", 1.0), Edge("m", "x", "c", 1.0)]
     assert by_id(walked(edges, exact(0.8), Flow(), seeds=[("a", 1.0)]))["x"].path == ("a", "m", "x")
 
 
 def test_ties_between_masses_are_broken_by_id():
-    """Two paths have equal mass; the smaller id wins."""
+    """If two paths have equal mass, the one with the smaller id is used."""
     edges = [Edge("s", "b", "c"), Edge("s", "a", "c"), Edge("b", "x", "c"), Edge("a", "x", "c")]
     assert by_id(walked(edges, exact(), Flow(), seeds=[("s", 1.0)]))["x"].path == ("s", "a", "x")
 
 
 def test_the_features_that_a_score_receives():
-    """Hops and weights are those between chunks: the weights of an entity are multiplied; came is the value before."""
+    """A score receives hops and weights between chunks, with the weights through an entity multiplied, and the
+    previous value.
+    """
     received = {}
 
     def listening(features):
@@ -82,13 +86,15 @@ def test_the_features_that_a_score_receives():
 
 
 def test_a_value_follows_the_path():
-    """Propagation goes from chunk to chunk: .5 · .8 + .5 · .9 = .85, .5 · .6 + .5 · .85 = .725."""
+    """Propagation computes values from chunk to chunk: .5 · .8 + .5 · .9 = .85, .5 · .6 + .5 · .85 = .725."""
     masses = values(walked(EDGES, exact(), Propagation(), seeds=[("A", 0.9)], own={"C": 0.8, "D": 0.6}))
     assert (masses["C"], masses["D"]) == pytest.approx((0.85, 0.725))
 
 
 def test_an_entity_as_a_seed():
-    """Traversal begins at the entity, paths at the chunks that mention it; the entity itself is not returned."""
+    """Paths from a seed that is an entity start at the chunks that mention it, and the entity itself is not
+    returned.
+    """
     edges = [Edge("a", "entity:x", MENTIONS), Edge("a", "b", "cites")]
     masses = walked(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).chunks
     assert [(a.id, round(a.value, 6), a.path, a.seed) for a in masses] == [
@@ -98,7 +104,7 @@ def test_an_entity_as_a_seed():
 
 
 def test_an_exceeded_bound_is_reported():
-    """Chunks behind the bound are not reached, and ``capped`` is set."""
+    """Chunks beyond max_touched are not reached, and the result is reported as capped."""
     edges = [Edge("a", "b", "c"), *(Edge("b", str(n), "c") for n in range(50))]
     walk = walked(edges, PersonalizedPageRank(max_touched=10), Flow(), seeds=[("a", 1.0)])
     assert ([a.id for a in walk.chunks], walk.capped) == (["a", "b"], True)
@@ -106,14 +112,14 @@ def test_an_exceeded_bound_is_reported():
 
 
 def test_more_chunks_than_are_returned_do_not_reach_the_cap():
-    """max_nodes keeps the heaviest chunks of a complete traversal, and ``capped`` is not set."""
+    """Chunks that max_nodes leaves out of a complete traversal are not reported as a cap."""
     edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
     walk = walked(edges, PersonalizedPageRank(max_nodes=2), Flow(), seeds=[("a", 1.0)])
     assert ([a.id for a in walk.chunks], walk.capped) == (["a", "y", "z"], False)
 
 
 def test_only_edges_near_the_seeds_are_read():
-    """On a long line, the edges of chunks with too little mass are never read."""
+    """The edges of chunks with too little mass are never read."""
     nodes_read = []
 
     class Listening:
@@ -130,7 +136,7 @@ def test_only_edges_near_the_seeds_are_read():
     pagerank = PersonalizedPageRank(tolerance=0.01)
     line = InMemoryGraph([Edge(str(n), str(n + 1), "next") for n in range(1000)])
     pagerank.walk(Listening(line.scoped_graph(Scope(), pagerank.edge_filter)), [("0", 1.0)], Flow(), None)
-    assert nodes_read == [str(n) for n in range(6)]  # .5^5 / 2 edges is above .01, .5^6 / 2 is not
+    assert nodes_read == [str(n) for n in range(6)]  # .5^5 / 2 is above the tolerance of .01, .5^6 / 2 is not
 
 
 @given(
@@ -141,7 +147,7 @@ def test_only_edges_near_the_seeds_are_read():
     st.sampled_from([0.2, 0.5, 0.85]),
 )
 def test_masses_equal_those_of_networkx(pairs, mentions, seeds, direction, damping):
-    """Masses relative to the largest chunk's are equal, over chunks and entities."""
+    """The masses of chunks, relative to the largest, equal those of networkx in a graph of chunks and entities."""
     edges = list({(a, b): Edge(a, b, "c", weight) for a, b, weight in pairs if a != b}.values())
     mentions = list({(a, e): Edge(a, e, MENTIONS, weight) for a, e, weight in mentions}.values())
     graph = nx.DiGraph()

@@ -11,25 +11,25 @@ from tests.support.samples.pinned_graph import EDGES, values, walked
 
 
 def test_energy():
-    """.9 · .8 · .5 = .36, and .36 · .9 · .5 = .162."""
+    """Energy is multiplied by weight and decay at each hop: .9 · .8 · .5 = .36, and .36 · .9 · .5 = .162."""
     energies = values(walked(EDGES, WaterCircle(), Flow()))
     assert energies == pytest.approx({"A": 0.9, "B": 0.5, "C": 0.36, "D": 0.162}, abs=1e-6)
 
 
 def test_too_little_energy_is_not_reached():
-    """.9 · .1 · .5 = .045 is less than .05."""
+    """A chunk with less energy than min_energy is not reached: .9 · .1 · .5 = .045 is less than .05."""
     energies = values(walked([Edge("A", "x", "c", 0.1), Edge("A", "y", "c", 0.12)], WaterCircle(), HopDecay()))
     assert set(energies) == {"A", "B", "y"}
 
 
 def test_a_weak_seed_stays():
-    """A seed below min_energy is returned and reaches nothing."""
+    """A seed below min_energy is returned, but its edges are not followed."""
     energies = values(walked(EDGES, WaterCircle(), Flow(), seeds=[("A", 0.01)]))
     assert energies == {"A": 0.01}
 
 
 def test_no_more_rings_than_requested():
-    """max_hops 1 ends at C."""
+    """With max_hops=1, only C is reached."""
     assert set(values(walked(EDGES, WaterCircle(1), Flow()))) == {"A", "B", "C"}
 
 

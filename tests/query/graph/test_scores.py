@@ -1,4 +1,4 @@
-"""Values of paths: formulas with literal results, and scores that users pass."""
+"""Values of paths: formulas with literal results, and custom scores."""
 
 import math
 
@@ -41,83 +41,83 @@ def near(*expected):
 
 
 def test_hop_decay_of_an_expanded_chunk():
-    """.7 · .4 + .3 · .7 · .8 = .448."""
+    """The value of an expanded chunk is .7 · .4 + .3 · .7 · .8 = .448."""
     assert values(HopDecay(), hops=1, weight=0.8, own=0.4) == near(0.448)
 
 
 def test_hop_decay_of_seeds():
-    """A seed has its own part and the full part of the graph; without the bonus only its own."""
+    """The value of a seed includes the full graph part; without the bonus it is only the part from its own score."""
     assert values(HopDecay(), own=[0.9, 0.5]) == near(0.93, 0.65)
     assert values(HopDecay(seed_bonus=False), own=[0.9, 0.5]) == near(0.63, 0.35)
 
 
 def test_hop_decay_after_its_last_number_is_the_tail():
-    """Hops 3 and 50 have the tail."""
+    """Hops after the last decay factor use the tail."""
     assert values(HopDecay(tail=0.2), hops=[2, 3, 50], own=0.0) == near(0.15, 0.06, 0.06)
 
 
 def test_hop_decay_without_the_similarity_of_expanded_chunks():
-    """score_expanded False counts own as 0, except that of seeds."""
+    """With score_expanded=False, the similarity of a chunk is ignored unless it is a seed."""
     assert values(HopDecay(score_expanded=False), hops=[0, 1], previous_value=[NAN, 0.9], own=0.5) == near(0.65, 0.21)
 
 
-def test_unknown_similarity_counts_as_0():
-    """NaN is 0 in HopDecay."""
+def test_hop_decay_treats_unknown_similarity_as_0():
+    """HopDecay treats an unknown similarity as 0."""
     assert values(HopDecay(), hops=1, own=NAN) == near(0.21)
 
 
 def test_weights_of_more_than_one_are_shares():
-    """With 1 and 1 nothing exceeds 1, and the order stays."""
+    """Weights that sum to more than 1 are divided by their sum, so no value exceeds 1."""
     assert values(HopDecay(vector_weight=1, graph_weight=1), hops=[0, 1], own=[0.9, 0.5]) == near(0.95, 0.6)
 
 
 def test_distance_decay():
-    """One seed of norm 1 and one of .491935, at distances 0, 1 and 2."""
+    """Values of a seed of norm 1 and one of norm .491935 decrease with the distances 0, 1 and 2."""
     assert values(DistanceDecay(), seed=0.8, best_seed=0.8, hops=[0, 1, 2]) == near(1.0, 0.881959, 0.810364)
     assert values(DistanceDecay(), seed=0.491935, hops=[0, 1, 2]) == near(0.644355, 0.526314, 0.454719)
 
 
 def test_distance_decay_with_weights_of_more_than_one():
-    """1 and 1 are divided by 2."""
+    """Weights of 1 and 1 are divided by 2."""
     assert values(DistanceDecay(1, 1), hops=[0, 1]) == near(1.0, 0.803265)
 
 
 def test_distance_decay_without_any_seed_score():
-    """A best score of 0 divides nothing."""
+    """A best seed score of 0 does not raise a division error."""
     assert values(DistanceDecay(), seed=0.0, best_seed=0.0, hops=0) == near(0.3)
 
 
 def test_propagation():
-    """.5 · .8 + .5 · .6 = .7; a root passes on its own score."""
+    """A chunk's value is .5 · .8 + .5 · .6 = .7, and a root's value is its own score."""
     assert values(Propagation(), hops=1, own=0.8, previous_value=0.6) == near(0.7)
     assert values(Propagation(), own=0.8) == near(0.8)
 
 
 def test_propagation_after_a_root_without_a_score():
-    """A root that the search did not find has no value, and its children are roots."""
+    """A root without a score has no value, and its children have their own scores."""
     unknown = values(Propagation(), seed=NAN, own=NAN)
     assert math.isnan(unknown[0])
     assert values(Propagation(), seed=NAN, hops=1, own=0.8, previous_value=unknown[0]) == near(0.8)
 
 
 def test_ring_decay():
-    """.9 · .8 · .5 = .36, .9 · .72 · .25 = .162; less than min_energy is 0, except for a seed."""
+    """Energy below min_energy becomes 0, except at a seed: .9 · .8 · .5 = .36, .9 · .72 · .25 = .162."""
     assert values(RingDecay(), seed=0.9, hops=[1, 2], product=[0.8, 0.72]) == near(0.36, 0.162)
     assert values(RingDecay(), seed=[0.04, 0.09], hops=[0, 1]) == near(0.04, 0.0)
 
 
 def test_flow_is_the_carried_value():
-    """Flow returns it unchanged."""
+    """Flow returns the value that the traversal carries, unchanged."""
     assert values(Flow(), flow=[0.2, 1.0]) == [0.2, 1.0]
 
 
 def test_any_callable_is_a_score():
-    """A callable over arrays is called once; its values are clipped to [0, 1]."""
+    """A function of arrays can be a score, and its values are clipped to [0, 1]."""
     assert values(lambda r: r.seed - 0.5 * r.hops, hops=[0, 1, 3]) == [1.0, 0.5, 0.0]
 
 
 def test_a_callable_over_numbers_is_called_per_path():
-    """``if`` and ``max`` do not work on arrays."""
+    """A function with ``if`` or ``max``, which fail on arrays, is called once per path."""
 
     def by_hand(path):
         return max(path.weight, 0.5) if path.hops else 1.0
@@ -126,30 +126,30 @@ def test_a_callable_over_numbers_is_called_per_path():
 
 
 def test_a_constant_is_a_score():
-    """A single number is the value of every path."""
+    """A function that returns a single number gives every path this value."""
     assert values(lambda r: 0.5, hops=[0, 1]) == [0.5, 0.5]
 
 
 @pytest.mark.parametrize("score", [lambda r: r.seed * NAN, lambda r: np.ones(7)])
 def test_a_score_that_gives_no_number_per_path_is_refused(score):
-    """NaN and results of another length raise."""
+    """A score that returns NaN, or another number of values than paths, raises ConfigurationError."""
     with pytest.raises(ConfigurationError):
         values(score, hops=[0, 1], own=0.5)
 
 
 def test_an_unknown_similarity_adds_nothing():
-    """A callable that reads it gives 0."""
+    """A function that returns an unknown similarity gives the value 0."""
     assert values(lambda r: r.own, hops=[0, 1], own=[0.5, NAN]) == [0.5, 0.0]
 
 
 def test_an_error_of_a_callable_is_its_own():
-    """The error that a callable raises is not replaced."""
+    """An error that a custom score raises is not replaced."""
     with pytest.raises(TypeError, match="mine"):
         values(lambda r: (_ for _ in ()).throw(TypeError("mine")))
 
 
 def test_a_callable_without_attributes_has_careful_defaults():
-    """It needs similarities and chooses by value."""
+    """A custom score without attributes receives similarities, and its paths are chosen by value."""
     assert (needs_own(lambda r: 1.0), chosen_by(lambda r: 1.0)) == (True, "value")
 
 
@@ -172,14 +172,14 @@ def test_a_callable_without_attributes_has_careful_defaults():
     ],
 )
 def test_unusable_parameters_are_refused(make):
-    """Each error names the given value."""
+    """The error for an invalid parameter of a score contains the value."""
     with pytest.raises(ConfigurationError, match=r" must be .*, got "):
         make()
 
 
 @pytest.mark.parametrize("name", GRAPH_SCORES)
-def test_a_score_has_a_form_and_comes_back_from_it(name):
-    """The mapping of a score makes an equal one, also with lists for tuples."""
+def test_a_score_round_trips_through_its_mapping(name):
+    """The mapping of a score makes an equal score, even with lists instead of tuples."""
     score = graph_score_from(name)
     form = graph_score_form(score)
     assert graph_score_from({k: list(v) if isinstance(v, tuple) else v for k, v in form.items()}) == score
@@ -187,13 +187,13 @@ def test_a_score_has_a_form_and_comes_back_from_it(name):
 
 @pytest.mark.parametrize("form", ["pagerank", {"type": "flow", "alpha": 1}, {"alpha": 1}, 3, None])
 def test_unknown_forms_are_refused(form):
-    """The error names unknown names and parameters."""
+    """Unknown names and parameters of scores raise ConfigurationError."""
     with pytest.raises(ConfigurationError):
         graph_score_from(form)
 
 
-def test_a_callable_has_no_form():
-    """Only scores of this package can be written as settings."""
+def test_a_custom_score_has_no_mapping():
+    """A custom score cannot be written as a setting and raises ConfigurationError."""
     with pytest.raises(ConfigurationError):
         graph_score_form(max)
 
@@ -208,7 +208,7 @@ SHARES = st.floats(0, 1)
     st.lists(st.tuples(SHARES, st.integers(0, 60), SHARES, SHARES, SHARES, SHARES), min_size=1, max_size=9),
 )
 def test_values_are_between_0_and_1(score, rows):
-    """Every combination of known features gives such a value."""
+    """Every combination of known features gives a value between 0 and 1."""
     seed, hops, weight, product, previous_value, own = (np.array(column) for column in zip(*rows, strict=True))
     features = PathFeatures(
         seed, seed.max(), hops, weight, product, np.where(hops == 0, NAN, previous_value), own, product * seed

@@ -1,4 +1,4 @@
-"""Properties of every traversal."""
+"""Properties of all traversals."""
 
 import math
 from dataclasses import replace
@@ -33,8 +33,8 @@ names = {"ids": lambda each: type(each).__name__}
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 @pytest.mark.parametrize("score", SCORES, **names)
-def test_every_traversal_goes_with_every_score(traversal, score):
-    """The chain from A is found, each path explains how, and the seeds are included."""
+def test_every_traversal_works_with_every_score(traversal, score):
+    """Every traversal with every score reaches the chain from A, and the path of D follows edges."""
     chunks = by_id(walked(EDGES, traversal, score, own={"C": 0.4, "D": 0.3}))
     assert {"A", "B", "C", "D"} == set(chunks)
     assert chunks["D"].path in {("A", "C", "D"), ("B", "C", "D")}
@@ -42,7 +42,7 @@ def test_every_traversal_goes_with_every_score(traversal, score):
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_an_empty_graph(traversal):
-    """Only the seeds are reached."""
+    """In an empty graph only the seeds are reached."""
     assert [(a.id, a.hops, a.path) for a in walked([], traversal, HopDecay()).chunks] == [
         ("A", 0, ("A",)),
         ("B", 0, ("B",)),
@@ -51,36 +51,36 @@ def test_an_empty_graph(traversal):
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_no_seeds(traversal):
-    """Nothing is reached, with and without a vector to compare with."""
+    """Without seeds no chunk is reached, with and without similarities."""
     assert walked(EDGES, traversal, HopDecay(), seeds=[]).chunks == ()
     assert walked(EDGES, traversal, HopDecay(), seeds=[], own={"C": 0.4}).chunks == ()
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
-def test_a_seed_that_is_not_in_the_graph_stays(traversal):
-    """It has its own value, and its path is its own id."""
+def test_a_seed_that_is_not_in_the_graph_is_returned(traversal):
+    """A seed that is not in the graph is returned with its own value, and its path is its own id."""
     chunks = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
     assert chunks["nowhere"][1:] == (pytest.approx(0.93), 0, ("nowhere",), "nowhere")
     assert chunks["C"].path == ("B", "C")
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
-def test_a_seed_that_is_named_twice_counts_once(traversal):
-    """Its first occurrence counts."""
+def test_a_repeated_seed_is_returned_once(traversal):
+    """A seed that is passed twice is returned once."""
     chunks = walked([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).chunks
     assert [a.id for a in chunks] == ["A"]
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_seeds_without_any_score(traversal):
-    """Scores of 0 and unknown scores do not fail."""
+    """Seeds with a score of 0 or NaN do not raise errors."""
     chunks = by_id(walked(EDGES, traversal, Propagation(), seeds=[("A", 0.0), ("B", math.nan)], own={"C": 0.4}))
     assert chunks["B"].value == 0.0
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
-def test_a_circle_is_walked_once(traversal):
-    """No path visits a chunk twice."""
+def test_a_cycle_is_traversed_once(traversal):
+    """In a cycle, no path visits a chunk twice."""
     edges = [Edge(a, b, "next") for a, b in ("ab", "bc", "ca")]
     chunks = by_id(walked(edges, traversal, Propagation(), seeds=[("a", 0.3)], own={"b": 0.9, "c": 1.0}))
     assert {id: a.path for id, a in chunks.items()} == {"a": ("a",), "b": ("a", "b"), "c": ("a", "b", "c")}
@@ -88,13 +88,13 @@ def test_a_circle_is_walked_once(traversal):
 
 @pytest.fixture(scope="module")
 def star():
-    """A chunk with 100,000 neighbours."""
+    """Return a graph with a chunk that has 100,000 neighbours."""
     return InMemoryGraph(Edge("hub", f"{n:06}", "cites") for n in range(100_000))
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_star_of_100_000(star, traversal):
-    """The cap holds and the smallest ids win ties; in WaterCircle too little energy reaches each neighbour."""
+    """The cap limits 100,000 neighbours to the smallest ids; WaterCircle has too little energy to reach any."""
     graph = star.scoped_graph(Scope(), traversal.edge_filter)
     walk = traversal.walk(graph, [("hub", 1.0)], HopDecay(score_expanded=False), None)
     expanded = [a.id for a in walk.chunks[1:]]
@@ -104,30 +104,30 @@ def test_a_star_of_100_000(star, traversal):
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_an_entity_does_not_count_as_a_hop(traversal):
-    """chunk → entity → chunk is one hop, and paths contain chunks only."""
+    """Two chunks with a common entity are one hop apart, and paths contain only chunks."""
     edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     chunks = walked(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).chunks
     assert [(a.id, a.hops, a.path) for a in chunks] == [("a", 0, ("a",)), ("b", 1, ("a", "b"))]
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
-def test_similarity_below_0_counts_as_0(traversal):
-    """A cosine of −1 subtracts nothing."""
+def test_negative_similarity_is_treated_as_0(traversal):
+    """A negative cosine does not lower a value."""
     chunks = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("B", 0.5)], own={"C": -1.0, "D": -1.0}))
     assert (chunks["C"].value, chunks["D"].value) == pytest.approx((0.21, 0.135))
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
-def test_ways_are_those_of_the_traversal(traversal):
-    """The graph receives direction, relations and minimum weight."""
+def test_the_edge_filter_has_the_options_of_the_traversal(traversal):
+    """The edge filter has the traversal's direction, relations, minimum weight and hub degree."""
     changed = type(traversal)(direction="in", relations=["cites"], min_weight=0.3, hub_degree=None)
     assert changed.edge_filter == EdgeFilter("in", frozenset({"cites"}), 0.3, None)
     assert traversal.edge_filter == EdgeFilter()
 
 
 @pytest.mark.parametrize("name", TRAVERSALS)
-def test_a_traversal_has_a_form_and_comes_back_from_it(name):
-    """The mapping of a traversal makes an equal one."""
+def test_a_traversal_round_trips_through_its_mapping(name):
+    """The mapping of a traversal makes an equal traversal."""
     traversal = traversal_from({"type": name, "relations": ["cites"], "direction": "both"})
     assert traversal_from(traversal_form(traversal)) == traversal
     assert traversal_from(traversal) is traversal
@@ -138,7 +138,7 @@ def test_a_traversal_has_a_form_and_comes_back_from_it(name):
     "form", ["dfs", {"type": "bfs", "width": 3}, {"max_hops": 2}, {"type": "bfs", "max_hops": -1}, BFS, 7, None]
 )
 def test_unknown_forms_are_refused(form):
-    """The error names unknown names, parameters and values."""
+    """Unknown names, parameters and values of traversals raise ConfigurationError."""
     with pytest.raises(ConfigurationError):
         traversal_from(form)
 
@@ -169,7 +169,7 @@ def test_unknown_forms_are_refused(form):
     ],
 )
 def test_unusable_parameters_are_refused(make):
-    """Each error names the given value."""
+    """The error for an invalid parameter of a traversal contains the value."""
     with pytest.raises(ConfigurationError, match=r" (is|got) "):
         make()
 
@@ -187,7 +187,7 @@ NODES = "abcdefg"
     st.integers(0, 4),
 )
 def test_invariants(traversal, score, direction, pairs, seeds, own, max_nodes):  # noqa: PLR0917 - all drawn
-    """Values are in [0, 1] and in order, paths are simple and follow edges from their seed, and the cap holds."""
+    """For any graph, values are in [0, 1] and in order, paths follow edges from a seed, and max_nodes is observed."""
     edges = [Edge(a, b, "cites", weight) for a, b, weight in pairs if a != b]
     traversal = replace(traversal, direction=direction, max_nodes=max_nodes)
     chunks = walked(edges, traversal, score, seeds=list(seeds.items()), own=own).chunks
@@ -219,8 +219,8 @@ some_arcs = st.dictionaries(
 
 
 @given(st.sampled_from(FAR), some_arcs, st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1), min_size=1))
-def test_reached_chunks_are_those_of_networkx(traversal, arcs, seeds):
-    """Without caps, exactly the seeds and the chunks that paths from them lead to are reached."""
+def test_reached_chunks_equal_those_of_networkx(traversal, arcs, seeds):
+    """Without caps, the reached chunks are the seeds and their descendants in networkx."""
     graph = nx.DiGraph(list(arcs))
     there = seeds.keys() | {node for seed in seeds if seed in graph for node in nx.descendants(graph, seed)}
     edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
@@ -228,8 +228,8 @@ def test_reached_chunks_are_those_of_networkx(traversal, arcs, seeds):
 
 
 @given(some_arcs, st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1), min_size=1))
-def test_the_energy_is_that_of_the_lightest_path_of_networkx(arcs, seeds):
-    """WaterCircle's energy at a chunk is seed · weights · decay^hops of the best path, the shortest over logarithms."""
+def test_the_energy_equals_that_of_the_shortest_path_of_networkx(arcs, seeds):
+    """WaterCircle's energy at a chunk is that of networkx's shortest path over logarithms of weights and decay."""
     graph = nx.DiGraph()
     graph.add_nodes_from(seeds)
     graph.add_weighted_edges_from((*ends, -math.log(weight * 0.5)) for ends, weight in arcs.items())

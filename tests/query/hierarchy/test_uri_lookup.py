@@ -39,19 +39,19 @@ def uris_of(tree, *targets):
     ],
 )
 def test_forms(target, uri):
-    """Any path that ingest accepts is found; an exact match is preferred to one in another letter case."""
+    """A target can be written as any path that ingest accepts; an exact match is preferred to one in another case."""
     assert uris_of(tree_of(*PAGES), target) == [[uri]]
 
 
 def test_a_dot_and_a_scheme():
-    """A dot is the folder from which files were ingested; a bare scheme is everything under it."""
+    """A dot means the top of the tree, and a scheme alone means everything under it."""
     tree = tree_of(*PAGES)
     assert uris_of(tree, ".", "./") == [["A", "a", "docs", "web://Site"]] * 2
     assert uris_of(tree, "web://") == [["web://Site"]]
 
 
 def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
-    """Files ingested under a path are found under that path."""
+    """Files that were ingested from a path are found under the same path."""
     (tmp_path / "docs" / "api").mkdir(parents=True)
     (tmp_path / "docs" / "api" / "get.md").write_text("Gets.")
     monkeypatch.chdir(tmp_path)
@@ -72,26 +72,26 @@ def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
     ],
 )
 def test_suggestions(target, suggestion):
-    """Similar names in the same folder, and equal names elsewhere, are suggested."""
+    """The error for an unknown uri suggests similar names in the same folder and equal names elsewhere."""
     with pytest.raises(ConfigurationError) as raised:
         uris_of(tree_of(*PAGES), target)
     assert suggestion in str(raised.value)
 
 
 def test_two_that_differ_in_capitals():
-    """An ambiguous letter case is an error."""
+    """A target that matches two uris only in another case raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="did you mean"):
         uris_of(tree_of("Notes/x", "notes/y"), "NOTES")
 
 
 @pytest.mark.parametrize("target", [7, "", "  ", None])
 def test_no_uri(target):
-    """The error names the given value and the expected type."""
+    """The error for an invalid target contains the value and the expected form."""
     with pytest.raises(ConfigurationError, match=r"each target_uri must be a uri such as .*, got"):
         uris_of(tree_of("a"), target)
 
 
 def test_an_empty_tree():
-    """The error reports an empty tree."""
+    """The error for a target in an empty tree reports that the tree is empty."""
     with pytest.raises(ConfigurationError, match="the tree is empty"):
         uris_of(HybridGraphStore(None).scoped_tree(Scope()), "docs")
