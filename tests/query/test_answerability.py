@@ -15,7 +15,7 @@ def likely(odds):
 
 
 def test_similarity_and_words_together():
-    """6 · (.6 − .2) / .8 + 12 · 10 / 40 + 10 / 5 / 2 … = 3 + 3 + 2 − 8."""
+    """Similarity, matched words and their number are added: odds of 6 · .5 + 12 · .25 + 2 − 8."""
     judged = answerability(0.6, 0.2, 10.0, QuestionWords(10, 40.0))
     assert (judged.similarity, judged.matched, judged.words) == (pytest.approx(0.5), 0.25, 10)
     assert judged.value == likely(3 + 3 + 2 - 8)
@@ -23,28 +23,28 @@ def test_similarity_and_words_together():
 
 
 def test_words_alone():
-    """A store without cosines has 15 · .25 + 2 − 5.7."""
+    """Without cosines, the odds are 15 · .25 + 2 − 5.7."""
     assert answerability(None, 0.0, 10.0, QuestionWords(10, 40.0)).value == likely(3.75 + 2 - 5.7)
 
 
 def test_similarity_alone():
-    """Without a keyword index, or without words in the question, the result is 9 · .5 − 4.4."""
+    """Without a keyword index, or without words in the question, the odds are 9 · .5 − 4.4."""
     assert answerability(0.6, 0.2, None, None).value == likely(4.5 - 4.4)
     assert answerability(0.6, 0.2, 0.0, QuestionWords(0, 0.0)).value == likely(4.5 - 4.4)
 
 
 def test_nothing_known():
-    """Without cosines and words the result is None."""
+    """Without cosines and keyword scores, the answerability is None."""
     assert answerability(None, 0.0, None, None) is None
 
 
 def test_an_exact_match_is_an_answer():
-    """The similarity of the text does not matter."""
+    """An exact match determines the value, regardless of a low similarity."""
     assert answerability(0.0, 0.0, 1.0, QuestionWords(9, 90.0), 0.95).value == 0.95
 
 
 def test_a_model_that_finds_everything_similar():
-    """The distance of the cosine from the mean counts."""
+    """Similarity is the distance of the cosine from the mean, so a model with high cosines is not overrated."""
     foreign, own = (answerability(cosine, 0.75, 0.0, QuestionWords(5, 50.0)) for cosine in (0.78, 0.95))
     assert foreign.similarity == pytest.approx(0.12)
     assert own.similarity == pytest.approx(0.8)
@@ -52,7 +52,7 @@ def test_a_model_that_finds_everything_similar():
 
 @given(SHARES, SHARES, SHARES, st.integers(1, 200), SHARES)
 def test_more_is_never_less(similarity, matched, further, count, exact):
-    """A larger cosine, BM25 or exact match makes an answer no less likely, and the value stays in [0, 1]."""
+    """A larger cosine, BM25 score or exact match never lowers the value, which stays in [0, 1]."""
     words = QuestionWords(count, 1.0)
     one = answerability(similarity, 0.0, matched, words, exact)
     more = (
@@ -64,7 +64,7 @@ def test_more_is_never_less(similarity, matched, further, count, exact):
 
 
 def test_the_reason_in_words():
-    """Unknown figures are left out."""
+    """The explanation leaves out unknown figures."""
     assert (
         Answerability(0.2, None, 0.1, 0.05).explain() == "not answerable (0.20): words matched 0.10 · exact match 0.05"
     )

@@ -27,39 +27,41 @@ sizes = st.lists(st.integers(0, 50), max_size=10)
 
 
 def test_smaller_hits_fill_the_rest():
-    """13 of 30 tokens are used, 26 do not fit, 1 does."""
+    """A smaller hit fills the rest of a budget after one that does not fit: 13 of 30 tokens are used, 26 do not fit,
+    1 does.
+    """
     assert TokenBudget(30).fit(words(a=10, b=20, c=1)) == (words(a=10, c=1), [])
 
 
 def test_without_filling_the_first_hit_too_large_ends_the_list():
-    """Hits after it are dropped."""
+    """With fill=False, all hits after the first one that does not fit are dropped."""
     assert ids(TokenBudget(30, fill=False).fit(words(a=10, b=20, c=1))[0]) == "a"
 
 
 def test_the_first_is_kept_whatever_its_size():
-    """It is reported, and no other hit is kept."""
+    """A first hit that exceeds the budget is kept alone and reported."""
     fitting, reasons = TokenBudget(5).fit([*words(a=10), hit("b", "")])
     assert (ids(fitting), reasons) == ("a", ["single-chunk-exceeds-budget"])
 
 
 def test_an_exact_fit_fits():
-    """The budget may be used up completely."""
+    """A hit that uses the complete budget fits."""
     assert TokenBudget(13).fit(words(a=10)) == (words(a=10), [])
 
 
 def test_any_counter():
-    """Any function may count; this one counts characters."""
+    """Any function, such as len, can count tokens."""
     assert ids(TokenBudget(3, counter=length).fit([hit("a", "xx"), hit("b", "yy"), hit("c", "z")])[0]) == "ac"
 
 
 def test_no_hits_fit():
-    """No hits give no reasons."""
+    """An empty list of hits stays empty, without a reason."""
     assert TokenBudget(1).fit([]) == ([], [])
 
 
 @given(sizes, st.integers(1, 100), st.booleans())
 def test_no_more_than_the_budget(sizes, most, fill):
-    """All hits together stay within it, unless the first alone exceeds it."""
+    """The hits together stay within the budget unless the first one alone exceeds it."""
     hits = [hit(str(i), "x" * size) for i, size in enumerate(sizes)]
     fitting, reasons = TokenBudget(most, counter=length, fill=fill).fit(hits)
     total = sum(len(one.chunk.text) for one in fitting)
@@ -70,7 +72,7 @@ def test_no_more_than_the_budget(sizes, most, fill):
 
 @given(sizes, st.integers(1, 100))
 def test_filling_only_adds(sizes, most):
-    """The hits kept without filling are the head of those kept with it."""
+    """The hits kept without filling are the first of those kept with filling."""
     hits = [hit(str(i), "x" * size) for i, size in enumerate(sizes)]
     strict, _ = TokenBudget(most, counter=length, fill=False).fit(hits)
     with_fill, _ = TokenBudget(most, counter=length).fit(hits)
@@ -79,6 +81,6 @@ def test_filling_only_adds(sizes, most):
 
 @pytest.mark.parametrize("most", [0, -1])
 def test_a_budget_of_nothing_is_refused(most):
-    """It is rejected at construction."""
+    """A budget below 1 raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match="max_tokens"):
         TokenBudget(most)

@@ -22,7 +22,7 @@ from langchain_hybridgraph.records import Ranking, ScoredId
 
 RAW = ReciprocalRankFusion(normalize="none")
 BY_MAX = ConvexCombination(normalize="max", adaptive=False)
-# Those whose scores neither interleave nor look at the whole list.
+# Fusions whose scores do not depend on worse candidates.
 SCORED = [ReciprocalRankFusion(), ConvexCombination(), BY_MAX, ConvexCombination(normalize="bound"), MaxWeighted()]
 ALL = [*SCORED, RAW, ReciprocalRankFusion(normalize="max"), DistributionBased(), Interleave(), Concat(), Concat(2)]
 IDS = "abcdefghijklmnop"
@@ -34,7 +34,7 @@ def ranked(source, weight, ids):
 
 
 def scored(source, weight, scores, listed_ids=None, **options):
-    """A list with its scores, best first; ``listed_ids`` are the ids that the source found itself."""
+    """Return a list of candidates with scores, best first; ``listed_ids`` are the ids that the source found itself."""
     entries = [ScoredId(id, scores[id]) for id in (scores if listed_ids is None else listed_ids)]
     return Ranking(source, weight, sorted(entries, key=lambda e: (-e.score, e.id)), scores, **options)
 
@@ -53,7 +53,7 @@ def ids(fused):
 
 @st.composite
 def two_sources(draw):
-    """The lists of a vector and a keyword source, each with its own score for all candidates."""
+    """Draw the lists of a vector and a keyword source, each with its own score for all candidates."""
     cosines = draw(st.dictionaries(st.sampled_from(IDS), st.floats(-1, 1), max_size=16))
     words = draw(st.dictionaries(st.sampled_from(IDS), st.floats(0, 60), max_size=16))
     listed_ids = [id for id in cosines if draw(st.booleans())]
@@ -69,7 +69,7 @@ def two_sources(draw):
 
 
 def test_weighted_reciprocal_ranks():
-    """Σ weight / (60 + rank), divided by the largest possible value."""
+    """A fused score is Σ weight / (60 + rank), divided by the largest possible value."""
     lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
     assert ids_and_scores(ReciprocalRankFusion()(lists)) == [
         ("a", 0.990476),
@@ -80,7 +80,7 @@ def test_weighted_reciprocal_ranks():
 
 
 def test_raw_reciprocal_ranks():
-    """Without normalisation the score is the sum itself."""
+    """Without normalisation the fused score is the sum of weighted reciprocal ranks."""
     lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
     raw = {one.id: one.score for one in RAW(lists)}
     expected = {"a": 0.016237315, "c": 0.016029144, "b": 0.011290323, "d": 0.004838710}
@@ -88,31 +88,31 @@ def test_raw_reciprocal_ranks():
 
 
 def test_raw_reciprocal_ranks_of_equal_weights():
-    """A candidate of both lists counts twice."""
+    """A candidate in both lists has the sum of both reciprocal ranks and is ranked first."""
     lists = [ranked("vector", 0.5, ["n1", "n2"]), ranked("keyword", 0.5, ["n2", "n3"])]
     assert ids_and_scores(RAW(lists)) == [("n2", 0.016261), ("n1", 0.008197), ("n3", 0.008065)]
 
 
 def test_the_best_can_be_one():
-    """``max`` divides by the best candidate's sum."""
+    """With normalize="max", scores are divided by that of the best candidate."""
     lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
     best, second, *_ = ReciprocalRankFusion(normalize="max")(lists)
     assert (best.score, second.score) == pytest.approx((1.0, 0.016029144 / 0.016237315), abs=1e-6)
 
 
 def test_an_empty_list_gives_its_weight_away():
-    """If the keyword list is empty, the vector list has the full weight."""
+    """If one list is empty, the other one has the full weight."""
     lists = [ranked("vector", 0.7, "ab"), ranked("keyword", 0.3, "")]
     assert ids_and_scores(ReciprocalRankFusion()(lists)) == [("a", 1.0), ("b", 0.983871)]
 
 
 def test_a_source_of_weight_zero_answers_alone():
-    """If only this source has results, no other can take its weight."""
+    """A source of weight 0 has the full weight if no other source has results."""
     assert ids_and_scores(ReciprocalRankFusion()([ranked("vector", 1, ""), ranked("keyword", 0, "a")])) == [("a", 1.0)]
 
 
 def test_a_duplicate_counts_at_its_best_rank():
-    """The second ``a`` adds nothing, and ``b`` keeps its third rank."""
+    """A duplicate keeps only its best rank, and the candidates after it keep theirs."""
     assert ids_and_scores(RAW([ranked("vector", 1, "aab")])) == [
         ("a", pytest.approx(1 / 61)),
         ("b", pytest.approx(1 / 63)),
@@ -120,7 +120,7 @@ def test_a_duplicate_counts_at_its_best_rank():
 
 
 def test_three_sources_tie_exactly():
-    """Ranks 1, 2, 3 in any order of the sources are worth the same, so the id decides."""
+    """Candidates with ranks 1, 2 and 3 in any order of sources have exactly equal scores, so they are ordered by id."""
     lists = [ranked("x", 1 / 3, "bca"), ranked("y", 1 / 3, "abc"), ranked("z", 1 / 3, "cab")]
     fused = ReciprocalRankFusion()(lists)
     assert ids(fused) == "abc"
@@ -129,7 +129,7 @@ def test_three_sources_tie_exactly():
 
 @pytest.mark.parametrize("constant", [-1, math.nan, math.inf])
 def test_an_unusable_rank_constant_is_refused(constant):
-    """Ranks are divided by it."""
+    """A negative or non-finite rank constant raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="rank_constant"):
         ReciprocalRankFusion(rank_constant=constant)
 
@@ -138,31 +138,33 @@ def test_an_unusable_rank_constant_is_refused(constant):
 
 
 def test_scores_over_the_best_of_their_list():
-    """.7 · cosine / best cosine + .3 · BM25 / best BM25."""
+    """With normalize="max", a score is .7 · cosine / best cosine + .3 · BM25 / best BM25."""
     lists = [scored("vector", 0.7, {"a": 0.8, "b": 0.4}), keyword(0.3, {"b": 10.0, "a": 5.0})]
     assert ids_and_scores(BY_MAX(lists)) == [("a", 0.85), ("b", 0.65)]
 
 
 def test_scores_over_their_bounds():
-    """The cosine itself, and BM25 over the largest that the query could reach."""
+    """With normalize="bound", a score is the weighted sum of the cosine and of BM25 over its largest possible value."""
     lists = [scored("vector", 0.7, {"a": 0.8, "b": 0.4}), scored("keyword", 0.3, {"b": 10.0}, bound=40.0)]
     assert ids_and_scores(ConvexCombination(normalize="bound")(lists)) == [("a", 0.56), ("b", 0.355)]
 
 
 def test_a_cosine_counts_in_standard_deviations():
-    """Twelve deviations above the background are 1: (.56 − .2) / (12 · .05) = .6."""
+    """A cosine is measured in standard deviations above the background, of which twelve give 1: (.56 − .2) / (12 ·
+    .05) = .6.
+    """
     (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.56}, background=(0.2, 0.05))])
     assert one.score == pytest.approx(0.6)
 
 
 def test_a_cosine_of_unknown_background():
-    """The defaults are mean 0 and deviation .115: .69 / (12 · .115) = .5."""
+    """Without a known background, its mean is 0 and its deviation .115: .69 / (12 · .115) = .5."""
     (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.69})])
     assert one.score == pytest.approx(0.5)
 
 
 def test_the_typical_background_can_be_given():
-    """For a model that finds everything alike: (.81 − .75) / (12 · .01) = .5."""
+    """The typical background of a model can be set: (.81 − .75) / (12 · .01) = .5."""
     fusion = ConvexCombination(typical={"vector": (0.75, 0.01)})
     (one,) = fusion([scored("vector", 1, {"a": 0.81})])
     assert one.score == pytest.approx(0.5)
@@ -170,7 +172,7 @@ def test_the_typical_background_can_be_given():
 
 @given(two_sources(), st.floats(0.1, 0.9))
 def test_a_model_that_finds_everything_similar_loses_nothing(lists, share):
-    """Squeezing all cosines towards 1 squeezes the background as well and changes nothing."""
+    """A linear compression of all cosines, along with the background, does not change the scores."""
     vector, words = lists
     plain = Ranking("vector", vector.weight, vector.entries, vector.scores, background=(0.05, 0.1))
 
@@ -190,20 +192,20 @@ def test_a_model_that_finds_everything_similar_loses_nothing(lists, share):
 
 
 def test_a_candidate_of_one_source_has_the_others_score_too():
-    """``b`` was found by keywords only, and its cosine counts all the same."""
+    """A candidate that only the keyword source found also has a part for its cosine."""
     lists = [scored("vector", 0.5, {"a": 0.8, "b": 0.4}, ["a"]), scored("keyword", 0.5, {"b": 9.0, "a": 0.0}, ["b"])]
     by_id = {one.id: dict(one.parts) for one in BY_MAX(lists)}
     assert by_id["b"] == {"vector": 0.25, "keyword": 0.5}
 
 
 def test_scores_below_zero_count_as_zero():
-    """A negative cosine subtracts nothing from the keyword part."""
+    """A negative cosine is treated as 0."""
     lists = [scored("vector", 0.7, {"a": 0.5, "b": -0.5}, ["a"]), scored("keyword", 0.3, {"b": 9.0})]
     assert ids_and_scores(BY_MAX(lists)) == [("a", 0.7), ("b", 0.3)]
 
 
 def test_an_unknown_score_counts_as_zero():
-    """A source that cannot score a candidate contributes no part."""
+    """A source that cannot score a candidate adds no part to its score."""
     by_id = {
         one.id: one.parts for one in BY_MAX([scored("vector", 0.7, {"a": 0.5}), scored("keyword", 0.3, {"b": 9.0})])
     }
@@ -214,7 +216,7 @@ def test_an_unknown_score_counts_as_zero():
     ("best", "share"), [(0.0, 0.0), (10.0, 0.15 / 0.85), (40.0, 0.3), (160.0, 0.6 / 1.3)], ids=lambda x: f"{x:.2f}"
 )
 def test_a_keyword_list_counts_as_much_as_its_best(best, share):
-    """Weights .7 and .3 · √(best / 40), made to sum to 1 again."""
+    """The keyword weight is multiplied by √(best BM25 / 40), and the weights are scaled to sum to 1."""
     fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": best})])
     by_id = {one.id: one.score for one in fused}
     assert by_id["k"] == pytest.approx(share)
@@ -222,7 +224,7 @@ def test_a_keyword_list_counts_as_much_as_its_best(best, share):
 
 
 def test_weaker_matches_count_less_than_their_share():
-    """A quarter of the best BM25 is an eighth of its part: a share of a quarter times a root of a half."""
+    """A quarter of the best BM25 gives an eighth of its part: a quarter times the square root of a quarter."""
     fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": 40.0, "l": 10.0})])
     by_id = {one.id: one.score for one in fused}
     assert by_id["l"] == pytest.approx(by_id["k"] / 8)
@@ -234,19 +236,19 @@ def test_weaker_matches_count_less_than_their_share():
     ids=["adaptive=False", "a score of no known unit"],
 )
 def test_weights_stay_as_given(fusion, bound):
-    """Weights are adapted only on request and for a source with a known bound."""
+    """With adaptive=False, or for a source without a known bound, the weights are not adapted."""
     words = scored("keyword", 0.3, {"k": 10.0, "l": 5.0}, bound=bound)
     by_id = {one.id: one.score for one in fusion([scored("vector", 0.7, {"v": 0.69}), words])}
     assert (by_id["k"], by_id["l"]) == pytest.approx((0.3, 0.15))
 
 
 def test_words_alone_have_all_the_weight():
-    """No other list can take a share of it, however weak the matches."""
+    """If the keyword source is the only one, it has the full weight, no matter how weak its matches are."""
     assert ConvexCombination()([keyword(0.3, {"k": 0.1})])[0].score == 1.0
 
 
 def test_a_longer_list_changes_no_score():
-    """Further candidates add only themselves."""
+    """Further candidates do not change the scores of the others."""
     vector = {f"v{i:02d}": 0.9 - i / 100 for i in range(40)}
     words = {f"v{i:02d}": 30.0 - i for i in range(5, 30)}
     whole = ConvexCombination()([scored("vector", 0.7, vector), keyword(0.3, words)])
@@ -261,7 +263,7 @@ def test_a_longer_list_changes_no_score():
     st.floats(0, 1),
 )
 def test_candidates_that_are_not_contenders_are_not_among_the_best(texts, listed_ids, n, share):
-    """A candidate whose BM25 was not requested, because it could not matter, is not among the best n."""
+    """A candidate that is not a contender is not among the best n, regardless of its actual BM25."""
     bm25 = sorted(((score, id) for id, (_, score) in texts.items()), reverse=True)
     head = {id: score for score, id in bm25[:listed_ids]}
     rest = bm25[listed_ids - 1][0] if listed_ids <= len(bm25) else 0.0
@@ -273,26 +275,26 @@ def test_candidates_that_are_not_contenders_are_not_among_the_best(texts, listed
 
 
 def test_a_contender_may_still_come_up():
-    """b could pass a with its largest possible BM25 of 5, c could not; d is known to be worse."""
+    """A contender is a candidate that could still become the best with its largest possible BM25."""
     vector = scored("vector", 0.7, {"a": 0.9, "b": 0.89, "c": 0.1, "d": 0.1})
     words = keyword(0.3, {"d": 10.0}, rest=5.0)
     assert ConvexCombination().contenders([vector, words], 1) == {"a", "b"}
 
 
 def test_all_are_contenders_if_a_score_is_not_a_number():
-    """The pipeline has to see the score, so no candidate may be left out."""
+    """If a score is NaN, all candidates are contenders, so the pipeline sees the score."""
     vector = scored("vector", 0.7, {"a": 0.9, "b": math.nan, "c": 0.1})
     assert set(ConvexCombination().contenders([vector], 1)) == {"a", "b", "c"}
 
 
 def test_a_score_that_is_not_a_number_is_returned():
-    """NaN is not replaced by 0, because the pipeline looks for it."""
+    """A score of NaN is returned, because the pipeline checks for it."""
     assert any(math.isnan(one.score) for one in ConvexCombination()([scored("vector", 1, {"a": math.nan})]))
 
 
 @pytest.mark.parametrize("background", [(0.5, 0.0), (math.nan, 0.1), (0.1,), "ab", 0.5])
 def test_an_unusable_background_is_refused(background):
-    """A mean and a deviation above 0 are required."""
+    """A background other than a mean and a deviation above 0 raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="typical"):
         ConvexCombination(typical={"vector": background})
 
@@ -300,8 +302,8 @@ def test_an_unusable_background_is_refused(background):
 # -- exact matches ------------------------------------------------------------------------------------------------
 
 
-def test_an_exact_match_counts_before_similarity():
-    """With m = .6: b has .4 of nothing and .6 for the match, a .4 of what similarity gives it."""
+def test_an_exact_match_takes_precedence_over_similarity():
+    """An exact match of .6 gives its chunk a part of .6, and leaves .4 of every score for similarity."""
     lists = [scored("vector", 0.7, {"a": 0.69, "b": 0.0}), keyword(0.3, {}, exact={"b": 0.6})]
     first, second = ConvexCombination()(lists)
     assert (first.id, dict(first.parts)) == ("b", {"vector": 0.0, "exact": 0.6})
@@ -309,14 +311,14 @@ def test_an_exact_match_counts_before_similarity():
 
 
 def test_an_exact_match_is_a_candidate():
-    """It need not be in either list."""
+    """An exact match is a candidate of the convex combination even if it is in neither list."""
     lists = [scored("vector", 0.7, {"a": 0.69}), keyword(0.3, {"a": 5.0}, exact={"z": 0.9})]
     assert ids(ConvexCombination()(lists)) == "za"
     assert ids(ReciprocalRankFusion()(lists)) == "a"
 
 
 def test_fixed_weights_and_a_weight_of_zero_leave_exact_matches_out():
-    """Weights set by the user are used unchanged."""
+    """Exact matches are ignored with fixed weights, and if the keyword source has weight 0."""
     vector = scored("vector", 0.7, {"a": 0.69, "b": 0.1})
     words = keyword(0.3, {"a": 5.0}, exact={"b": 0.9})
     assert ids(ConvexCombination(adaptive=False)([vector, words])) == "ab"
@@ -325,7 +327,7 @@ def test_fixed_weights_and_a_weight_of_zero_leave_exact_matches_out():
 
 @given(two_sources(), st.dictionaries(st.sampled_from(IDS), st.floats(0.01, 0.97), min_size=1), st.integers(1, 6))
 def test_exact_matches_keep_the_invariants(lists, exact, n):
-    """Parts sum to the score within [0, 1], the surest match is worth at least its value, contenders hold the best."""
+    """With exact matches, parts still sum to a score within [0, 1], and the best candidates are contenders."""
     vector, words = lists
     lists = [vector, replace(words, exact=exact)]
     fused = ConvexCombination()(lists)
@@ -336,22 +338,24 @@ def test_exact_matches_keep_the_invariants(lists, exact, n):
     assert {one.id for one in fused[:n]} <= set(ConvexCombination().contenders(lists, n))
 
 
-# -- the others ---------------------------------------------------------------------------------------------------
+# -- other fusions ---------------------------------------------------------------------------------------------------
 
 
 def test_three_deviations_around_the_mean():
-    """Mean 2, deviation √(2/3): a score of 3 becomes .5 + 1 / (6 · .8165)."""
+    """Scores within three deviations of the mean are mapped to [0, 1]: 3 becomes .5 + 1 / (6 · .8165)."""
     (best, middle, last) = DistributionBased()([scored("vector", 1, {"a": 3.0, "b": 2.0, "c": 1.0})])
     assert (best.score, middle.score, last.score) == pytest.approx((0.704124, 0.5, 0.295876), abs=1e-6)
 
 
 def test_a_list_without_deviation_has_the_middle_score():
-    """All of its scores equal the mean."""
+    """If all scores of a list are equal, each becomes .5."""
     assert ids_and_scores(DistributionBased()([scored("vector", 1, {"a": 3.0, "b": 3.0})])) == [("a", 0.5), ("b", 0.5)]
 
 
 def test_the_larger_of_two_weighted_scores_wins():
-    """max(.5 · .8, .25 · 1) over the largest weight .5, and the winner's name."""
+    """The score is the larger of .5 · .8 and .25 · 1, divided by the largest weight, and the only part names its
+    source.
+    """
     lists = [
         scored("vector", 0.5, {"a": 0.8, "b": 0.2}, bound=1.0),
         scored("graph", 0.25, {"a": 1.0, "b": 0.9}, bound=1.0),
@@ -361,7 +365,7 @@ def test_the_larger_of_two_weighted_scores_wins():
 
 
 def test_interleaving_in_turn():
-    """A duplicate uses up its source's turn."""
+    """The lists alternate, and a duplicate uses up its list's turn."""
     lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
     fused = Interleave()(lists)
     assert ids(fused)[:4] == "axbc"
@@ -370,52 +374,52 @@ def test_interleaving_in_turn():
 
 
 def test_interleaving_names_the_source():
-    """The part of a hit is named after the source that contributed it to the interleaved list."""
+    """The only part of a hit is named after the list that it was taken from."""
     fused = Interleave()([ranked("vector", 0.7, "ab"), ranked("keyword", 0.3, "ba")])
     assert [dict(one.parts) for one in fused] == [{"vector": 1.0}, {"keyword": 0.5}]
 
 
 def test_concatenating_by_quota():
-    """k // 2 + 1 of each list: three of the first, then the second's."""
+    """The quota is k // 2 + 1 candidates of each list: for k=4 three of the first list, then those of the second."""
     lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
     assert ids(Concat().for_k(4)(lists))[:4] == "abcx"
 
 
 def test_concatenating_leaves_nothing_out():
-    """Candidates over the quota follow at the end."""
+    """Candidates beyond the quota are appended at the end."""
     lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
     assert ids(Concat(2)(lists)) == "abxcdeyz"
 
 
 def test_a_given_quota_does_not_depend_on_k():
-    """The quota follows k only if it is not set."""
+    """A quota that is set does not depend on k."""
     assert Concat(2).for_k(100) == Concat(2)
 
 
 def test_only_concatenation_depends_on_k():
-    """The pipeline checks which fusions need k."""
+    """Concat is the only fusion that depends on k."""
     assert {name for name in FUSIONS if isinstance(fusion_from(name), DependsOnK)} == {"concat"}
 
 
 @pytest.mark.parametrize("fusion", [Interleave(), Concat()])
 def test_a_weight_of_zero_leaves_a_source_out_of_ranks(fusion):
-    """Fusions by rank have no score to multiply by 0."""
+    """A source of weight 0 is left out of fusions by rank if another source has results."""
     assert ids(fusion([ranked("vector", 1.0, "ab"), ranked("keyword", 0.0, "xy")])) == "ab"
 
 
-# -- what holds for all -------------------------------------------------------------------------------------------
+# -- all fusions -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fusion", ALL, ids=str)
 def test_empty_lists_give_an_empty_list(fusion):
-    """No source, and sources without entries, do not raise."""
+    """Every fusion of no lists, or of empty lists, is an empty list."""
     assert fusion([]) == []
     assert fusion([ranked("vector", 0.7, ""), ranked("keyword", 0.3, "")]) == []
 
 
 @given(two_sources())
 def test_invariants_of_every_fusion(lists):
-    """Each candidate appears once, best first, ties by id, within [0, 1], and its parts sum to the score."""
+    """Each candidate appears once, ordered by score and then id, with a score in [0, 1] that its parts sum to."""
     candidates = sorted({entry.id for each in lists for entry in each.entries})
     assume(candidates)
     for fusion in ALL:
@@ -429,14 +433,14 @@ def test_invariants_of_every_fusion(lists):
 
 @given(two_sources())
 def test_the_order_of_the_sources_does_not_matter(lists):
-    """Reversed sources give equal scores in the same order."""
+    """Reversing the order of the sources does not change the scores or their order."""
     for fusion in [*SCORED, RAW, DistributionBased()]:
         assert [one[:2] for one in fusion(lists)] == [one[:2] for one in fusion(lists[::-1])]
 
 
 @given(two_sources())
 def test_only_the_ratio_of_the_weights_matters(lists):
-    """Weights of 7 and 3 equal .7 and .3."""
+    """Weights of 7 and 3 give the same scores as .7 and .3."""
     larger = [replace(ranking, weight=ranking.weight * 10) for ranking in lists]
     for fusion in [*SCORED, DistributionBased()]:
         before = {one.id: one.score for one in fusion(lists)}
@@ -445,7 +449,7 @@ def test_only_the_ratio_of_the_weights_matters(lists):
 
 @given(two_sources(), st.floats(0.01, 0.9))
 def test_more_weight_brings_a_candidate_no_lower(lists, more):
-    """A larger vector weight never lowers the best vector result, if keywords do not match it."""
+    """A larger vector weight never lowers the rank of the best vector result if keywords do not match it."""
     vector, words = lists
     assume(vector.entries)
     best = vector.entries[0].id
@@ -460,7 +464,7 @@ def test_more_weight_brings_a_candidate_no_lower(lists, more):
 
 @given(two_sources())
 def test_a_score_depends_on_no_worse_candidate(lists):
-    """Without the last of each list the others keep their scores."""
+    """Leaving out the last candidate of each list does not change the scores of the others."""
     shorter = [replace(ranking, entries=ranking.entries[: max(len(ranking.entries) - 1, 1)]) for ranking in lists]
     ranks = [{entry.id: place for place, entry in enumerate(ranking.entries)} for ranking in (*lists, *shorter)]
     unmoved = [
@@ -481,25 +485,25 @@ def test_a_score_depends_on_no_worse_candidate(lists):
 
 @pytest.mark.parametrize(("name", "kind"), FUSIONS.items())
 def test_every_fusion_has_a_name(name, kind):
-    """A name makes the fusion with its defaults."""
+    """The name of a fusion gives it with its default parameters."""
     assert fusion_from(name) == kind()
 
 
 def test_a_mapping_carries_parameters():
-    """``type`` is the name, the rest goes to the constructor."""
+    """A mapping gives the fusion named by ``type``, with the other keys as parameters."""
     assert fusion_from({"type": "convex", "typical": {"vector": [0.75, 0.03]}}) == ConvexCombination(
         typical={"vector": [0.75, 0.03]}
     )
 
 
 def test_a_callable_is_a_fusion():
-    """It is returned unchanged."""
+    """A function is returned unchanged as a fusion."""
     assert fusion_from(own := lambda rankings: []) is own
 
 
 @pytest.mark.parametrize("form", ["rff", {"type": "borda"}, {"rank_constant": 10}, {}, 3, None])
-def test_an_unknown_fusion_names_the_known(form):
-    """The error lists the names that exist."""
+def test_the_error_of_an_unknown_fusion_lists_the_names(form):
+    """The error for an unknown fusion lists the names of all fusions."""
     with pytest.raises(ConfigurationError, match="rrf, convex, distribution, max, interleave, concat"):
         fusion_from(form)
 
@@ -516,19 +520,19 @@ def test_an_unknown_fusion_names_the_known(form):
     ],
 )
 def test_an_unusable_parameter_names_usable_values(form, message):
-    """The error names the parameter, the given value and the expected one."""
+    """The error for an invalid parameter contains its name, its value and the expected values."""
     with pytest.raises(ConfigurationError, match=message):
         fusion_from(form)
 
 
 @pytest.mark.parametrize("weights", [[-0.1, 0.3], [0.0, 0.0], [math.nan, 1], [math.inf, 1]])
 def test_unusable_weights_are_refused(weights):
-    """Negative weights, only zeros, and values that are not finite raise."""
+    """Negative or non-finite weights, and only zeros, raise ConfigurationError."""
     with pytest.raises(ConfigurationError, match=r"weights? must be .*, got"):
         check_weights(weights)
 
 
 @pytest.mark.parametrize("weights", [[], [0.7, 0.3], [1, 0], [5, 5, 5]])
 def test_usable_weights_pass(weights):
-    """They need not sum to 1."""
+    """Weights above or equal to 0 are accepted and need not sum to 1."""
     check_weights(weights)

@@ -1,4 +1,4 @@
-"""A query's length is bounded once, before anything reads it."""
+"""Long queries are cut before they are searched."""
 
 import pytest
 from langchain_core.documents import Document
@@ -26,7 +26,7 @@ QUERIES = {
 
 
 class Recorded(DeterministicFakeEmbedding):
-    """An embedding that keeps the queries it embeds."""
+    """Embedding that records the queries it embeds."""
 
     queries: list[str] = []  # noqa: RUF012  # pydantic copies it per instance
 
@@ -64,7 +64,9 @@ def conversation(store):
 @pytest.mark.parametrize("kind", [hybrid, GraphRetriever, HierarchicalRetriever, MemoryRetriever, conversation])
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kind, query):
-    """Only its first 10,000 characters are searched, and the result reports it as information."""
+    """Every retriever searches for the first 10,000 characters of a long query and reports the cut without a
+    warning.
+    """
     embedding.queries.clear()
     result = kind(store).retrieve(query)
     assert max(map(len, embedding.queries)) == LONGEST
@@ -74,24 +76,24 @@ def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kin
 
 
 def test_the_plan_gives_both_lengths(store):
-    """A remark reports how much was left out."""
+    """A remark in the plan gives the length of the query and of the part that was searched for."""
     plan = HybridRetriever(store).retrieve("x" * 20_000).plan
     assert plan["remarks"]["query-cut"] == "the query has 20,000 characters; the first 10,000 were searched for"
 
 
 def test_a_conversation_is_searched_for_with_a_bounded_query(store, embedding):
-    """An expanded query is not longer than the bound either."""
+    """A query that is expanded from a conversation is cut to the same length."""
     embedding.queries.clear()
     conversation(store).retrieve_with_context(CHINESE, ["User: Ada Lovelace?", "Assistant: A mathematician."])
     assert 0 < max(map(len, embedding.queries)) <= LONGEST
 
 
 def test_a_query_of_the_longest_length_is_not_cut(store):
-    """A query of exactly the limit is kept."""
+    """A query of exactly the maximum length is not cut."""
     assert "query-cut" not in HybridRetriever(store).retrieve("y" * LONGEST).degraded
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_the_names_looked_up_are_bounded(query):
-    """At most 12 may begin at each character, so a query has at most 120,000; most have far fewer."""
+    """A query has at most 12 names per character."""
     assert len(names_in(query[:LONGEST])) <= 12 * LONGEST

@@ -14,13 +14,13 @@ PARENTS = {id: Chunk(id, f"all of {id}") for id in ("p1", "p2")}
 
 
 def test_pin():
-    """c1(p1,.6) c2(p1,.9) x(.7) c3(p2,.5) become p1 .9, x .7, p2 .5."""
+    """Children c1 (.6) and c2 (.9) of p1, x (.7) and c3 (.5) of p2 become p1 (.9), x (.7) and p2 (.5)."""
     hits = [hit("c1", 0.6, "p1"), hit("c2", 0.9, "p1"), hit("x", 0.7), hit("c3", 0.5, "p2")]
     assert [(h.id, h.score) for h in replace_children(hits, PARENTS)] == [("p1", 0.9), ("x", 0.7), ("p2", 0.5)]
 
 
 def test_a_parent_hit_has_the_text_of_the_parent_and_its_child():
-    """The hit's text is the parent's; its reasons, its path and the child are those of the best child."""
+    """A parent hit has the parent's chunk, and the score parts, the path and the chunk of the best child."""
     child = hit("c2", 0.9, "p1", vector_score=0.8, hops=1, path=("s", "c2"))
     (resolved,) = replace_children([hit("c1", 0.6, "p1"), child], PARENTS)
     assert resolved.chunk is PARENTS["p1"]
@@ -35,25 +35,25 @@ def test_a_missing_parent_leaves_the_child():
 
 
 def test_each_parent_is_read_once():
-    """The ids to read are the parents in the order of the hits, without duplicates and None."""
+    """The parents of hits are listed in order, without duplicates and None."""
     hits = [hit("c3", 0.5, "p2"), hit("x", 0.7), hit("c1", 0.6, "p1"), hit("c2", 0.9, "p1")]
     assert parent_ids(hits) == ["p2", "p1"]
 
 
-def test_a_parent_named_in_metadata_counts():
-    """``parent_id`` in the metadata of a chunk names the parent as well."""
+def test_a_parent_id_in_metadata_is_used():
+    """A ``parent_id`` in the metadata of a chunk is used as its parent."""
     child = Hit(Chunk("c", "", {"parent_id": "p1"}), 0.5, "vector", {})
     assert [h.id for h in replace_children([child], PARENTS)] == ["p1"]
 
 
 def test_children_of_equal_score():
-    """If two children tie, the one with the smaller id represents the parent, whatever their order."""
+    """If two children have equal scores, the one with the smaller id represents the parent, in any order."""
     (resolved,) = replace_children([hit("c2", 0.5, "p1"), hit("c1", 0.5, "p1")], PARENTS)
     assert resolved.child.id == "c1"
 
 
 def test_ties_by_id():
-    """Hits of equal score are ordered by the id that is returned, not by the child's."""
+    """Hits with equal scores are ordered by the id that is returned, not by the child's id."""
     resolved = replace_children([hit("a", 0.5, "p2"), hit("z", 0.5, "p1"), hit("p", 0.5)], PARENTS)
     assert [h.id for h in resolved] == ["p", "p1", "p2"]
 
@@ -80,7 +80,9 @@ def test_a_chunk_that_is_its_own_parent():
     )
 )
 def test_properties(rows):
-    """Each id appears once, best first; no score is invented, no family lost, and a second run changes nothing."""
+    """Each id appears once, ordered by score and then id, with the best score of its children; a second run changes
+    nothing.
+    """
     hits = [hit(id, score / 4, parent) for id, score, parent in rows]
     resolved = replace_children(hits, PARENTS)
     assert len({h.id for h in resolved}) == len(resolved)

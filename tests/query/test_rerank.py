@@ -30,46 +30,46 @@ def ids_and_scores(hits):
     return [(h.id, pytest.approx(h.score, abs=1e-6)) for h in hits]
 
 
-def test_scores_decide_the_order():
-    """The hits come back best first by the new score."""
+def test_scores_determine_the_order():
+    """Hits are ordered by the reranker's scores."""
     hits = [hit("a", 0.9), hit("b", 0.8), hit("c", 0.7)]
     assert ids_and_scores(apply_scores(hits, [0.2, 0.4, 0.3], KEEPS)) == [("b", 0.4), ("c", 0.3), ("a", 0.2)]
 
 
 def test_equal_scores_are_ordered_by_id():
-    """Ties do not depend on the earlier order."""
+    """Hits with equal scores are ordered by id, regardless of their earlier order."""
     assert [h.id for h in apply_scores([hit("z"), hit("a")], [0.5, 0.5], KEEPS)] == ["a", "z"]
 
 
 def test_logits_go_through_a_sigmoid():
-    """One score outside [0, 1] makes all of them logits: 2 → .880797, .5 → .622459, −2 → .119203."""
+    """If one score is outside [0, 1], a sigmoid is applied to all: 2 → .880797, .5 → .622459, −2 → .119203."""
     reranked = apply_scores([hit("a"), hit("b"), hit("c")], [-2.0, 0.5, 2.0], KEEPS)
     assert ids_and_scores(reranked) == [("c", 0.880797), ("b", 0.622459), ("a", 0.119203)]
 
 
 def test_a_rounding_error_is_not_a_logit():
-    """1.0000001 and −0.0000001 are taken as 1 and 0."""
+    """Scores that exceed [0, 1] only by a rounding error are clipped."""
     assert ids_and_scores(apply_scores([hit("a"), hit("b")], [1.0000001, -0.0000001], KEEPS)) == [
         ("a", 1.0),
         ("b", 0.0),
     ]
 
 
-def test_sigmoid_holds_at_the_ends():
-    """No overflow for ±inf, and the two halves mirror each other."""
+def test_the_sigmoid_does_not_overflow():
+    """The sigmoid does not overflow for ±inf, and it is symmetric."""
     assert (sigmoid(math.inf), sigmoid(-math.inf), sigmoid(-800)) == (1.0, 0.0, 0.0)
     assert sigmoid(-3) == pytest.approx(1 - sigmoid(3))
 
 
 def test_the_earlier_breakdown_is_not_erased():
-    """The fused parts stay as they were and ``rerank`` is the signed difference."""
+    """Reranking keeps the fused parts of a score and adds the difference as the part ``rerank``."""
     (reranked,) = apply_scores([hit("a", 0.8)], [0.5], KEEPS)
     assert reranked.parts == pytest.approx({"vector": 0.6, "keyword": 0.2, "rerank": -0.3})
     assert reranked.rerank_score == 0.5
 
 
 def test_reranking_twice_leaves_one_part():
-    """The second reranking replaces the first one's part."""
+    """A second reranking replaces the part of the first one."""
     (once,) = apply_scores([hit("a", 0.8)], [0.5], KEEPS)
     (twice,) = apply_scores([once], [0.9], KEEPS)
     assert twice.parts == pytest.approx({"vector": 0.6, "keyword": 0.2, "rerank": 0.1})
@@ -84,7 +84,7 @@ def test_unscored_hits_rank_below_in_their_earlier_order():
 
 
 def test_no_scores_at_all():
-    """A reranker that scores nothing and does not filter changes nothing."""
+    """A reranker that scores no hit and does not filter leaves the hits unchanged."""
     hits = [hit("b", 0.2), hit("a", 0.7)]
     assert apply_scores(hits, [None, None], KEEPS) == hits
 
@@ -99,7 +99,7 @@ def test_only_a_reranker_that_filters_drops():
 @pytest.mark.parametrize("reranker", [KEEPS, DROPS])
 @pytest.mark.parametrize("scores", [[0.1], [0.1, 0.2, 0.3], []])
 def test_the_number_of_scores_must_be_right(scores, reranker):
-    """Fewer or more scores than hits raise, because assigning them would be a guess."""
+    """Fewer or more scores than hits raise ValueError."""
     with pytest.raises(
         ValueError, match=f"TextReranker must return one score per hit, got {len(scores)} scores for 2 hits"
     ):
@@ -107,13 +107,13 @@ def test_the_number_of_scores_must_be_right(scores, reranker):
 
 
 def test_nan_is_an_error():
-    """NaN cannot be ordered."""
+    """A score of NaN raises ValueError."""
     with pytest.raises(ValueError, match="NaN"):
         apply_scores([hit("a")], [float("nan")], KEEPS)
 
 
 def test_no_hits():
-    """An empty list stays empty."""
+    """Reranking an empty list returns an empty list."""
     assert apply_scores([], [], KEEPS) == []
 
 
@@ -125,7 +125,9 @@ def test_no_hits():
     st.booleans(),
 )
 def test_properties(scores, filters):
-    """No hit is lost, duplicated or invented; best first in [0, 1]; parts sum to the score; the input stays."""
+    """No hit is lost or added, scores are in [0, 1] in descending order, and parts sum to the score; inputs are
+    unchanged.
+    """
     hits = [hit(f"h{(i * 5) % 8}", 1 - i / 10) for i in range(len(scores))]
     before = [(h.score, dict(h.parts)) for h in hits]
     reranked = apply_scores(hits, scores, DROPS if filters else KEEPS)
@@ -138,7 +140,7 @@ def test_properties(scores, filters):
 
 
 def test_score_reranker_keeps_from_min_score_on():
-    """A hit with ``min_score`` itself stays, lower ones are dropped; scores and order stay."""
+    """ScoreReranker keeps hits with at least ``min_score``, with their scores and order."""
     reranker = ScoreReranker(0.5)
     hits = [hit("b", 0.9), hit("c", 0.5), hit("a", 0.4999)]
     assert ids_and_scores(apply_scores(hits, reranker.rerank("q", hits), reranker)) == [("b", 0.9), ("c", 0.5)]
@@ -146,13 +148,13 @@ def test_score_reranker_keeps_from_min_score_on():
 
 @pytest.mark.parametrize("min_score", [-0.1, 1.1, float("nan")])
 def test_score_reranker_checks_its_bound(min_score):
-    """A bound that no score or every score passes is rejected at construction."""
+    """A ``min_score`` outside [0, 1] raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match=r"scores lie in \[0, 1\]"):
         ScoreReranker(min_score)
 
 
 def test_text_reranker_passes_the_texts():
-    """The function receives the query and the texts in the order of the hits."""
+    """The function of a TextReranker receives the query and the texts in the order of the hits."""
     calls = []
     TextReranker(lambda query, texts: calls.append((query, texts))).rerank(
         "q", [hit("b", text="two"), hit("a", text="one")]
@@ -161,14 +163,14 @@ def test_text_reranker_passes_the_texts():
 
 
 def test_rerankers_implement_the_protocol():
-    """The rerankers of the package implement it; without ``arerank`` they are not asynchronous."""
+    """The package's rerankers implement Reranker, and those without ``arerank`` do not implement AsyncReranker."""
     for reranker in (ScoreReranker(0.1), KEEPS, CrossEncoderReranker(FakeCrossEncoder())):
         assert isinstance(reranker, Reranker)
         assert not isinstance(reranker, AsyncReranker)
 
 
 class FakeCrossEncoder:
-    """Its logit is the number of words that query and text share, less one."""
+    """Cross-encoder whose logit is the number of words that query and text share, minus one."""
 
     num_labels = 1
 
@@ -183,21 +185,21 @@ class FakeCrossEncoder:
 
 
 def test_cross_encoder_scores_are_sigmoids():
-    """Logits 1, 0 and −1 become .731059, .5 and .268941, although two of the three lie in [0, 1]."""
+    """The logits 1, 0 and −1 become .731059, .5 and .268941, although two of them are in [0, 1]."""
     hits = [hit("a", text="red car"), hit("b", text="car"), hit("c", text="boat")]
     scores = CrossEncoderReranker(FakeCrossEncoder()).rerank("the red car", hits)
     assert scores == pytest.approx([0.731059, 0.5, 0.268941], abs=1e-6)
 
 
 def test_cross_encoder_without_hits():
-    """The model is not called."""
+    """Reranking an empty list does not call the cross-encoder."""
     model = FakeCrossEncoder()
     assert CrossEncoderReranker(model).rerank("q", []) == []
     assert model.batch_sizes == []
 
 
 def test_cross_encoder_is_loaded_at_construction(monkeypatch):
-    """sentence-transformers loads a name with the given options, and batches have the configured size."""
+    """A cross-encoder is loaded by name with the given options, and called with the configured batch size."""
     library = ModuleType("sentence_transformers")
     library.CrossEncoder = FakeCrossEncoder
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
@@ -208,14 +210,14 @@ def test_cross_encoder_is_loaded_at_construction(monkeypatch):
 
 
 def test_cross_encoder_without_the_extra(monkeypatch):
-    """A missing library is named at construction, with the line that installs it."""
+    """If sentence-transformers is missing, construction raises an error with the command that installs it."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtraError, match=r'pip install "langchain-hybridgraph\[rerank\]"'):
         CrossEncoderReranker()
 
 
 def test_cross_encoder_with_several_labels():
-    """A model that classifies instead of scoring is refused at construction."""
+    """A classifier with several labels is refused at construction."""
     model = FakeCrossEncoder()
     model.num_labels = 3
     with pytest.raises(ConfigurationError, match="gives 3 numbers per text"):

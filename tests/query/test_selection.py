@@ -46,76 +46,76 @@ def test_the_best_k():
 
 
 def test_a_score_equal_to_the_threshold_stays():
-    """A score below min_score is dropped."""
+    """A score equal to min_score is kept, and a lower one is dropped."""
     assert ids(select_hits(HITS, 10, min_score=0.85)) == "ab"
 
 
 def test_diversity_before_similarity():
-    """λ .7: b is too similar to a, so c comes before it."""
+    """With λ = .7, b is ranked after c because it is too similar to a."""
     assert ids(select_hits(HITS, 3, mmr_lambda=0.7, vectors=TOWARDS)) == "acb"
 
 
 def test_lambda_one_is_the_score_alone():
-    """Similarity to other hits costs nothing."""
+    """With λ = 1, similarity to other hits has no effect."""
     assert ids(select_hits(HITS, 3, mmr_lambda=1, vectors=TOWARDS)) == "abc"
 
 
 def test_lambda_zero_is_difference_alone():
-    """The first hit is followed by the least similar one."""
+    """With λ = 0, the first hit is followed by the least similar one."""
     assert ids(select_hits(HITS, 3, mmr_lambda=0, vectors=TOWARDS)) == "acb"
 
 
 def test_diversity_changes_no_score():
-    """Only the order changes."""
+    """Diversity changes only the order of hits, not their scores."""
     selected = select_hits(HITS, 3, mmr_lambda=0.7, vectors=TOWARDS)
     assert [one.score for one in selected] == [0.9, 0.6, 0.85]
 
 
 def test_diversity_without_vectors():
-    """All hits count as dissimilar."""
+    """Without vectors, diversity leaves the hits in their order."""
     assert select_hits(HITS, 3, mmr_lambda=0.3) == HITS
 
 
 def test_a_hit_without_a_vector_is_unlike_all():
-    """A row of zeros has cosine 0 with every vector."""
+    """A hit with a zero vector is treated as dissimilar to all others."""
     vectors = TOWARDS.copy()
     vectors[1] = 0
     assert ids(select_hits(HITS, 3, mmr_lambda=0.7, vectors=vectors)) == "abc"
 
 
 def test_the_threshold_comes_before_diversity():
-    """A hit below the threshold does not return because it is different."""
+    """A hit below min_score is dropped even if it is dissimilar to the others."""
     assert ids(select_hits(HITS, 3, min_score=0.7, mmr_lambda=0.1, vectors=TOWARDS)) == "ab"
 
 
 def test_equals_keep_their_order():
-    """Ties in marginal relevance go to the better rank."""
+    """Hits with equal marginal relevance keep their order."""
     hits = [hit(id, 0.5) for id in "abc"]
     assert ids(select_hits(hits, 3, mmr_lambda=0.5, vectors=np.eye(3, dtype=np.float32))) == "abc"
 
 
 def test_a_document_has_its_share():
-    """The third hit of a document is dropped in favour of the next document's."""
+    """With max_per_document=2, the third hit of a document is replaced by the next document's."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.8, "x"), hit("c", 0.7, "x"), hit("d", 0.6, "y")]
     assert ids(select_hits(hits, 3, max_per_document=2)) == "abd"
 
 
 def test_the_share_follows_diversity():
-    """The cap keeps the hits that diversity put first."""
+    """With max_per_document, the hits that diversity ranks first are kept."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.85, "x"), hit("c", 0.6, "x")]
     assert ids(select_hits(hits, 3, mmr_lambda=0.7, max_per_document=2, vectors=TOWARDS)) == "ac"
 
 
 @given(candidates(), selections(), st.integers(0, 12), st.integers(0, 12))
 def test_a_smaller_k_gives_the_head_of_a_larger_one(sample, settings, k, more):
-    """This holds for all settings."""
+    """For any settings, the result for a smaller k is the start of the result for a larger one."""
     hits, settings["vectors"] = sample
     assert select_hits(hits, k + more, **settings)[:k] == select_hits(hits, k, **settings)
 
 
 @given(candidates(), selections())
 def test_a_selection_invents_nothing(sample, settings):
-    """Each hit is an input hit and appears at most once."""
+    """Every selected hit is one of the input hits and appears once."""
     hits, vectors = sample
     selected = [one.id for one in select_hits(hits, 100, **settings, vectors=vectors)]
     assert len(selected) == len(set(selected))
@@ -124,7 +124,7 @@ def test_a_selection_invents_nothing(sample, settings):
 
 @given(candidates(), st.floats(0, 1))
 def test_marginal_relevance_follows_its_definition(sample, weight):
-    """The incremental form picks the same hits as the definition, up to rounding."""
+    """The incremental computation selects the same hits as the definition, up to rounding."""
     hits, vectors = sample
     scores = np.array([one.score for one in hits])
     cosines = (vectors @ vectors.T).astype(np.float64)

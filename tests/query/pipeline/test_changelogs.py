@@ -30,14 +30,14 @@ def sources(retriever, query, **options):
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever])
 def test_release_notes_do_not_outrank_the_guide(store, kind):
-    """If two texts match equally, the guide is first; with changelog_weight=1 the notes are, by their words."""
+    """Release notes that match better than the guide are ranked below it, unless changelog_weight is 1."""
     query = "How do I add a middleware to every request?"
     assert sources(kind(store, selection={"changelog_weight": 1.0}), query)[0] == "docs/release-notes.md"
     assert sources(kind(store), query)[:2] == ["docs/middleware.md", "docs/release-notes.md"]
 
 
 def test_the_parts_of_a_lowered_score_sum_to_it(store):
-    """The reduction is a part of its own, so that an explanation is complete."""
+    """The reduction of a score is one of its parts, so the parts still sum to the score."""
     hits = HybridRetriever(store).retrieve("middleware").hits
     (note,) = (hit for hit in hits if hit.chunk.document == "docs/release-notes.md")
     assert note.parts["changelog"] < 0
@@ -45,7 +45,7 @@ def test_the_parts_of_a_lowered_score_sum_to_it(store):
 
 
 def test_text_in_release_notes_only_is_found_there(store):
-    """Change logs are ranked lower, not hidden."""
+    """Text that is only in the release notes is found there."""
     assert sources(HybridRetriever(store), "What fixed the order?", k=1) == ["docs/release-notes.md"]
 
 
@@ -62,18 +62,18 @@ def test_text_in_release_notes_only_is_found_there(store):
     ],
 )
 def test_names_of_change_logs(id):
-    """Files and folders with the usual names match in any letter case, HISTORY and NEWS in capitals only."""
+    """Files and folders with the usual names of change logs match in any case, HISTORY and NEWS only in capitals."""
     assert is_changelog(id)
 
 
 @pytest.mark.parametrize("id", ["history/rome.md#0", "News/2024.md", "exchanges.md", "guide.md#changes", "9f2c-uuid"])
 def test_other_names(id):
-    """A subject, a heading or an id does not identify the file."""
+    """Names of topics, headings and ids do not make a file a change log."""
     assert not is_changelog(id)
 
 
 def test_fusions_that_are_left_alone():
-    """A weight of 1 changes nothing; a fusion that depends on k has no scores to reduce."""
+    """A weight of 1, or a fusion that depends on k, leaves the fusion unchanged."""
     fusion = ConvexCombination()
     assert with_changelog_weight(fusion, 1.0) is fusion
     assert isinstance(with_changelog_weight(Concat(), 0.5), Concat)
@@ -88,7 +88,7 @@ scores = st.dictionaries(
 
 @given(scores, scores, st.integers(1, 6))
 def test_contenders_hold_the_best(vector, keyword, n):
-    """A candidate that is not a contender is never among the best n after the scores of change logs are reduced."""
+    """The best n candidates are contenders even after the scores of change logs are reduced."""
 
     def ranking(source, weight, results):
         entries = [ScoredId(id, results[id]) for id in sorted(results, key=lambda id: (-results[id], id))]
@@ -102,7 +102,7 @@ def test_contenders_hold_the_best(vector, keyword, n):
 
 
 def test_a_fusion_by_rank_is_lowered_too():
-    """The fusion need not be able to score unlisted chunks."""
+    """The scores of change logs are also reduced in a fusion by rank."""
     results = ["changelog.md#0", "guide.md#0"]
     ranking = Ranking("vector", 1.0, [ScoredId(id, 1.0) for id in results], dict.fromkeys(results, 1.0))
     assert [one.id for one in with_changelog_weight(ReciprocalRankFusion(), 0.9)([ranking])] == [

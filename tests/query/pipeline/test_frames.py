@@ -1,4 +1,4 @@
-"""The length of the path from a retriever to an engine."""
+"""Number of calls between a retriever and an engine."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ PACKAGE = Path(langchain_hybridgraph.__file__).parent
 
 @pytest.fixture(scope="module")
 def store():
-    """Three linked documents."""
+    """Return a store with three documents, one of which links to another."""
     store = HybridGraphStore(None)
     pages = {"cats": "Cats purr. [Dogs](dogs)", "dogs": "Dogs bark.", "ships": "Ships sail."}
     ingest([Document(text, id=id, metadata={"uri": id}) for id, text in pages.items()], store)
@@ -34,7 +34,7 @@ def store():
 
 
 def over(kind):
-    """An AdvancedRetriever over a retriever of this kind, which searches for two questions."""
+    """Return a factory of an AdvancedRetriever over this kind of retriever, which searches for two questions."""
     return lambda store, k: AdvancedRetriever(kind(store, k=k), expander=lambda question, turns: f"{question} Loudly?")
 
 
@@ -52,7 +52,7 @@ RETRIEVERS = {
 @pytest.mark.parametrize("name", RETRIEVERS)
 @pytest.mark.parametrize("method", [TantivyIndex.search, VectorMatrix.approximate_search], ids=["words", "vectors"])
 def test_a_search_reaches_an_engine_in_few_calls(name, is_async, method, store, monkeypatch):
-    """From ``invoke`` to the engine's search, engine included, at most 10 frames are of this package.
+    """From ``invoke`` to the engine's search, inclusive, the stack has at most 10 frames of this package.
 
     LangChain's frames do not count, nor does the frame of this test that is called in place of the engine. With
     ``ainvoke`` the frames are those of the thread that calls the engine.

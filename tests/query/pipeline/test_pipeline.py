@@ -1,4 +1,4 @@
-"""The query pipeline as a whole: order of hits, and failures of stages."""
+"""The complete query pipeline: order of hits, and failures of stages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from tests.support.samples.small_pipeline import ListSource, Shelf, hybrid, ids,
 
 
 def test_two_lists_become_one():
-    """Weighted reciprocal rank fusion with .7 and .3 over [a,b,c] and [c,d,a] has this literal result."""
+    """Weighted reciprocal rank fusion of [a, b, c] and [c, d, a] with .7 and .3 gives a, c, b, d with literal
+    scores.
+    """
     hits, trace = hybrid("abc", "cda")
     assert ids(hits) == "acbd"
     assert [round(hit.score, 6) for hit in hits] == [0.990476, 0.977778, 0.688710, 0.295161]
@@ -18,14 +20,14 @@ def test_two_lists_become_one():
 
 
 def test_a_hit_names_its_sources():
-    """ "fused" means more than one source; the path of a seed is its own id."""
+    """The source of a hit is "fused" if several sources found it, and the path of a seed is its own id."""
     hits, _ = hybrid("ab", "bc")
     assert {hit.id: hit.source for hit in hits} == {"a": "vector", "b": "fused", "c": "keyword"}
     assert [hit.path for hit in hits] == [(hit.id,) for hit in hits]
 
 
 def test_a_smaller_k_gives_the_head_of_a_larger_one():
-    """The results for k = 1, 2, … are heads of the result for k = 6."""
+    """The results for any k from 1 to 6 are the first k results for k=6."""
     sources = (ListSource("vector", 0.7, "abcdef"), ListSource("keyword", 0.3, "fedgh"))
     answers = [run(Query("q", k), store=Shelf(*"abcdefgh"), sources=sources)[0] for k in range(1, 7)]
     assert [ids(hits) for hits in answers] == [ids(answers[-1])[:k] for k in range(1, 7)]
@@ -36,7 +38,7 @@ def failing(*arguments):
 
 
 class Failing:
-    """A reranker, a fusion, parents and remembered things that cannot be reached."""
+    """Reranker, fusion and store that always fail."""
 
     has_parents = True
     read = Shelf("a", "b", a={"parent_id": "p"}).read
@@ -53,7 +55,7 @@ class Failing:
     ],
 )
 def test_the_first_failure_of_any_stage_raises(settings, what):
-    """on_error='raise' applies to every stage; without it, failed stages are left out and reported."""
+    """A failed stage is skipped and reported, or raises RetrievalError with on_error="raise"."""
     _, trace = hybrid("ab", "b", **settings)
     assert f"{what}-failed" in trace.reasons
     with pytest.raises(RetrievalError, match=f"{what} failed .*down"):

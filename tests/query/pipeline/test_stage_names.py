@@ -1,4 +1,4 @@
-"""Names of the pipeline's stages: a function, its module, its entry in the trace and its name in the docs."""
+"""Names of the pipeline's stages in code, traces and documentation."""
 
 import ast
 import inspect
@@ -30,13 +30,13 @@ def traced_names(path):
 
 
 def test_each_module_is_a_stage_of_the_pipeline():
-    """``search`` calls a function with the name of each module."""
+    """The function ``search`` calls a function with the name of each stage's module."""
     assert len(stages()) > 10
     assert set(stages()) == MODULES
 
 
 def test_the_trace_has_the_names_of_the_stages():
-    """A stage has one entry, under its own name; ``hits.py`` reads hits for ``admit`` and ``parents``."""
+    """Each stage writes one trace entry with its own name; ``hits.py`` writes those of ``admit`` and ``parents``."""
     traced = {path.stem: traced_names(path) for path in PIPELINE.rglob("*.py")}
     assert traced.pop("hits") == {"admit", "parents"}
     assert {name: names for name, names in traced.items() if names} == {
@@ -45,7 +45,7 @@ def test_the_trace_has_the_names_of_the_stages():
 
 
 def test_the_architecture_lists_the_stages():
-    """In their order, with a sentence about each of them."""
+    """ARCHITECTURE.md lists the stages in order and describes each of them."""
     text = (ROOT.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
     main_path = [name for name in stages() if name != "list_matches"]
     assert re.search(r"```\n(gather .*)\n```", text)[1].split(" → ") == main_path
@@ -55,7 +55,7 @@ def test_the_architecture_lists_the_stages():
 
 
 def test_the_telemetry_page_lists_the_stages():
-    """Its table explains every name that an event may have."""
+    """The table on the telemetry page explains every name of a trace entry."""
     page = (ROOT.parent / "docs" / "telemetry.md").read_text(encoding="utf-8")
     table = page.partition("## Stages")[2]
     names = set(re.findall(r"`([^`]+)`", " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))))

@@ -10,25 +10,25 @@ from langchain_hybridgraph.query.planning.planner import best
 
 
 def test_weights_of_the_priorities():
-    """(6 − p) / 5: 1, .8, .6, .4 and .2."""
+    """The weight of priority p is (6 − p) / 5: 1, .8, .6, .4 and .2."""
     assert [TypedQuery("cats", priority=p).weight for p in range(1, 6)] == [1.0, 0.8, 0.6, 0.4, 0.2]
 
 
 @pytest.mark.parametrize("wrong", [{"priority": 0}, {"priority": 6}, {"priority": 1.5}, {"query": " \n"}])
 def test_a_query_that_cannot_be_searched_is_refused(wrong):
-    """Priorities outside 1 to 5 and queries without text raise."""
+    """A priority other than an integer from 1 to 5, or a query without text, raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="priority from 1"):
         TypedQuery(**{"query": "cats", **wrong})
 
 
 def test_a_typed_query_is_frozen():
-    """A query cannot be changed once planned."""
+    """A TypedQuery cannot be changed."""
     with pytest.raises(AttributeError):
         TypedQuery("cats").priority = 2
 
 
 def test_a_plan_is_a_sequence():
-    """It has a length, items and slices, and equals any sequence of the same queries, but not a text."""
+    """A plan has a length, items and slices, and equals any sequence of the same queries, but not a string."""
     a, b = TypedQuery("a"), TypedQuery("b")
     plan = QueryPlan((a, b))
     assert (len(plan), plan[0], plan[1:], list(plan)) == (2, a, (b,), [a, b])
@@ -39,19 +39,23 @@ def test_a_plan_is_a_sequence():
 
 
 def test_a_plan_goes_through_json():
-    """Everything is kept, including the reasoning and the session's context."""
+    """A plan keeps all of its fields through JSON."""
     plan = QueryPlan((TypedQuery("a", "memory", "why", 2),), reasoning="so", session_context="User: hi")
     assert repr(QueryPlan.from_dict(json.loads(json.dumps(plan.to_dict())))) == repr(plan)
 
 
 def test_the_best_five_queries_stay():
-    """The five of highest priority out of seven stay, and ties keep their order."""
+    """The five of seven queries with the highest priorities are kept, in order of priority and then in their earlier
+    order.
+    """
     queries = [TypedQuery(str(i), priority=p) for i, p in enumerate((3, 1, 5, 2, 3, 4, 1))]
     assert [query.query for query in best(queries)] == ["1", "6", "3", "0", "4"]
 
 
 def test_equal_queries_are_searched_once():
-    """Letter case and blanks make no difference; another type does."""
+    """Queries that differ only in case and spaces are searched once, with the better priority; types distinguish
+    queries.
+    """
     queries = [
         TypedQuery("Red  cats", "memory", priority=3),
         TypedQuery("red cats", "memory"),
@@ -64,7 +68,7 @@ def test_equal_queries_are_searched_once():
     st.lists(st.builds(TypedQuery, st.text("ab", min_size=1), st.sampled_from([None, "x"]), priority=st.integers(1, 5)))
 )
 def test_best_only_chooses(queries):
-    """At most five of the given queries are returned, in rising priority number, each once."""
+    """At most five of the given queries are returned, each once and in order of priority."""
     selection = best(queries)
     assert len(selection) == len(set(selection)) <= 5
     assert set(selection) <= set(queries)

@@ -10,7 +10,7 @@ from langchain_hybridgraph import LLMRewrite, RulePlanner
 
 
 def typed_queries(query):
-    """Return type, query and priority of the queries planned in addition to the raw one."""
+    """Return the type, text and priority of the queries planned in addition to the raw one."""
     raw, *others = RulePlanner()("", [], query)
     assert (raw.query, raw.context_type, raw.priority) == (query, None, 1)
     return [(each.context_type, each.query, each.priority) for each in others]
@@ -31,8 +31,8 @@ def typed_queries(query):
         ("如何安装 Chroma", "安装 Chroma"),
     ],
 )
-def test_how_to_is_a_skill(query, skill):
-    """The query of a skill begins with the verb, in the user's words."""
+def test_how_to_questions_become_skill_queries(query, skill):
+    """A how-to question becomes a skill query that starts with the user's verb."""
     assert typed_queries(query) == [("skill", skill, 1)]
 
 
@@ -49,7 +49,7 @@ def test_how_to_is_a_skill(query, skill):
     ],
 )
 def test_possessions_of_the_user_are_memories(query, memory, priority):
-    """Possessions of the user are searched as "user's …"; other languages keep their words."""
+    """A question about the user's possessions becomes a memory query, such as "user's favourite editor"."""
     assert typed_queries(query) == [("memory", memory, priority)]
 
 
@@ -63,7 +63,7 @@ def test_possessions_of_the_user_are_memories(query, memory, priority):
     ],
 )
 def test_any_other_question_is_a_resource(query, resource):
-    """The noun phrase of a question is searched with the lowest priority."""
+    """Any other question becomes a resource query of its noun phrase, with the lower priority."""
     assert typed_queries(query) == [("resource", resource, 2)]
 
 
@@ -86,12 +86,12 @@ def test_any_other_question_is_a_resource(query, resource):
     ],
 )
 def test_a_query_without_a_rule_is_planned_alone(query):
-    """No further query is added."""
+    """A query that no rule matches is planned without further queries."""
     assert typed_queries(query) == []
 
 
 def test_two_cues_give_two_queries():
-    """A task with the user's possession is searched as a memory and as a skill."""
+    """A how-to question about the user's possession becomes a memory query and a skill query."""
     assert typed_queries("How do I export my dashboards?") == [
         ("memory", "user's dashboards", 1),
         ("skill", "export my dashboards", 1),
@@ -99,14 +99,14 @@ def test_two_cues_give_two_queries():
 
 
 def test_my_in_a_title_is_not_the_user():
-    """ "My" in a name says nothing about the user."""
+    """The word "My" in a title does not make a memory query."""
     assert typed_queries("Which film came out earlier, My Darling or Mon Amour?") == [
         ("resource", "film came out earlier, My Darling or Mon Amour", 2)
     ]
 
 
 def test_small_talk_is_not_a_query():
-    """Nothing is searched, and this does not count as a degradation."""
+    """Small talk gives an empty plan without a reason for degradation."""
     plan = RulePlanner()("A long summary.", ["What is it?"], "Thanks a lot!")
     assert (list(plan), plan.degraded) == ([], ())
 
@@ -119,7 +119,7 @@ def planned(query, messages=HISTORY, **settings):
 
 
 def test_a_follow_up_query_is_completed():
-    """The completed query is searched next to the raw one, in every type."""
+    """A follow-up question is also searched with words of the conversation, in every type."""
     assert planned("What about its price?") == [
         (None, "What about its price?", 1),
         (None, "What about its price? cars red Tesla roadster", 2),
@@ -130,8 +130,8 @@ def test_a_follow_up_query_is_completed():
     ]
 
 
-def test_a_person_is_named():
-    """The name replaces the user's pronoun, and makes a phrase that a person would write."""
+def test_a_pronoun_is_replaced_by_a_name():
+    """A pronoun in the user's question is replaced by the name from the conversation."""
     history = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
     assert planned("Where was she born?", history) == [
         (None, "Where was Marguerite Oldenburg born?", 1),
@@ -141,27 +141,27 @@ def test_a_person_is_named():
 
 
 def test_an_independent_query_stays():
-    """The conversation adds nothing to it."""
+    """A question that does not depend on the conversation is planned as without it."""
     query = "Which flour and salt does sourdough bread need?"
     assert planned(query) == planned(query, [])
 
 
-def test_the_first_question_counts():
-    """It names the topic of the conversation, however long that is; so a session passes all of it to the planner."""
+def test_the_first_question_is_used():
+    """The first question of a conversation of any length is used, so a session passes all messages to the planner."""
     history = [("user", "Which cars are red?"), *[("assistant", "Fine."), ("user", "Really?")] * 10_000]
     assert planned("What about its price?", history)[1][1] == "What about its price? Really cars red Fine"
     assert RulePlanner.reads_all_messages
 
 
 def test_the_query_is_not_its_own_history():
-    """Sessions often end with the query."""
+    """A query at the end of the conversation does not change the plan."""
     assert planned("What about its price?", [*HISTORY, HumanMessage("What about its price?")]) == (
         planned("What about its price?")
     )
 
 
 def test_an_expander_may_complete_the_query():
-    """Its question replaces the user's, and the typed queries are made from it."""
+    """An expander's question replaces the user's, and the typed queries are made from it."""
     rewrite = LLMRewrite(FakeListChatModel(responses=["How do I paint the red roadster?"]))
     assert planned("and painting?", expander=rewrite) == [
         (None, "How do I paint the red roadster?", 1),
@@ -170,21 +170,21 @@ def test_an_expander_may_complete_the_query():
 
 
 async def test_a_model_can_be_awaited():
-    """The plan is the same."""
+    """With a model as its expander, the asynchronous planner gives the same plan."""
     rewrite = LLMRewrite(FakeListChatModel(responses=["How do I paint the red roadster?"]))
     planner = RulePlanner(expander=rewrite)
     assert await planner.acall("", HISTORY, "and painting?") == planner("", HISTORY, "and painting?")
 
 
 async def test_the_asynchronous_plan_is_equal():
-    """The asynchronous method gives the same plan."""
+    """The asynchronous method gives the same plan as the synchronous one."""
     assert inspect.iscoroutinefunction(RulePlanner().acall)
     assert await RulePlanner().acall("", [], "How do I install it?") == RulePlanner()("", [], "How do I install it?")
 
 
 @given(st.text())
 def test_the_raw_query_is_always_kept(query):
-    """Any text gives no queries, or the raw query first and at most five in all."""
+    """Any text gives an empty plan, or a plan of at most five queries with the raw query first."""
     plan = RulePlanner()(None, [], query)
     assert len(plan) <= 5
     assert not plan or plan[0].query == query

@@ -6,7 +6,7 @@ from langchain_hybridgraph.query.planning.session_context import context_of, las
 
 
 def test_every_form_of_a_message():
-    """LangChain messages, pairs, mappings and texts are read; unknown roles stay, instructions are left out."""
+    """LangChain messages, pairs, mappings and strings are read; unknown roles are kept and system messages left out."""
     messages = [
         SystemMessage("a"),
         HumanMessage("b"),
@@ -25,20 +25,20 @@ def test_every_form_of_a_message():
 
 
 def test_parts_without_text_are_left_out():
-    """The text of a message with a picture is read; a message with only a picture is skipped."""
+    """A message with text and a picture gives its text, and a message with only a picture is left out."""
     picture = {"type": "image_url", "image_url": {"url": "data:…"}}
     messages = [HumanMessage([{"type": "text", "text": "Which cat"}, picture, "is it?"]), HumanMessage([picture])]
     assert last_turns(messages) == [("user", "Which cat is it?")]
 
 
 def test_the_last_five_with_a_text():
-    """10,000 messages give the last five that have a text, oldest first."""
+    """The last five messages with text are returned, oldest first."""
     messages = [("user", str(i) if i % 2 else " ") for i in range(10_000)]
     assert [text for _, text in last_turns(messages)] == ["9991", "9993", "9995", "9997", "9999"]
 
 
 def test_the_context_has_the_summary_and_the_last_five_messages():
-    """The summary comes first; of six messages, the first is left out."""
+    """The context consists of the summary and the last five messages."""
     messages = [("user", str(number)) for number in range(6)]
     assert context_of("A summary.", messages).splitlines() == [
         "Summary: A summary.",

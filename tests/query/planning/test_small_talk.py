@@ -22,19 +22,19 @@ def lines(text):
 
 @pytest.mark.parametrize("query", lines(TALK))
 def test_small_talk(query):
-    """Greetings, thanks and farewells without anything else are recognised in several languages."""
+    """Greetings, thanks and farewells alone are small talk, in several languages."""
     assert is_small_talk(query)
 
 
 @pytest.mark.parametrize("query", lines(NO_TALK))
 def test_anything_more_is_searched(query):
-    """A courtesy word in a question does not make it small talk; a word that may be a search is one."""
+    """A query that contains more than a courtesy, or a word that could be searched for, is not small talk."""
     assert not is_small_talk(query)
 
 
 @pytest.mark.parametrize("query", ["Great!", "ok", "Makes sense, got it.", "Ja, gut", "да"])
 def test_assent_to_a_statement(query):
-    """Assent is small talk if it answers a statement."""
+    """Assent is small talk after a statement, but not without a conversation."""
     assert is_small_talk(query, [("assistant", "The limit is 5.")])
     assert not is_small_talk(query, [])
 
@@ -45,11 +45,11 @@ def test_an_answer_to_a_question(query):
     assert not is_small_talk(query, [("assistant", "Shall I look up the limit?")])
 
 
-def test_no_thanks_ends_it():
-    """A refusal with thanks contains nothing to search."""
+def test_a_refusal_with_thanks_is_small_talk():
+    """A refusal with thanks is small talk, even after a question."""
     assert is_small_talk("No, thanks!", [("assistant", "Anything else?")])
 
 
 def test_a_long_text_is_not_small_talk():
-    """A repetitive text that could be parsed in many ways is decided at once."""
+    """A long repetitive text is not small talk, which is found without trying all ways to parse it."""
     assert not is_small_talk("thank you so much " * 10_000 + "!")

@@ -1,4 +1,4 @@
-"""Parents in place of their children."""
+"""Replacement of children by their parents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.samples.small_pipeline import ListSource, Shelf, run
 
 
 class Parents(Shelf):
-    """Chunks c1, c2 of parent p; the parent may be lost."""
+    """Store with chunks c1 and c2 of a parent p, which can be missing or unreadable."""
 
     has_parents = True
 
@@ -29,7 +29,7 @@ def through_parents(store):
 
 
 def test_children_are_replaced_by_their_parent():
-    """Two children become one parent with the better child's score; the path still ends in the child."""
+    """Two children become one parent with the better child's score, and its path still ends at that child."""
     hits, trace = through_parents(Parents())
     assert [hit.id for hit in hits] == ["p", "x"]
     assert (hits[0].child.id, hits[0].path, trace.reasons) == ("c1", ("c1",), ())
@@ -37,7 +37,7 @@ def test_children_are_replaced_by_their_parent():
 
 @pytest.mark.parametrize("store", [Parents(missing=True), Parents(raising=True)])
 def test_missing_parents_leave_the_children(store):
-    """A missing parent or a failing store is reported, and the children stay."""
+    """If a parent is missing or cannot be read, its children are returned and the failure is reported."""
     hits, trace = through_parents(store)
     assert [hit.id for hit in hits] == ["c1", "x", "c2"]
     assert trace.reasons == ("parents-failed",)

@@ -11,7 +11,7 @@ from tests.support.samples.small_pipeline import ListSource, Shelf, ids, run
 
 
 class Broken:
-    """A fusion that raises, or returns scores that are not finite."""
+    """Fusion that raises or returns NaN."""
 
     method = "hybrid"
 
@@ -27,7 +27,7 @@ class Broken:
 
 @pytest.mark.parametrize("how", ["raises", "nan"])
 def test_a_failed_fusion_is_replaced_by_interleaving(how):
-    """Interleaving abcde and xbyz starts with a x b c."""
+    """If the fusion fails, the lists abcde and xbyz are interleaved and start with a x b c."""
     sources = (ListSource("vector", 0.7, "abcde"), ListSource("keyword", 0.3, "xbyz"))
     hits, trace = run(Query("q", 4), store=Shelf(*"abcdexyz"), sources=sources, fusion=Broken(how))
     assert ids(hits) == "axbc"
@@ -36,7 +36,7 @@ def test_a_failed_fusion_is_replaced_by_interleaving(how):
 
 
 class Words(ListSource):
-    """A keyword source that knows a bound for other candidates, and records the candidates it scores."""
+    """Keyword source with a bound for the scores of other candidates; it records the candidates that it scores."""
 
     requests: list[str]
 
@@ -51,7 +51,9 @@ class Words(ListSource):
 
 
 def test_only_contenders_are_scored():
-    """b, far behind a, cannot be the best hit whatever its BM25; with k = 3 its BM25 is requested."""
+    """A candidate gets its keyword score only if this could bring it among the best k: b does for k=3, but not for
+    k=1.
+    """
     words = Words("keyword", 0.3, "c")
     sources = (Near("vector", 0.7, "ab"), words)
     for k, expected in ((1, ["a"]), (3, ["a", "b"])):
@@ -60,7 +62,7 @@ def test_only_contenders_are_scored():
 
 
 def test_all_are_scored_when_contenders_are_gone():
-    """a is deleted between search and reading: then b is scored as well and replaces it."""
+    """If the only contender was deleted, the other candidates are scored and one of them replaces it."""
     words = Words("keyword", 0.1, "c")
     sources = (Near("vector", 0.9, "ab"), words)
     hits, _ = run(Query("q", 1), store=Shelf(*"bc"), sources=sources, fusion=ConvexCombination())
@@ -69,7 +71,7 @@ def test_all_are_scored_when_contenders_are_gone():
 
 
 class Near(ListSource):
-    """A vector source: cosine .9, and .4 less for each further name; it scores what others found with 0."""
+    """Vector source with a cosine of .9 for the first name and .4 less for each further one; other candidates get 0."""
 
     def search(self, query, n):
         entries = [ScoredId(name, 0.9 - place * 0.4) for place, name in enumerate(self.names)]

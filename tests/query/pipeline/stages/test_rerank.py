@@ -1,4 +1,4 @@
-"""Order of the hits by a reranker."""
+"""Reordering of hits by a reranker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.support.samples.small_pipeline import hybrid, ids
 
 
 class Reverse:
-    """A reranker that turns the order round, or fails."""
+    """Reranker that reverses the order or fails."""
 
     filters = False
 
@@ -19,15 +19,15 @@ class Reverse:
         return [place / 10 for place in range(len(hits))]
 
 
-def test_a_reranker_decides_the_order():
-    """The last becomes the first, with its own score."""
+def test_a_reranker_determines_the_order():
+    """Hits are ordered by the reranker's scores."""
     hits, _ = hybrid("abc", "", reranker=Reverse())
     assert ids(hits) == "cba"
     assert [hit.rerank_score for hit in hits] == [0.2, 0.1, 0.0]
 
 
 def test_a_failing_reranker_leaves_the_earlier_order():
-    """The result reports the failure."""
+    """If the reranker fails, hits keep their order and the failure is reported."""
     hits, trace = hybrid("abc", "", reranker=Reverse(RuntimeError("model")))
     assert ids(hits) == "abc"
     assert trace.reasons == ("rerank-failed",)

@@ -6,7 +6,7 @@ from tests.support.samples.small_pipeline import hybrid, ids
 
 
 def test_min_score_is_a_lower_bound():
-    """A hit with exactly this score stays."""
+    """A hit with exactly min_score is returned, and a hit below it is not."""
     hits, _ = hybrid("ab", "")
     exact = hits[1].score
     equal, _ = hybrid("ab", "", min_score=exact)
