@@ -83,7 +83,9 @@ class EvaluationReport(Serializable):
             }
             return cls(tuple(data["questions"]), tuple(data["measures"]), figures, data["degraded"])
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"this is not a Measured ({error}); pass the output of Measured.to_dict()") from error
+            raise ValueError(
+                f"this is not an EvaluationReport ({error}); pass the output of EvaluationReport.to_dict()"
+            ) from error
 
     def difference(self, name: str, other: str, measure: str | None = None, *, seed: int = 0) -> Difference:
         """Return how much better ``name`` is than ``other``; without ``measure``, the first measure is used.
@@ -100,8 +102,8 @@ class EvaluationReport(Serializable):
         selected = self.measures[0] if measure is None else measure
         if name not in self.figures or selected not in self.measures:
             raise ConfigurationError(
-                f"{name!r} by {selected!r} was not measured; measured are {', '.join(map(repr, self.figures))} "
-                f"by {', '.join(self.measures)}"
+                f"{name!r} by {selected!r} was not measured; measured are "
+                f"{', '.join(map(repr, self.figures))} by {', '.join(self.measures)}"
             )
         return self.figures[name][selected]
 
@@ -212,7 +214,7 @@ def _parse_measures(measures: Sequence[str]) -> tuple[Any, list[Any]]:
         if "cutoff" not in parsed[-1].params:
             raise ConfigurationError(f"measure {name!r} has no depth; pass '{name}@10'")
     if not parsed:
-        raise ConfigurationError("there are no measures; pass measures=['nDCG@10']")
+        raise ConfigurationError("measures is empty; pass measures=['nDCG@10']")
     return ir_measures, parsed
 
 

@@ -97,7 +97,7 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
         question, history = _first(input, _QUESTIONS), _first(input, _HISTORIES)
         if question is None:
             raise ConfigurationError(
-                f"the input has the keys {', '.join(map(repr, input))}; expected a text, or "
+                f"the input has the keys {', '.join(map(repr, input))}; expected a string, or "
                 '{"input": "and its price?", "chat_history": [...]}'
             )
     else:
@@ -129,4 +129,4 @@ def _question(value: Any) -> tuple[str, Sequence[Any] | None]:
         for position in reversed(range(len(value))):
             if questions := [turn for turn in turns(value[position : position + 1]) if turn.speaker != ASSISTANT]:
                 return questions[-1].text, value[:position] or None
-    raise ConfigurationError(f"the input is {value!r:.200}; expected a text, or messages including a user message")
+    raise ConfigurationError(f"the input is {value!r:.200}; expected a string, or messages including a user message")

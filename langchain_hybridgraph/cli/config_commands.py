@@ -48,19 +48,17 @@ def init(
 
     schema_file = file.with_name(f"{file.stem}.schema.json")
     if schema_file.exists() and not _is_ours(schema_file):
-        raise ConfigurationError(
-            f"{schema_file} exists and was not written by this command: name another file to write"
-        )
+        raise ConfigurationError(f"{schema_file} exists and was not written by this command: choose another file name")
     try:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(template(schema_file.name))
     except FileExistsError:
         raise ConfigurationError(
-            f"{file} already exists: name another file to write, or show this one with hybridgraph config show {file}"
+            f"{file} already exists: choose another file name, or show this one with hybridgraph config show {file}"
         ) from None
     except OSError as error:
         raise ConfigurationError(
-            f"{file} cannot be written: {error.strerror}; name a file in an existing folder with write permission"
+            f"{file} cannot be written: {error.strerror}; choose a file in an existing folder that you can write to"
         ) from None
     schema_file.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     typer.echo(f"{file} and {schema_file} were written; the first contains every setting as a comment")

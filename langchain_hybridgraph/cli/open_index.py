@@ -37,7 +37,7 @@ def existing(
 
     facts = _facts(index)
     if not facts:
-        raise NotAnIndexError(f"{index} holds no index: create one with hybridgraph ingest PATHS --index {index}")
+        raise NotAnIndexError(f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}")
     if all_tenants and tenant is None and facts["tenancy"] == "multi":
         from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 
@@ -91,7 +91,7 @@ def existing_or_new(
         return _opened(index, model, language_name(language or "english"), tenant, options)
     _check(index, facts, name, tenant)
     if language is not None and language_name(language) != facts["language"]:
-        raise ConfigurationError(f"{index} is in {facts['language']}: leave --language out, or name a new folder")
+        raise ConfigurationError(f"{index} is in {facts['language']}: omit --language, or use a new folder")
     store = _opened(index, name or facts.get("embedding", "lsa"), facts["language"], tenant, options)
     if not quiet:
         say(f"embedding {store.name}: the index was made with it")
@@ -150,9 +150,9 @@ def _facts(index: Path) -> dict[str, Any]:
 def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
     """Replace the store's errors by errors in terms of the command line."""
     if facts["tenancy"] == "multi" and tenant is None:
-        raise TenantError(f"{index} has several tenants: name one with --tenant")
+        raise TenantError(f"{index} has several tenants: choose one with --tenant")
     if facts["tenancy"] == "single" and tenant is not None:
-        raise TenantError(f"{index} has no tenants: omit --tenant, or name a new folder")
+        raise TenantError(f"{index} has no tenants: omit --tenant, or use a new folder")
     made_with = facts.get("embedding")
     if made_with not in (None, "lsa", "minilm") and embedding is None:
         raise EmbeddingMismatchError(

@@ -57,7 +57,7 @@ def open_milvus(
     made_with = MilvusStore.embedding_of(uri, **server)
     if made_with is None and not is_new_allowed:
         raise NotAnIndexError(
-            f"{uri} holds no store in the collection {settings.store_collection!r}: create one with "
+            f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "
             f"hybridgraph ingest PATHS --index {uri}"
         )
     if embedding is None and made_with not in (None, "minilm"):

@@ -62,7 +62,7 @@ def drop(
     from langchain_hybridgraph.stores.embedded.tenants import drop_tenant
 
     folder = _folder(index or context.obj)
-    if not yes and not _is_confirmed(f"Delete everything that {folder} keeps of {name!r}?"):
+    if not yes and not _is_confirmed(f"Delete all data in {folder} of {name!r}?"):
         raise typer.Exit
     dropped = drop_tenant(folder, name, vector_server=configured(config).store_vector_server)
     if as_json:
@@ -84,5 +84,5 @@ def _is_confirmed(question: str) -> bool:
 
 def _folder(index: Path | None) -> Path:
     if index is None:
-        raise ConfigurationError("no index was named: pass its folder with --index DIR, or set HYBRIDGRAPH_STORE_PATH")
+        raise ConfigurationError("no index was given: pass its folder with --index DIR, or set HYBRIDGRAPH_STORE_PATH")
     return index

@@ -37,7 +37,7 @@ def read_settings_file(path: Path) -> SettingsFile:
     """
     root, content = _parse(path)
     if content is not None and not isinstance(content, Mapping):
-        message = f"{path} holds {content!r:.60}; expected lines such as retriever_k: 5"
+        message = f"{path} contains {content!r:.60}; expected lines such as retriever_k: 5"
         raise UnusableSettingsError([Problem("", Origin("file", str(path)), message)])
     lines = [] if root is None else list(_lines(root))
     file = SettingsFile(path, {}, dict(reversed(lines)), ())

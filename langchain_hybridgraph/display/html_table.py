@@ -129,7 +129,7 @@ class Table:
 
 def _check_rows(rows: Any) -> None:
     if not isinstance(rows, int) or rows < 1:
-        raise ConfigurationError(f"rows must be a number of hits, at least 1, got {rows!r}; try rows=50")
+        raise ConfigurationError(f"rows must be at least 1, got {rows!r}; try rows=50")
 
 
 def _page(inside: str) -> str:

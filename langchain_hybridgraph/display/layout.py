@@ -154,9 +154,9 @@ class Frame(NamedTuple):
 def check_size(width: Any, nodes: Any) -> None:
     """Raise ConfigurationError for a picture that cannot be drawn."""
     if not isinstance(width, int | float) or not width >= NARROWEST:
-        raise ConfigurationError(f"width is {width!r}; pass inches, at least {NARROWEST:g}: try width=8")
+        raise ConfigurationError(f"width must be at least {NARROWEST:g} inches, got {width!r}; try width=8")
     if not isinstance(nodes, int) or nodes < 1:
-        raise ConfigurationError(f"nodes is {nodes!r}; pass the number of chunks to draw, at least 1: try nodes=25")
+        raise ConfigurationError(f"nodes must be at least 1, got {nodes!r}; try nodes=25")
 
 
 def summary(result: SearchResult, subgraph: Neighbourhood) -> str:

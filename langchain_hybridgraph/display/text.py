@@ -101,7 +101,7 @@ def _walked(plan: Mapping[str, Any]) -> str:
     walk = plan.get("walk")
     if walk is None or plan.get("method") != "graph":
         return ""
-    return f", then walked over edges by {walk['traversal']} and weighed by {walk['score']}"
+    return f", then expanded through edges by {walk['traversal']}, scored by {walk['score']}"
 
 
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:

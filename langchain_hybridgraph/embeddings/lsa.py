@@ -86,7 +86,7 @@ class LSAModel:
     ) -> None:
         if max_texts < 1 or max_words < 1:
             raise ConfigurationError(
-                f"max_texts={max_texts}, max_words={max_words}: an LSA model learns from one text and one word at least"
+                f"max_texts={max_texts}, max_words={max_words}: an LSA model needs at least one text and one word"
             )
         self.max_texts = max_texts
         self.max_words = max_words

@@ -127,7 +127,7 @@ def ingest(
     (2, 2, ['Dogs bark.'])
     """
     if batch_size < 1:
-        raise ConfigurationError(f"batch_size={batch_size}: pass at least 1, the number of chunks per transaction")
+        raise ConfigurationError(f"batch_size={batch_size}: pass the number of chunks per transaction, at least 1")
     source = _as_documents(documents)
     splitter, builders = as_splitter(split), as_builders(edges)
     made_by = fingerprint(splitter, builders) if isinstance(source, FileDocuments) else None
@@ -429,5 +429,5 @@ def _taker(store: Any) -> AcceptsChunks:
     if isinstance(store, AcceptsChunks):
         return store
     raise ConfigurationError(
-        f"{type(store).__name__} cannot take chunks; ingest writes to a HybridGraphStore(path, embedding=…)"
+        f"{type(store).__name__} cannot store chunks; ingest writes to a HybridGraphStore(path, embedding=…)"
     )

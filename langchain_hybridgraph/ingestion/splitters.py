@@ -333,7 +333,7 @@ def as_splitter(split: Any) -> Splitter | None:
         if callable(split) or any(hasattr(split, name) for name in _LANGCHAIN):
             return LangChainSplitter(split)
     raise ConfigurationError(
-        f"split={split!r} is not a way to split; pass 'flat', 'parent_child', None, a splitter object "
+        f"split={split!r} is not a splitter; pass 'flat', 'parent_child', None, a splitter object "
         "(of this package or LangChain), or a function from a text to a list of texts"
     )
 
@@ -341,7 +341,7 @@ def as_splitter(split: Any) -> Splitter | None:
 def _required(split: Any) -> Splitter:
     splitter = as_splitter(split)
     if splitter is None:
-        raise ConfigurationError("parents and children need a splitter each, such as RecursiveSplitter(256, 0)")
+        raise ConfigurationError("parents and children each need a splitter, such as RecursiveSplitter(256, 0)")
     return splitter
 
 

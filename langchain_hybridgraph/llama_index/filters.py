@@ -44,7 +44,7 @@ def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str
         return _comparison(filters)
     if isinstance(filters, list):
         raise FilterError(
-            "a list of filters needs a condition, and or or; pass MetadataFilters(filters=[…], condition=…)"
+            "several filters need a condition, 'and' or 'or'; pass MetadataFilters(filters=[…], condition=…)"
         )
     if not isinstance(filters, MetadataFilters):
         return parse_filter(filters)

@@ -65,7 +65,9 @@ class Composite:
         for each in fields(self):
             check_number(each.name, getattr(self, each.name), ge=0)
         if not self._total:
-            raise ConfigurationError("the weights of similarity, confidence, recency and utility are all 0: give one")
+            raise ConfigurationError(
+                "the weights of similarity, confidence, recency and utility are all 0; set at least one of them"
+            )
 
     @property
     def _total(self) -> float:

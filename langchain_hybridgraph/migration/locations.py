@@ -31,7 +31,7 @@ def open_source(
     if isinstance(location, ChromaServer) or (Path(location) / "chroma.sqlite3").exists():
         if embedding is None:
             raise ConfigurationError(
-                "a Chroma collection does not say which model made its vectors: name it, embedding=… or --embedding"
+                "a Chroma collection does not record which model made its vectors; pass embedding=… or --embedding"
             )
         model = resolve_embedding(embedding)
         place = location if isinstance(location, ChromaServer) else Path(location)
@@ -46,7 +46,9 @@ def open_destination(location: str | Path, collection: str | None, token: str) -
     if is_milvus(location):
         return MilvusDestination(str(location), token=token, collection=collection or COLLECTION)
     if "://" in str(location):
-        raise ConfigurationError(f"{location} cannot receive a copy; name an index folder or milvus://HOST:PORT")
+        raise ConfigurationError(
+            f"{location} cannot be the destination of a copy; pass an index folder or milvus://HOST:PORT"
+        )
     return EmbeddedDestination(Path(location))
 
 

@@ -134,15 +134,15 @@ class _Copy:
         self._source, self._destination = source, destination
         self._facts = source.facts()
         if not self._facts.tenants:
-            raise StoreError(f"{source.name} holds nothing to copy")
+            raise StoreError(f"{source.name} contains nothing to copy")
         self._kinds = [kind for kind in KINDS if kind in source.kinds and kind in destination.kinds]
         self._counts = {tenant: source.counts(tenant) for tenant in self._facts.tenants}
         state = dict(destination.progress() or {})
         self.resumed = bool(state)
         if state and state["source"] != source.name:
             raise StoreError(
-                f"{destination.name} holds an unfinished copy of {state['source']}: finish that copy, or name another "
-                "destination"
+                f"{destination.name} contains an unfinished copy of {state['source']}: finish that "
+                "copy, or choose another destination"
             )
         destination.begin(self._facts)
         self._version: str | None = state.get("version", self._facts.version)

@@ -159,7 +159,7 @@ def check_shorthand(preset: str | None, max_hops: int | None, options: GraphOpti
     long = next((name for name, value in longhand.items() if value is not None), None)
     if short is not None and long is not None:
         raise ConfigurationError(
-            f"{short} is shorthand for BFS with HopDecay, so it does not go with {long}: leave one out, or give "
+            f"{short} is shorthand for BFS with HopDecay, so it cannot be combined with {long}: leave one out, or give "
             'graph={"traversal": {"type": "bfs", …}, "score": {"type": "hop_decay", …}} with their own parameters'
         )
 

@@ -134,9 +134,9 @@ def _read(answer: Any, n: int) -> list[float | None]:
         if number is not None and mark is not None and number in range(1, n + 1):
             marks.setdefault(int(number), mark)
     if not marks:
-        raise ValueError(f"the model returned no marks: {shorten(str(parsed), 200)}")
+        raise ValueError(f"the model returned no scores: {shorten(str(parsed), 200)}")
     if wrong := [mark for mark in marks.values() if not 0 <= mark <= 10]:
-        raise ValueError(f"marks must be from 0 to 10, but the model returned {wrong[0]:g}")
+        raise ValueError(f"scores must be from 0 to 10, but the model returned {wrong[0]:g}")
     return [marks.get(number) for number in range(1, n + 1)]
 
 

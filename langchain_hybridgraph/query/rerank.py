@@ -137,7 +137,7 @@ class ScoreReranker:
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_score <= 1:
-            raise ConfigurationError(f"min_score is {self.min_score}; scores lie in [0, 1]")
+            raise ConfigurationError(f"min_score must be a number from 0 to 1, got {self.min_score}")
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """Return each hit's own score, None below ``min_score``."""

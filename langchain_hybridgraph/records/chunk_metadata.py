@@ -103,7 +103,7 @@ def _number(value: Any) -> float:
     try:
         return float(value)
     except OverflowError as error:
-        raise ValueError(f"{reprlib.repr(value)} is not a number of any use") from error
+        raise ValueError(f"{reprlib.repr(value)} is too large") from error
 
 
 def _count(value: Any) -> int:
@@ -115,7 +115,7 @@ def _count(value: Any) -> int:
 
 def _name(value: Any) -> str:
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise ValueError(f"{reprlib.repr(value)} is not a name")
+        raise ValueError(f"{reprlib.repr(value)} is not a string or an int")
     return reference(str(value))
 
 

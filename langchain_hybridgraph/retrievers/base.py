@@ -241,7 +241,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         both = [part for part in (self.filter, narrower) if part is not None]
         tenant = options.get("tenant")
         if tenant is not None and self.tenant is not None and tenant != self.tenant:
-            raise TenantError(f"the retriever is for tenant {self.tenant!r}, the call asks for {tenant!r}")
+            raise TenantError(f"the retriever is for tenant {self.tenant!r}, the call requests {tenant!r}")
         as_of = _first(options.get("as_of"), self.as_of)
         return Scope(
             filter=both[0] & both[1] if len(both) == 2 else (both or [None])[0],

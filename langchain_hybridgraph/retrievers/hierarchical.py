@@ -96,7 +96,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         if not callable(getattr(self._fusion, "others", None)):
             raise ConfigurationError(
                 f"fusion={type(self._fusion).__name__} ranks whole lists; a tree's nodes are scored level by level: "
-                "leave fusion= out, or take 'convex'"
+                "leave fusion= out, or pass 'convex'"
             )
 
     if TYPE_CHECKING:  # the settings of this kind of retriever

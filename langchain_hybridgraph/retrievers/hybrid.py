@@ -156,7 +156,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 self.index, changed = before, getattr(self.index, option)
                 raise ConfigurationError(
                     f"{option} of the index cannot be changed to {changed!r}, it was built with "
-                    f"{getattr(before, option)!r}: make another retriever, {type(self).__name__}(vector_store, …)"
+                    f"{getattr(before, option)!r}: create another retriever, {type(self).__name__}(vector_store, …)"
                 )
         self.index = self.index.built(adapter)
 

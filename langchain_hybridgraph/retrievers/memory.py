@@ -253,7 +253,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if messages is None and id is None:
             messages, id = self.session, self.session_id
         if messages is not None and id is not None:
-            raise ConfigurationError("session= and session_id= are two sessions: pass one of them")
+            raise ConfigurationError("session= and session_id= were both given; pass only one of them")
         n = self._memory(options).session_turns
         if messages is not None:
             return HistoryTurns(messages, n, self._vectors_of)

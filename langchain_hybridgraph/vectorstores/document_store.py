@@ -150,7 +150,7 @@ class DocumentStore(VectorStore):
         if filter is not None:
             parsed = parse_filter(filter)
             if parsed is None:
-                raise FilterError("delete(filter={}) would delete everything; name what to delete")
+                raise FilterError("delete(filter={}) would delete everything; pass a filter that is not empty")
             ids_to_delete += chunks.find(Scope(filter=parsed, tenant=chunks.tenant))
         chunks.remove(ids_to_delete)
         return True

@@ -133,7 +133,7 @@ def test_texts_that_come_and_go_later(changing):
     store.add_documents([Document("a zebra with stripes", id="z", metadata={"uri": "zoo/zebra.md"})])
     assert retriever.find("zebra", target_uri="zoo").contexts[0].uri == "zoo/zebra.md"
     store.delete(["z"])
-    with pytest.raises(ConfigurationError, match="the call can see nothing under 'zoo'"):
+    with pytest.raises(ConfigurationError, match="there is nothing in the scope of this call under 'zoo'"):
         retriever.find("zebra", target_uri="zoo")
 
 

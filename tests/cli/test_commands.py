@@ -537,10 +537,10 @@ def test_delete_by_id(index):
     ("message", "line"),
     [
         ("call store.admin.repair()", "hybridgraph repair"),
-        ("Chroma: 3 chunks are missing; repair() brings them back", "Chroma: 3 chunks are missing; hybridgraph repair"),
+        ("Chroma: 3 chunks are missing; repair() restores them", "Chroma: 3 chunks are missing; hybridgraph repair"),
         ("until the next refit()", "until the next hybridgraph repair --refit"),
         ("to /x; follow_links=True follows it", "to /x; --follow-links follows it"),
-        ("it holds several tenants: open it with tenant=…", "it holds several tenants: pass --tenant NAME"),
+        ("it contains several tenants: open it with tenant=…", "it contains several tenants: pass --tenant NAME"),
         ("nothing of a tenant 'x'; list_tenants() lists its tenants", "'x'; hybridgraph tenants lists its tenants"),
         ("name it, embedding=… or --embedding", "name it, --embedding MODEL"),
         ("pass it as vector_server=…, or set store_vector_server", "set store_vector_server"),

@@ -73,7 +73,7 @@ def test_the_environment_goes_before_the_file(folder, monkeypatch):
     assert hits() == 2
     assert hits("-k", 1) == 1
     monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", str(folder / "elsewhere"))
-    assert "elsewhere holds no index" in hybridgraph("search", "cats").stderr
+    assert "elsewhere contains no index" in hybridgraph("search", "cats").stderr
 
 
 def test_a_variable_alone_is_a_setting(folder, monkeypatch):

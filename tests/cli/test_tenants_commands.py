@@ -110,7 +110,7 @@ def test_a_folder_whose_tenants_are_gone_is_checked(index):
     ("arguments", "message"),
     [
         (["tenants", "drop", "adda", "--yes"], "did you mean 'ada'?"),
-        (["tenants", "--index", "nowhere"], "nowhere holds no index"),
+        (["tenants", "--index", "nowhere"], "nowhere contains no index"),
         (["tenants"], "pass its folder with --index DIR"),
     ],
 )

@@ -176,7 +176,7 @@ def test_a_uri_that_is_not_there(index):
     for verb in (["find", "x"], ["tree"]):
         done = hybridgraph(*verb, "--index", index, "--under", "libb")
         assert done.exit_code in (1, 2)
-        assert "the call can see nothing under 'libb'; did you mean 'lib'?" in done.stderr
+        assert "there is nothing in the scope of this call under 'libb'; did you mean 'lib'?" in done.stderr
 
 
 def test_tree_during_a_write(index):

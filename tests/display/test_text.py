@@ -16,7 +16,7 @@ def test_the_search_comes_first():
     assert paragraph.split("\n") == [
         "Who wrote it?",
         "1 hit in 2.0 ms, searched by vector (weight 0.7) and keyword (weight 0.3), joined by MaxWeighted, "
-        "then walked over edges by BFS and weighed by HopDecay.",
+        "then expanded through edges by BFS, scored by HopDecay.",
         "Not as requested: unknown-relation.",
     ]
 

@@ -19,7 +19,7 @@ def store():
 def test_a_graph_retriever_tells_the_walk(store):
     """The walk, and for a chunk that only an edge led to the seed, the edge and its words."""
     explanation = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).explain(QUESTION, k=2)
-    assert "then walked over edges by BFS and weighed by HopDecay." in explanation
+    assert "then expanded through edges by BFS, scored by HopDecay." in explanation
     assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
     assert "ada is the seed “Ada wrote the first program.”, number 1 here" in explanation
 

@@ -23,7 +23,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
         container = ElementTree.fromstring(book.read("META-INF/container.xml"))
         root = container.find(f".//{_CONTAINER}rootfile")
         if root is None:
-            raise UnreadableError("its container names no book")
+            raise UnreadableError("its container does not list a book")
         name = root.get("full-path", "")
         package = ElementTree.fromstring(book.read(name))
         title = (package.findtext(f".//{_TITLE}") or "").strip()

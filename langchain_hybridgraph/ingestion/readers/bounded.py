@@ -27,7 +27,7 @@ class BoundedReader:
     def read(self, path: Path, note: Callable[[str], None]) -> list[FilePart]:
         """Return the parts of a file. Raises UnreadableError with the reason if the file cannot be read."""
         if path.stat().st_size > limits.BYTES:
-            raise UnreadableError(f"it has {path.stat().st_size >> 20:,} MB; at most {limits.BYTES >> 20} MB are read")
+            raise UnreadableError(f"its size is {path.stat().st_size >> 20:,} MB; the limit is {limits.BYTES >> 20} MB")
         if self._worker is None or self._worker.is_over:
             self._worker = _ReaderProcess()
         worker, parts, size = self._worker, list[FilePart](), 0

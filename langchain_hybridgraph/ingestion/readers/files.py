@@ -269,7 +269,9 @@ def _decode_as(file: Path, raw: bytes, encoding: str) -> str:
     try:
         return raw.decode(encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        raise _NotText(f"{file}: it says that it is {encoding}, but it is not ({error}); save it as UTF-8") from error
+        raise _NotText(
+            f"{file}: it declares the encoding {encoding}, but is not encoded in it ({error}); save it as UTF-8"
+        ) from error
 
 
 def _read_text(text: str) -> _ReadText:
@@ -314,7 +316,9 @@ def _row(line: str, place: str, source: str, number: int) -> Document:
         raise FileError(f"{place}: metadata is {type(metadata).__name__}, expected an object")
     key = next((key for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
     if key is None:
-        raise FileError(f'{place}: there is no text; give it as "text" (found: {", ".join(row) or "nothing"})')
+        raise FileError(
+            f'{place}: there is no text; put it in the field "text" (fields: {", ".join(row) or "nothing"})'
+        )
     text, id = row.pop(key), row.pop("id", None)
     merged = {"source": source, **row, **(metadata or {})}
     if id is None:

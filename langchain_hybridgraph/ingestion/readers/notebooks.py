@@ -18,7 +18,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     book = json.loads(path.read_bytes())
     cells = book.get("cells") if isinstance(book, dict) else None
     if not isinstance(cells, list):
-        raise UnreadableError("it is not a notebook of format 4; open it in Jupyter and save it")
+        raise UnreadableError("it is not in notebook format 4; open it in Jupyter and save it")
     metadata = book.get("metadata", {})
     language = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language", "")
     text = join_blocks(block for cell in cells for block in _blocks(cell, language))

@@ -35,7 +35,9 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     except PyPdfError as error:
         raise UnreadableError(f"it is damaged ({error})") from error
     if len(without_text) == len(reader.pages):
-        raise UnreadableError("no page has a text; if it was scanned, make a copy with text, for example with ocrmypdf")
+        raise UnreadableError(
+            "no page contains text; if it was scanned, make a copy with text, for example with ocrmypdf"
+        )
     if without_text:
         note(f"{'page' if len(without_text) == 1 else 'pages'} {_ranges(without_text)} without text")
 

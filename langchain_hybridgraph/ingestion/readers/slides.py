@@ -30,7 +30,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
             is_empty = False
             yield FilePart(text, {"page": number} | ({"section_heading": heading} if heading else {}), title)
     if is_empty:
-        raise UnreadableError("no slide has a text; pictures are not read")
+        raise UnreadableError("no slide contains text; pictures are not read")
 
 
 def _blocks(shapes: Iterable[Any]) -> Iterator[str]:

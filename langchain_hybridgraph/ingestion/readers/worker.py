@@ -53,13 +53,13 @@ def _check_size(path: Path) -> None:
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
             if file.read(len(_COMPOUND)) == _COMPOUND:
-                raise UnreadableError("it is encrypted, or of an old format; save a copy without a password")
+                raise UnreadableError("it is encrypted, or in an old format; save a copy without a password")
         return
     with zipfile.ZipFile(path) as archive:
         inside = archive.infolist()
     size = sum(file.file_size for file in inside)
     if size > limits.UNPACKED or len(inside) > limits.ENTRIES:
-        raise UnreadableError(f"it unpacks to {size >> 20:,} MB in {len(inside):,} files, more than is read")
+        raise UnreadableError(f"it unpacks to {size >> 20:,} MB in {len(inside):,} files, which exceeds the limit")
     if any(file.flag_bits & 1 for file in inside):
         raise UnreadableError("it is encrypted; save a copy without a password")
 

@@ -29,7 +29,7 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
     """
     if isinstance(value, str):
         raise ConfigurationError(
-            f"{name} must be a list of {what}, got the text {value!r:.80}; write {name}=[{value!r:.80}]"
+            f"{name} must be a list of {what}, got the string {value!r:.80}; write {name}=[{value!r:.80}]"
         )
     if not isinstance(value, Iterable):
         raise ConfigurationError(
@@ -38,7 +38,7 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
     texts = tuple(value)
     if any(not isinstance(text, str) for text in texts):
         raise ConfigurationError(
-            f"{name} must be a list of {what}, which are texts, got {list(texts)!r:.200}; "
+            f"{name} must be a list of {what}as strings, got {list(texts)!r:.200}; "
             f"write {name}={[str(text) for text in texts]!r:.200}"
         )
     return texts
@@ -138,7 +138,7 @@ def _how_to_create(value: object, kind: str, *, over: str) -> str:
     if isinstance(value, str | Path):
         path = repr(shorten(str(value), 200))
         ours, chroma = f"HybridGraphStore({path})", f"Chroma(persist_directory={path}, …)"
-        return f"This is the text {path}; open the index: {over}({ours}), or {over}({chroma})"
+        return f"This is the string {path}; open the index: {over}({ours}), or {over}({chroma})"
     if isinstance(value, list | tuple) and all(isinstance(each, Document) for each in value):
         return f"These are Documents; create a store from them with {kind}.from_documents(documents)"
     return ""

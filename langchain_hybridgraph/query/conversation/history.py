@@ -16,7 +16,7 @@ _CONTENTS = ("content", "text", "tool_calls", "function_call")
 # The first and the last turns of a longer history are read: follow-up questions seldom refer to those between.
 _FIRST, _LAST = 5, 45
 _EXPECTED = (
-    'expected a list of texts, (role, text) pairs, {"role": …, "content": …} or LangChain messages, oldest first, '
+    'expected a list of strings, (role, text) pairs, {"role": …, "content": …} or LangChain messages, oldest first, '
     'such as ["User: Which car is red?", "Assistant: The roadster."]'
 )
 

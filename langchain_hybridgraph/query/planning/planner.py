@@ -68,7 +68,7 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
     def raw(cls, query: str, error: BaseException, session_context: str = "") -> QueryPlan:
         """Return a plan with the query as the user wrote it, in every type, for a planner that failed."""
         message = f"{type(error).__name__}: {error}"
-        reasoning = "The planner failed, so the question is searched for as it was put."
+        reasoning = "The planner failed, so the original question is searched for."
         return cls((TypedQuery(query),), ("planner-failed",), message, reasoning, session_context)
 
     @overload

@@ -151,17 +151,17 @@ def _reasoning(query: str, queries: Sequence[TypedQuery]) -> str:
     if not queries:
         return "The message is small talk, so nothing is searched for."
     whole = [each for each in queries if each.context_type is None]
-    first = "as it was put" if whole[0].query == query else "with what it leaves to the conversation filled in"
+    first = "as it is" if whole[0].query == query else "completed from the conversation"
     sentences = [f"The question is searched for {first}."]
     if len(whole) > 1:
-        sentences.append("It leans on the conversation, so a second query has words of that.")
+        sentences.append("It refers to the conversation, so a second query adds words from it.")
     return " ".join([*sentences, *(_WHY[each.context_type] for each in queries if each.context_type is not None)])
 
 
 _WHY = {
-    MEMORY: "It speaks of the user, so memories are searched.",
-    SKILL: "The question is how something is done, so skills are searched.",
-    RESOURCE: "Its noun phrase names what it is about, so resources are searched for that.",
+    MEMORY: "It is about the user, so memories are searched.",
+    SKILL: "It asks how to do something, so skills are searched.",
+    RESOURCE: "Its noun phrase names the topic, so resources are searched for it.",
 }
 
 
@@ -172,11 +172,12 @@ def _queries(query: str, with_name_only: str, expanded: ExpandedQuery | str) -> 
     if expansion.sure and not expansion.context:
         with_name_only, whole = (with_name_only, with_name_only) if whole.strip() == query.strip() else (whole, whole)
     first = TypedQuery(
-        with_name_only, intent="what was asked" if with_name_only == query else "what was asked, made whole"
+        with_name_only,
+        intent="what was asked" if with_name_only == query else "the question, with the name it refers to",
     )
     if whole.strip() == with_name_only.strip():
         return best([first, *_typed_queries(with_name_only)])
-    second = TypedQuery(whole, intent="what was asked, with what it leaves to the conversation", priority=2)
+    second = TypedQuery(whole, intent="the question, completed from the conversation", priority=2)
     if with_name_only != query or not whole.startswith(query):
         return best([first, second, *_typed_queries(with_name_only if with_name_only != query else whole)])
     # A noun phrase followed by more words finds less than the complete query.

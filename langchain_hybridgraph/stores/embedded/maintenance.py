@@ -109,7 +109,9 @@ class Maintenance:
                 faults = find_faults(version, set(rows), is_writer)
                 problems += faults or []
                 if faults is None:
-                    unchecked.append(f"{engine}: not checked, another process may be writing, or a server is away")
+                    unchecked.append(
+                        f"{engine}: not checked: another process may be writing, or a server is unavailable"
+                    )
         return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows), "edges": edges})
 
     def _try_step(self) -> list[str]:
@@ -279,7 +281,7 @@ def _difference(engine: str, expected: set[int], rows: Callable[[], set[int]]) -
         return [f"{engine}: {error}; repair() rebuilds it"]
     faults = []
     if missing := len(expected - present):
-        faults.append(f"{engine}: {missing} chunks are missing; repair() brings them back")
+        faults.append(f"{engine}: {missing} chunks are missing; repair() restores them")
     if leftover := len(present - expected):
         faults.append(f"{engine}: {leftover} deleted chunks are still in it; repair() removes them")
     return faults

@@ -175,7 +175,7 @@ class EmbeddedMemory:
             now = self._index.clock()
             self._check_not_superseded(old_id, chunk.id)
             begin = metadata.valid_from if metadata.valid_from is not None else now if at is None else parse_time(at)
-            description = f"{chunk.id} takes the place of {old_id} from {iso_time(begin)} on."
+            description = f"{chunk.id} replaces {old_id} from {iso_time(begin)} on."
             edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
             also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
             self._writer.write(catalog_rows([chunk], [], self._index.rows.tenant), checked_edges([edge]), also=also)

@@ -72,7 +72,7 @@ def drop_tenant(
     if tenant not in names:
         near = get_close_matches(str(tenant)[:100], names, 1)
         raise TenantError(
-            f"{path} holds nothing of a tenant {str(tenant)[:100]!r}"
+            f"{path} contains no data of tenant {str(tenant)[:100]!r}"
             + (f": did you mean {near[0]!r}?" if near else "; list_tenants() lists its tenants")
         )
     server = None if vector_server is None else ChromaServer.parse(vector_server)
@@ -96,7 +96,7 @@ def drop_tenant(
 def _check_tenancy(path: Path) -> None:
     facts = read_facts(path)
     if not facts:
-        raise NotAnIndexError(f"{path} holds no index")
+        raise NotAnIndexError(f"{path} contains no index")
     if facts["tenancy"] != "multi":
         raise TenantError(f"{path} was made without tenants, so there are none to list or drop")
 
@@ -114,7 +114,7 @@ def _check_server(index: IndexFolder) -> None:
     assert path is not None, "an index in memory has no tenants to drop"
     if index.shared.server is None and (state := recorded_state(index.catalog, path)) is not None:
         raise ConfigurationError(
-            f"the vectors of {path} are also on the Chroma server {state.server}, which was not named: pass it as "
+            f"the vectors of {path} are also on the Chroma server {state.server}, which was not given: pass it as "
             "vector_server=…, or set store_vector_server in the settings, to delete the tenant's vectors there, too"
         )
 

@@ -120,7 +120,7 @@ class EmbeddedSource:
         self.path = path.resolve()
         self.name = str(self.path)
         if not read_facts(self.path):
-            raise NotAnIndexError(f"{path} holds no index: check the path")
+            raise NotAnIndexError(f"{path} contains no index: check the path")
         self._catalog = Catalog(self.path / CATALOG)
         self._generation: Generation | None = None
         self._opened: dict[str, TransferIndex] = {}
@@ -272,9 +272,7 @@ class EmbeddedDestination:
             with closing(EmbeddedSource(self.path)) as present:
                 existing = sum(sum(present.counts(tenant).values()) for tenant in present.facts().tenants)
             if existing or about["tenancy"] != ("multi" if facts.has_tenants else "single"):
-                raise StoreError(
-                    f"{self.path} already holds an index: name a folder that does not exist yet, or delete this one"
-                )
+                raise StoreError(f"{self.path} already contains an index: choose a new folder, or delete this one")
         TransferIndex.of(self.path, facts.embedding, facts.tenants[0] if facts.has_tenants else "",
                          language=facts.language).close()  # fmt: skip
         fitted: dict[str, Any] = {}

@@ -50,7 +50,7 @@ class ChromaCollectionSource:
             [collection] = names
         if collection not in names:
             what = "several collections" if collection is None and names else f"no collection {collection!r}"
-            raise StoreError(f"{where} has {what}; name one of: {', '.join(names) or '(there are none)'}")
+            raise StoreError(f"{where} has {what}; choose one of: {', '.join(names) or '(there are none)'}")
         with guarded("open", f"{where}#{collection}"):
             self._collection = self._client.get_collection(collection, embedding_function=None)
         self.name = f"{where}#{collection}"
@@ -132,11 +132,11 @@ class ChromaCollectionSource:
             if own.shape != stored.shape:
                 raise EmbeddingMismatchError(
                     f"{self.name} has vectors of {stored.shape[1]} dimensions, and {self._embedding_name} makes "
-                    f"{own.shape[1]}: name the embedding that the collection was made with"
+                    f"{own.shape[1]}: pass the embedding that the collection was made with"
                 )
             if (cosine := float((own * stored).sum(axis=1).max())) < SAME_VECTOR:
                 raise EmbeddingMismatchError(
                     f"{self._embedding_name} makes other vectors than those of {self.name} (the cosine for the same "
-                    f"text is {cosine:.2f}): name the embedding that the collection was made with"
+                    f"text is {cosine:.2f}): pass the embedding that the collection was made with"
                 )
             return

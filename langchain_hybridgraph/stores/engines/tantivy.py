@@ -219,7 +219,9 @@ class TantivyIndex:
         is_locked_out = not os.access(self._path, os.W_OK)
         self._writable = self._writable and not is_locked_out
         if not self._writable and not (self._path / "meta.json").exists():
-            raise StoreError(f"there is no keyword index in {self._path}: TantivyIndex(path, writable=True) makes one")
+            raise StoreError(
+                f"there is no keyword index in {self._path}: TantivyIndex(path, writable=True) creates one"
+            )
         if is_locked_out:
             self._mirror = _Mirror(self._path)
         return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
@@ -328,7 +330,8 @@ class TantivyIndex:
         analysis = mark.get_first("analysis")
         if analysis != self._analyzer.name:
             raise StoreError(
-                f"the keyword index {self._path} holds words analysed as {analysis!r}, not as {self._analyzer.name!r}: "
+                f"the keyword index {self._path} contains words analysed as {analysis!r}, "
+                f"not as {self._analyzer.name!r}: "
                 "open it with its own language, or rebuild it from the texts"
             )
         return int(str(mark.get_first("version")))

@@ -131,7 +131,10 @@ class MilvusIndex:
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError for a scope of another tenant."""
         if scope.tenant is not None and scope.tenant != self.tenant:
-            raise TenantError(f"the store is open for tenant {self.tenant!r}, the call is for {scope.tenant!r}")
+            raise TenantError(
+                f"the store is open for tenant {self.tenant!r}, but the call requests "
+                f"tenant {scope.tenant!r}: open a store for that tenant"
+            )
 
     def neighbours(self, ids: Iterable[str]) -> list[str]:
         """Return known neighbours of these chunks, from rows in the cache; some may be missing."""

@@ -195,7 +195,9 @@ class MilvusDestination(MilvusSource):
         if self._connection.call("has_collection", collection_name=self._ledger):
             return
         if any(self._index("").count(name, "") for name in self._names):
-            raise StoreError(f"{self.name} already holds chunks or edges: name another collection, or drop this one")
+            raise StoreError(
+                f"{self.name} already contains chunks or edges: choose another collection, or drop this one"
+            )
         self._create_ledger()
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:

@@ -235,10 +235,10 @@ def test_mail(read):
     ("name", "reason"),
     [
         ("secret.pdf", "it is encrypted; save a copy without a password"),
-        ("scanned.pdf", "no page has a text; if it was scanned"),
+        ("scanned.pdf", "no page contains text; if it was scanned"),
         ("short.pdf", "it is damaged"),
         ("short.docx", "it is damaged"),
-        ("locked.docx", "it is encrypted, or of an old format"),
+        ("locked.docx", "it is encrypted, or in an old format"),
         ("empty.pptx", "it is empty"),
         ("deep.ipynb", "it is nested too deeply"),
         ("bomb.docx", "more than is read"),
@@ -268,7 +268,7 @@ def test_a_file_that_is_too_large(tmp_path, monkeypatch):
     write_notebook(tmp_path / "a.ipynb")
     reader = BoundedReader()
     monkeypatch.setattr(limits, "BYTES", 10)
-    with pytest.raises(kinds.UnreadableError, match="at most 0 MB are read"):
+    with pytest.raises(kinds.UnreadableError, match="the limit is 0 MB"):
         reader.read(tmp_path / "a.ipynb", print)
     monkeypatch.undo()
     monkeypatch.setattr(limits, "CHARACTERS", 10)

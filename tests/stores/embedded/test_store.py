@@ -625,7 +625,7 @@ def test_a_folder_of_other_things_is_refused(opened, folder):
     """A folder that contains other files is refused, and nothing is written to it."""
     folder.mkdir()
     (folder / "letter.txt").write_text("dear")
-    with pytest.raises(NotAnIndexError, match="not empty and holds no index"):
+    with pytest.raises(NotAnIndexError, match="not empty and contains no index"):
         opened()
     assert [path.name for path in folder.iterdir()] == ["letter.txt"]
 
@@ -970,7 +970,7 @@ def test_the_error_of_a_failing_engine_states_that_nothing_is_lost(opened, monke
     fill(store, chunk("a"))
     monkeypatch.setattr(TantivyIndex, "apply", lambda *_: (_ for _ in ()).throw(StoreError("disk full")))
     store.upsert([chunk("b")])
-    with pytest.raises(StoreError, match=r"safe in the catalogue.*disk full"):
+    with pytest.raises(StoreError, match=r"in the catalog, but.*disk full"):
         store.flush()
     assert set(by_vector(store, "text")) == {"a", "b"}
     monkeypatch.undo()

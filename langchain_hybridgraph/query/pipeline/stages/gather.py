@@ -34,7 +34,7 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
     for result in results.values():
         trace.degrade(result.reason, result.remark)
         if result.entries and not result.are_cosines:
-            trace.degrade("no-cosine", "the vector store does not say which cosines its scores are")
+            trace.degrade("no-cosine", "the vector store does not document how its scores relate to cosines")
     return unify_ids(results)
 
 

@@ -39,12 +39,12 @@ class CatalogConnections:
         # An in-memory database exists only in this one connection.
         self._memory = _connection(":memory:") if path is None else None
         if path is not None and not create and not path.exists():
-            raise NotAnIndexError(f"{path.parent} holds no index: there is no {path.name} in it")
+            raise NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
         with self._opening(), self._borrowed() as connection:
             if create:
                 migrate(connection)
             elif format_version(connection) == 0:
-                raise NotAnIndexError(f"{path} is a SQLite database, but not a catalogue of this package")
+                raise NotAnIndexError(f"{path} is a SQLite database, but not a catalog of this package")
             check_format(format_version(connection))
         self._opened = self._place()
 
@@ -62,7 +62,7 @@ class CatalogConnections:
                 with self._borrowed() as connection:
                     yield connection
         except sqlite3.Error as error:
-            raise StoreError(f"the catalogue {self._path or 'in memory'} cannot be read: {error}") from error
+            raise StoreError(f"the catalog {self._path or 'in memory'} cannot be read: {error}") from error
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -94,7 +94,7 @@ class CatalogConnections:
                     connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
                     raise StoreError(
-                        f"nothing of this batch was written: {error}; write it again when the cause is removed"
+                        f"nothing of this batch was written: {error}; write it again once the cause is fixed"
                     ) from error
                 raise
 
@@ -136,8 +136,8 @@ class CatalogConnections:
         except sqlite3.DatabaseError as error:
             self.close()
             if isinstance(error, sqlite3.OperationalError):
-                raise StoreError(f"the catalogue {self._path} cannot be opened: {error}") from error
-            raise NotAnIndexError(f"{self._path} is not a catalogue: {error}") from error
+                raise StoreError(f"the catalog {self._path} cannot be opened: {error}") from error
+            raise NotAnIndexError(f"{self._path} is not a catalog: {error}") from error
         except BaseException:
             self.close()
             raise

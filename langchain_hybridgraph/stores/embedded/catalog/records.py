@@ -155,7 +155,7 @@ def parse_metadata(metadata: str) -> dict[str, Any] | None:
     try:
         read = json.loads(metadata)
     except (ValueError, RecursionError, TypeError) as error:
-        logger.warning("metadata in the catalogue cannot be read (%s): %.80r", error, metadata)
+        logger.warning("metadata in the catalog cannot be read (%s): %.80r", error, metadata)
         return None
     return read if isinstance(read, dict) else None
 

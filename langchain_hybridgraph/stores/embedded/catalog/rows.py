@@ -121,7 +121,9 @@ def check_name(value: Any, what: str) -> None:
             'value.encode("utf-8", "replace").decode() replaces such characters'
         )
     if "\0" in value:
-        raise ValueError(f'{what} must not hold a NUL character, got {reprlib.repr(value)}; value.replace("\\0", "")')
+        raise ValueError(
+            f'{what} must not contain a NUL character, got {reprlib.repr(value)}; value.replace("\\0", "")'
+        )
 
 
 def _json(metadata: Mapping[str, Any], id: str) -> str:
@@ -154,7 +156,7 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:
         return value
     if depth > MOST_NESTED:
         raise _NotStorableError(
-            f"{quote_value(path[:40])}… is nested more than {MOST_NESTED} levels deep or holds itself"
+            f"{quote_value(path[:40])}… is nested more than {MOST_NESTED} levels deep or contains itself"
         )
     if isinstance(value, Mapping):
         return {_key(key, path): _storable_value(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
@@ -195,7 +197,7 @@ def _in_order(values: set[Any] | frozenset[Any], path: str) -> list[Any]:
 
 
 def _not_a_value(value: Any, path: str) -> _NotStorableError:
-    return _NotStorableError(f"{quote_value(path.lstrip('.'))} holds {reprlib.repr(value)} ({type(value).__name__})")
+    return _NotStorableError(f"{quote_value(path.lstrip('.'))} contains {reprlib.repr(value)} ({type(value).__name__})")
 
 
 def _hash(*parts: str) -> bytes:

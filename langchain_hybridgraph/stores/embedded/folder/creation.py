@@ -29,7 +29,7 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
     if path is None or not path.exists():
         return {}
     if not path.is_dir():
-        raise NotAnIndexError(f"{path} is a file; an index is a folder")
+        raise NotAnIndexError(f"{path} is a file; pass a folder")
     if (path / CATALOG).exists():
         if not read_only and is_older(path / CATALOG):
             _bring_up_to_date(path)
@@ -40,12 +40,12 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
             catalog.close()
     if (path / "chroma.sqlite3").exists():
         raise NotAnIndexError(
-            f"{path} holds a Chroma collection, not an index: search it with "
-            f"HybridRetriever(Chroma(…, persist_directory={str(path)!r})), or name another folder for a new index"
+            f"{path} contains a Chroma collection, not an index: search it with "
+            f"HybridRetriever(Chroma(…, persist_directory={str(path)!r})), or use another folder for a new index"
         )
     if any(not entry.name.startswith((LOCK, CATALOG)) for entry in path.iterdir()):
         raise NotAnIndexError(
-            f"{path} is not empty and holds no index ({CATALOG} is missing): name another folder for a new one"
+            f"{path} is not empty and contains no index ({CATALOG} is missing): use another folder for a new one"
         )
     return {}
 
@@ -68,7 +68,7 @@ def create_index(settings: IndexSettings) -> None:
     assert path is not None, "an index in memory has no folder"
     if settings.read_only:
         raise NotAnIndexError(
-            f"{path} holds no index, and a store opened with read_only=True cannot create one: "
+            f"{path} contains no index, and a store opened with read_only=True cannot create one: "
             "check the path, or open it without read_only"
         )
     try:
@@ -96,7 +96,7 @@ def create_catalog(path: Path | None, settings: IndexSettings) -> Catalog:
 def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
     """Raise TenantError unless the settings name a tenant for an index with tenants, and none for one without."""
     if facts["tenancy"] == "multi" and settings.tenant is None:
-        raise TenantError(f"{settings.path} holds several tenants: open it with tenant=…")
+        raise TenantError(f"{settings.path} contains several tenants: open it with tenant=…")
     if facts["tenancy"] == "single" and settings.tenant is not None:
         raise TenantError(
             f"{settings.path} was made without tenants, so it cannot be opened for tenant {settings.tenant!r}: leave "

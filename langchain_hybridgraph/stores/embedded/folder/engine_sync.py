@@ -65,7 +65,7 @@ class EngineSync:
                 self._index.shared.chroma.follow(self._index.generation, self._index.catalog, is_complete=is_complete)
         except StoreError as error:
             raise StoreError(
-                f"everything written is safe in the catalogue, but an index next to it is not up to date: {error}; "
+                f"all changes are in the catalog, but an index derived from it is not up to date: {error}; "
                 "the next write or opening brings it up to date"
             ) from error
         self._index.shared.pending_rows = 0

@@ -118,7 +118,9 @@ class KeywordEngine:
                 shutil.rmtree(self._path, ignore_errors=True)
             index = self._open(create=True)
             if self.reason is not None:
-                raise StoreError(f"no keyword index can be made in {self._path}: look at its permissions and the disk")
+                raise StoreError(
+                    f"the keyword index cannot be created in {self._path}: check its permissions and the free space"
+                )
             texts = reporting(self._catalog.texts(), "index", self._catalog.count_rows(), "chunks")
             index.apply(version, texts, [])
             self._index = index
