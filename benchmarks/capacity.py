@@ -54,7 +54,7 @@ class Load:
         """Return the bytes on disk of the parts of a ``HybridGraphStore``."""
         return {
             "vectors": self.chunks * (4 * self.dimension + CHECKSUMS),
-            "catalogue": self.chunks * (self.text + self.metadata + CATALOG_ROW),
+            "catalog": self.chunks * (self.text + self.metadata + CATALOG_ROW),
             "keywords": self.chunks * self.words * TANTIVY_POSTING,
         }
 
@@ -118,7 +118,7 @@ def check(chunks: int, dimension: int, folder: Path) -> dict[str, tuple[float, f
     )
     measured = {
         "vectors": sum(file.stat().st_size for file in (folder / "index").glob("vectors-*")),
-        "catalogue": sum(file.stat().st_size for file in (folder / "index").glob("catalogue.sqlite*")),
+        "catalog": sum(file.stat().st_size for file in (folder / "index").glob("catalogue.sqlite*")),
         "keywords": sum(file.stat().st_size for file in (folder / "index" / "keywords").rglob("*") if file.is_file()),
     }
     return {part: (predicted, measured[part]) for part, predicted in load.folder().items()}

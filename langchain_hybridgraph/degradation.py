@@ -108,7 +108,7 @@ _TABLE = (
         "lookup-failed",
         "the vector store could not confirm that the keyword hits still exist; they are returned as indexed",
     ),
-    _warning("catalogue-failed", "the catalog could not be read, so the hits could not be returned"),
+    _warning("catalog-failed", "the catalog could not be read, so the hits could not be returned"),
     # -- graph
     _warning(
         "no-graph-store",

@@ -57,7 +57,7 @@ def test_init_never_overwrites(folder):
     (folder / "hybridgraph.yaml").write_text("retriever_k: 3\n")
     done = config("init")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("hybridgraph: hybridgraph.yaml already exists: name another file")
+    assert done.stderr.startswith("hybridgraph: hybridgraph.yaml already exists: choose another file name")
     assert (folder / "hybridgraph.yaml").read_text() == "retriever_k: 3\n"
     assert config("init", "other.yaml").exit_code == 0
     (folder / "other.yaml").unlink()
@@ -73,8 +73,8 @@ def test_init_in_a_folder_that_is_not_there():
     done = config("init", "gone/h.yaml")
     assert (done.exit_code, done.stderr) == (
         2,
-        "hybridgraph: gone/h.yaml cannot be written: No such file or directory; name a file in an existing folder "
-        "with write permission\n",
+        "hybridgraph: gone/h.yaml cannot be written: No such file or directory; choose a file in an existing folder "
+        "that you can write to\n",
     )
 
 
@@ -211,7 +211,7 @@ def test_check_as_json(folder, monkeypatch):
     [
         ("retriever:\n  k: [5", 2, "h.yaml:2: this is not YAML: "),
         ("retriever:\n\tk: 5", 2, "h.yaml:2: this is not YAML: "),
-        ("- a\n", None, "h.yaml holds ['a']; expected lines such as retriever_k: 5"),
+        ("- a\n", None, "h.yaml contains ['a']; expected lines such as retriever_k: 5"),
         ("graph: 5\n", 1, "h.yaml:1: graph is 5; expected a section of settings below it"),
         (
             "graph:\n  max_hops: 2\n  score: flow\n",

@@ -53,7 +53,9 @@ def test_a_difference_is_a_problem(index, tmp_path, monkeypatch):
     assert "chunks: 3 were copied, and they are 0 in the destination" in done.stderr
 
 
-@pytest.mark.parametrize(("source", "message"), [("nowhere", "holds no index"), ("http://127.0.0.1:1", "name it")])
+@pytest.mark.parametrize(
+    ("source", "message"), [("nowhere", "contains no index"), ("http://127.0.0.1:1", "pass --embedding")]
+)
 def test_errors_are_one_line(tmp_path, source, message):
     """A source that is not there, and a Chroma server without the name of the model."""
     done = hybridgraph("migrate", source, tmp_path / "copy")

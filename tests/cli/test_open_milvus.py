@@ -65,7 +65,7 @@ def test_a_missing_store_in_milvus_is_not_made_by_a_search(index, monkeypatch):
     """A mistyped collection is an error that names the command to create it."""
     monkeypatch.setenv("HYBRIDGRAPH_STORE_COLLECTION", "other")
     code, _, error = run("search", "x", "--index", index, "--embedding", MODEL)
-    assert (code, "holds no store in the collection 'other'" in error) == (2, True)
+    assert (code, "contains no store in the collection 'other'" in error) == (2, True)
 
 
 def test_the_settings_name_the_embedding_once(index, monkeypatch):

@@ -82,8 +82,8 @@ def test_dropping_with_closed_input(index):
 @pytest.mark.parametrize("verb", ["check", "repair"])
 def test_all_tenants_are_checked_at_once(index, verb):
     """No tenant needs to be named, and a fault in the texts of any tenant is found and repaired."""
-    with sqlite3.connect(index / "catalogue.sqlite") as catalogue:
-        catalogue.execute(
+    with sqlite3.connect(index / "catalogue.sqlite") as catalog:
+        catalog.execute(
             "DELETE FROM learned WHERE node = (SELECT node FROM nodes WHERE tenant = 'bo' AND kind <> 'graph')"
         )
     done = hybridgraph(verb, "--index", index, "--json")

@@ -81,7 +81,7 @@ def test_the_model_predicts_what_is_measured(capacity, tmp_path):
     """The vectors of a small index are as large as predicted; catalog and keyword index are within the tolerance."""
     parts = capacity.check(2_000, 64, tmp_path)
     assert parts["vectors"][0] == parts["vectors"][1]
-    for part in ("catalogue", "keywords"):
+    for part in ("catalog", "keywords"):
         predicted, measured = parts[part]
         assert abs(measured / predicted - 1) < capacity.TOLERANCE, part
 

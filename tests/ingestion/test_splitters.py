@@ -245,7 +245,7 @@ def test_children_inherit_metadata_of_their_parents():
 
 def test_parents_need_a_splitter():
     """A parent splitter of None raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="need a splitter each"):
+    with pytest.raises(ConfigurationError, match="each need a splitter"):
         ParentChildSplitter(parents=None)
 
 

@@ -199,7 +199,7 @@ def test_a_destination_that_holds_something_is_refused(index, tmp_path):
     """A destination with an index is refused and not changed."""
     fill(tmp_path / "other", chunks=8)
     before = (tmp_path / "other" / CATALOG).read_bytes()
-    with pytest.raises(StoreError, match="already holds an index"):
+    with pytest.raises(StoreError, match="already contains an index"):
         migrate(index, tmp_path / "other")
     assert (tmp_path / "other" / CATALOG).read_bytes() == before
 
@@ -230,7 +230,7 @@ def test_a_wrong_destination_is_refused(index, tmp_path, destination, error):
 
 def test_a_wrong_source_is_refused(tmp_path):
     """A source path without an index raises NotAnIndexError and creates no destination."""
-    with pytest.raises(NotAnIndexError, match="holds no index"):
+    with pytest.raises(NotAnIndexError, match="contains no index"):
         migrate(tmp_path / "nowhere", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
@@ -301,7 +301,7 @@ def test_a_collection_must_be_named_among_several(chroma, tmp_path):
 
 def test_the_model_of_a_collection_must_be_named_and_right(chroma, tmp_path):
     """Copying a collection without naming its embedding, or with a different one, raises an error."""
-    with pytest.raises(ConfigurationError, match="does not say which model"):
+    with pytest.raises(ConfigurationError, match="does not record which model"):
         migrate(chroma, tmp_path / "copy", collection="music")
     with pytest.raises(EmbeddingMismatchError, match="16 dimensions"):
         migrate(chroma, tmp_path / "copy", collection="music", embedding=DeterministicFakeEmbedding(size=8))

@@ -143,7 +143,7 @@ def test_a_killed_copy_continues(index, tmp_path):
 def test_a_collection_that_holds_something_is_refused(index, uri, name):
     """A collection that already contains chunks is refused as a destination."""
     migrate(index, uri, destination_collection=name)
-    with pytest.raises(StoreError, match="already holds chunks or edges"):
+    with pytest.raises(StoreError, match="already contains chunks or edges"):
         migrate(index, uri, destination_collection=name)
 
 

@@ -149,7 +149,7 @@ def test_score_reranker_keeps_from_min_score_on():
 @pytest.mark.parametrize("min_score", [-0.1, 1.1, float("nan")])
 def test_score_reranker_checks_its_bound(min_score):
     """A ``min_score`` outside [0, 1] raises ConfigurationError at construction."""
-    with pytest.raises(ConfigurationError, match=r"scores lie in \[0, 1\]"):
+    with pytest.raises(ConfigurationError, match=r"min_score must be a number from 0 to 1"):
         ScoreReranker(min_score)
 
 

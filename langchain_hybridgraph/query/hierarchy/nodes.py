@@ -259,7 +259,7 @@ class QueryTree:
         now = yield from look_up_originals(self._run, list(best.values()))
         originals = {id: chunk for id, chunk in now.items() if chunk is not None}
         existing = [id for id in best.values() if now.get(id, True) is not None]
-        call = Effect("catalogue", partial(self._store.read, existing, self._query.scope, originals), quick=True)
+        call = Effect("catalog", partial(self._store.read, existing, self._query.scope, originals), quick=True)
         chunks_by_id = yield from ask(self._trace, call)
         if chunks_by_id is None:
             return {}

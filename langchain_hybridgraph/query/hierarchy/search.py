@@ -317,12 +317,12 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
     firsts = [of[0] for of in ids.values() if of and of[0] not in chunks_by_id]
     calls = []
     if firsts:
-        calls.append(Effect("catalogue", partial(store.read, firsts, scope, {}), quick=True))
+        calls.append(Effect("catalog", partial(store.read, firsts, scope, {}), quick=True))
     if request.relate and hasattr(store, "edges"):
         calls.append(Effect("graph", partial(store.edges, list(chain.from_iterable(ids.values()))), quick=True))
     results = yield from ask_all(request.trace, calls)
     by_source = {call.source: result for call, result in zip(calls, results, strict=True)}
-    chunks_by_id |= by_source.get("catalogue") or {}
+    chunks_by_id |= by_source.get("catalog") or {}
     leaving = _leaving(by_source.get("graph") or (), scope)
     return {each.uri: _context(each, ids[each.uri], chunks_by_id, leaving, tree) for each in nodes}
 

@@ -41,7 +41,7 @@ def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search
         ids = [id for id in ids if originals.get(id, True) is not None]
         if ids:
             read = partial(context.pipeline.store.read, ids, context.query.scope, chunks_from_sources)
-            admitted = yield from context.ask(Effect("catalogue", read, quick=True), is_required=True)
+            admitted = yield from context.ask(Effect("catalog", read, quick=True), is_required=True)
             if admitted is None:
                 return []
             chunks |= admitted

@@ -241,7 +241,7 @@ def test_mail(read):
         ("locked.docx", "it is encrypted, or in an old format"),
         ("empty.pptx", "it is empty"),
         ("deep.ipynb", "it is nested too deeply"),
-        ("bomb.docx", "more than is read"),
+        ("bomb.docx", "exceeds the limit"),
     ],
 )
 def test_unreadable_files_are_named(read, name, reason):

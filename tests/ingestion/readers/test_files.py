@@ -263,7 +263,7 @@ def test_rows_of_json_lines(folder):
     [
         ("{broken", r"a\.jsonl:2: this line is not JSON"),
         ("[1]", r"a\.jsonl:2: this line is not a JSON object"),
-        ('{"title": "x"}', r'a\.jsonl:2: there is no text; give it as "text" \(found: title\)'),
+        ('{"title": "x"}', r'a\.jsonl:2: there is no text; put it in the field "text" \(fields: title\)'),
         ('{"text": 3}', r"a\.jsonl:2: there is no text"),
         ('{"text": "x", "metadata": 1}', r"a\.jsonl:2: metadata is int"),
         ("[" * 100_000, r"a\.jsonl:2: this line is not JSON"),

@@ -125,7 +125,7 @@ def test_a_collection_of_chroma_is_not_an_index(tmp_path):
 
     Chroma("notes", DeterministicFakeEmbedding(size=4), persist_directory=str(tmp_path / "chroma")).add_texts(TEXTS)
     before = sorted((tmp_path / "chroma").iterdir())
-    with pytest.raises(NotAnIndexError, match=r"holds a Chroma collection.*HybridRetriever\(Chroma\("):
+    with pytest.raises(NotAnIndexError, match=r"contains a Chroma collection.*HybridRetriever\(Chroma\("):
         HybridGraphStore(tmp_path / "chroma", "lsa")
     assert sorted((tmp_path / "chroma").iterdir()) == before
 

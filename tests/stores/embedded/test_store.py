@@ -1394,7 +1394,7 @@ def test_a_copy_whose_folder_is_gone_raises_at_each_use(opened, folder):
     first.close()
     (folder / "catalogue.sqlite").unlink()
     for _ in range(2):
-        with pytest.raises(NotAnIndexError, match="holds no index"):
+        with pytest.raises(NotAnIndexError, match="contains no index"):
             len(second)
 
 

@@ -180,7 +180,7 @@ def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict
         parts = store.read([id for each in documents.values() for id in each], query.scope, {}) if documents else {}
         return {id: [id] if id in chunks else sorted(parts.keys() & documents.get(id, set())) for id in ids}
 
-    chunks = yield from context.ask(Effect("catalogue", read, quick=True))
+    chunks = yield from context.ask(Effect("catalog", read, quick=True))
     if chunks is None:
         return dict.fromkeys(ids, False)
     if not all(chunks[id] or id.startswith(ENTITY) for id in ids):

@@ -67,7 +67,7 @@ def test_a_newer_format_is_refused(path):
 
 def test_no_file(tmp_path):
     """Opening a missing catalog raises NotAnIndexError and creates no file."""
-    with pytest.raises(NotAnIndexError, match="holds no index"):
+    with pytest.raises(NotAnIndexError, match="contains no index"):
         Catalog(tmp_path / "catalogue.sqlite")
     assert list(tmp_path.iterdir()) == []
 
@@ -75,14 +75,14 @@ def test_no_file(tmp_path):
 def test_a_file_that_is_not_a_database(tmp_path):
     """Opening a text file as a catalog raises NotAnIndexError."""
     (tmp_path / "catalogue.sqlite").write_text("not a database, but long enough to be read as one" * 50)
-    with pytest.raises(NotAnIndexError, match="is not a catalogue"):
+    with pytest.raises(NotAnIndexError, match="is not a catalog"):
         Catalog(tmp_path / "catalogue.sqlite")
 
 
 def test_a_database_of_another_application(tmp_path):
     """Opening a SQLite file without the package's format number raises NotAnIndexError."""
     sqlite3.connect(tmp_path / "catalogue.sqlite").execute("CREATE TABLE t (x)")
-    with pytest.raises(NotAnIndexError, match="not a catalogue of this package"):
+    with pytest.raises(NotAnIndexError, match="not a catalog of this package"):
         Catalog(tmp_path / "catalogue.sqlite")
 
 

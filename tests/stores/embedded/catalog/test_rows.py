@@ -82,7 +82,7 @@ def test_values_that_json_cannot_represent_are_refused(value):
 
 def test_the_value_that_cannot_be_stored_is_named():
     """An error about a value that cannot be stored contains its path, its type and its first characters."""
-    with pytest.raises(TypeError, match=r"'of\.all\[1\]' holds b'x+\.\.\.x+' \(bytes\); convert such values"):
+    with pytest.raises(TypeError, match=r"'of\.all\[1\]' contains b'x+\.\.\.x+' \(bytes\); convert such values"):
         entry(Chunk("a", "t", {"of": {"all": [1, b"x" * 5_000_000]}}))
 
 
