@@ -26,11 +26,10 @@ from langchain_hybridgraph.stores.protocols import (
 
 
 class Feature(NamedTuple):
-    """Something that a store can do or lack.
+    """A capability that some stores have and others lack.
 
-    ``protocol`` is the protocol of ``stores.protocols`` that a store with the feature implements; it is None for a
-    feature that adds no methods. The attribute ``lacks`` of a store maps the features that it does not have to the
-    reasons.
+    ``protocol`` is the protocol in ``stores.protocols`` that a store with the feature implements, or None if the
+    feature adds no methods. A store's attribute ``lacks`` maps the name of each missing feature to the reason.
     """
 
     name: str
@@ -67,9 +66,9 @@ NAMES = frozenset(feature.name for feature in FEATURES)
 
 
 def wrong_declarations(store: Any) -> list[str]:
-    """Return what is wrong with the features that a store declares in ``lacks``; [] if they are right.
+    """Return a list of the errors in the features that a store declares in ``lacks``; [] if there are none.
 
-    A feature with a protocol is lacking if and only if the store does not implement it.
+    A feature with a protocol must be declared in ``lacks`` if and only if the store does not implement the protocol.
     """
     lacks: Mapping[str, str] = getattr(store, "lacks", {})
     wrong = [f"{name!r} is not a feature; the features are {', '.join(sorted(NAMES))}" for name in lacks.keys() - NAMES]

@@ -25,19 +25,21 @@ Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
 
 UNKNOWN, HIDDEN, VISIBLE = 0, 1, 2
-# Hops through entities lead from a chunk to about FAN * hub_degree chunks; the rarest entity may exceed this limit.
+# A chunk's hops through entities reach about FAN * hub_degree chunks at most. Its rarest entity is always followed,
+# even if that entity alone exceeds the limit.
 FAN = 4
 
 
 class InMemoryGraph:
     """Edges in memory, indexed by both ends, for stores without a graph of their own.
 
-    The target of an edge with the relation ``mentions`` is an entity if no edge leaves it.
+    A node is an entity if it is the target of an edge with the relation ``mentions`` and no edge leaves it. Every other
+    node is treated as a chunk, although the graph stores no chunks.
 
-    Every other node is taken for a chunk, although the graph stores no chunks. ``visible`` receives ids and a scope and
-    returns the ids of the chunks in that scope, as a store's ``read`` does; without it, every chunk is visible.
-    ``cosines`` receives a vector and ids and returns a cosine for each id, as a store's ``vector_scores`` does; without
-    it, no cosine is known. If several edges have the same source, target and relation, the heaviest is kept.
+    ``visible`` receives ids and a scope and returns the ids of the chunks in that scope, as a store's ``read`` does;
+    without it, every chunk is visible. ``cosines`` receives a vector and ids and returns a cosine for each id, as a
+    store's ``vector_scores`` does; without it, all cosines are unknown. If several edges have the same source, target
+    and relation, only the heaviest is kept.
 
     >>> from langchain_hybridgraph.records import Scope, EdgeFilter
     >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
@@ -64,14 +66,14 @@ class InMemoryGraph:
 
     @property
     def has_graph(self) -> bool:
-        """Whether there is any edge now."""
+        """Whether the graph currently has any edge."""
         return bool(self._place_of)
 
     def add(self, edges: Iterable[Edge]) -> None:
-        """Add these edges.
+        """Add edges; if several have the same source, target and relation, keep only the heaviest.
 
-        Raises ConfigurationError for anything but a list of Edge, and ValueError if an id, a relation or a description
-        is not a text or if an id or a relation is empty. If it raises, no edge is added.
+        Raises ConfigurationError if ``edges`` is not a list of Edge, and ValueError if an id, a relation or a
+        description is not a string or if an id or a relation is empty. If it raises, no edge is added.
         """
         edges = checked_edges(edges)
         with self._lock:
@@ -95,11 +97,14 @@ class InMemoryGraph:
             return len(places)
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
-        """Return the present graph for a call with this scope; it does not see edges that are added later."""
+        """Return the current graph for a call with this scope; edges that are added later do not appear in it."""
         return _View(self._now(), scope, edge_filter, _StoreAccess(self.node_of, self.visible, self.cosines))
 
     def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
-        """Return the graph of a store; its ``visible`` and ``cosines`` are used if the constructor received none."""
+        """Return the graph for one store.
+
+        ``visible`` and ``cosines`` are used only if the constructor did not receive functions of its own.
+        """
         return _GraphOfStore(self, self.visible or visible, self.cosines or cosines)
 
     def _now(self) -> _GraphState:
@@ -125,7 +130,7 @@ class InMemoryGraph:
 
 @dataclass
 class _EdgeColumns:
-    """The columns of edges that a traversal reads; the source of a removed edge is -1."""
+    """Attributes of all edges, one column each, for traversal; removed edges have the source and target -1."""
 
     source: array[int] = field(default_factory=lambda: array("q"))
     target: array[int] = field(default_factory=lambda: array("q"))
@@ -148,7 +153,7 @@ class _EdgeColumns:
                 column[place] = value
 
     def clear(self, place: int) -> None:
-        """Mark an edge as removed."""
+        """Flag an edge as removed."""
         self.source[place] = self.target[place] = -1
 
     def places_of(self, nodes: Nodes) -> Nodes:
@@ -161,7 +166,7 @@ class _EdgeColumns:
 
 
 class _GroupedEdges(NamedTuple):
-    """Edges grouped by source or by target; those of node n are ``edge[start[n]:start[n + 1]]``."""
+    """Edges grouped by source or by target; the edges of node n are ``edge[start[n]:start[n + 1]]``."""
 
     start: Nodes
     edge: Nodes
@@ -173,7 +178,11 @@ class _GroupedEdges(NamedTuple):
         return cls(np.concatenate([[0], np.cumsum(counts)]), alive[np.argsort(side[alive], kind="stable")])
 
     def edges_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
-        """Return two arrays: for each edge of these nodes, the position of its node in ``nodes``, and the edge."""
+        """Return the edges of these nodes as two arrays with one entry per edge.
+
+        The first array has the position in ``nodes`` of the node to which the edge belongs, the second has the number
+        of the edge.
+        """
         counts = self.start[nodes + 1] - self.start[nodes]
         origin = np.repeat(np.arange(len(nodes)), counts)
         within = np.arange(len(origin)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -181,7 +190,7 @@ class _GroupedEdges(NamedTuple):
 
 
 class _GraphState(NamedTuple):
-    """All edges at one moment; immutable."""
+    """Immutable snapshot of all edges."""
 
     ids: NDArray[np.object_]
     edges: list[Edge | None]
@@ -229,7 +238,7 @@ class _GraphState(NamedTuple):
 
 @dataclass(frozen=True)
 class _GraphOfStore:
-    """Graph of one store, over edges that other stores may share."""
+    """Graph of one store; the edges may be shared with other stores."""
 
     edges: InMemoryGraph
     visible: Visible
@@ -237,11 +246,11 @@ class _GraphOfStore:
 
     @property
     def has_graph(self) -> bool:
-        """Whether there is any edge now."""
+        """Whether the graph currently has any edge."""
         return self.edges.has_graph
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
-        """Return the present graph for a call with this scope."""
+        """Return the current graph for a call with this scope."""
         edges = self.edges
         return _View(edges._now(), scope, edge_filter, _StoreAccess(edges.node_of, self.visible, self.cosines))
 
@@ -255,7 +264,7 @@ class _StoreAccess(NamedTuple):
 
 
 class _View:
-    """The edges that one call may see at one moment, as a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
+    """The edges visible to one call, at one moment, as a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
 
     def __init__(self, state: _GraphState, scope: Scope, edge_filter: EdgeFilter, of: _StoreAccess) -> None:
         self._state, self._scope, self._edge_filter = state, scope, edge_filter
@@ -278,11 +287,13 @@ class _View:
 
     @property
     def relations(self) -> frozenset[str]:
-        """Names of all relations, including those of edges that the call may not see."""
+        """Names of all relations, including relations whose edges the call may not see."""
         return self._state.relations
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """See :class:`~langchain_hybridgraph.stores.protocols.Graph`, also for the methods below."""
+        """Return the node of each id; see :class:`~langchain_hybridgraph.stores.protocols.Graph` for this and the other
+        methods.
+        """
         count = len(self._state.ids)
         results = np.array([self._node_of.get(id, -1) for id in ids], np.int64)
         results[(results >= count) | (results < 0)] = -1
@@ -296,20 +307,20 @@ class _View:
         return results
 
     def restricted_to(self, nodes: Nodes) -> _View:
-        """Return the same graph with neighbours restricted to these chunks."""
+        """Return the same graph with ``neighbours`` restricted to hops that lead to these chunks."""
         view = copy(self)
         view._ends = nodes
         return view
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
-        """Return the chunks one hop away, with the heaviest hop to each.
+        """Return the chunks one hop away, with the heaviest hop to each chunk.
 
         If two hops are equally heavy, a direct edge is preferred to a shared entity, and a rare entity to a common one.
         """
         return self._best(self._hops(nodes))
 
     def _hops(self, nodes: Nodes) -> NeighborEdges:
-        """Return all hops to chunks; two chunks may be connected by several hops."""
+        """Return all hops from these nodes to chunks; the same two chunks may be connected by several hops."""
         hops = _together([self._direct(nodes), self._mentioning(self._rarest(self._mentioned(nodes)), nodes)])
         if self._ends is not None:
             hops = _at(hops, np.isin(hops.node, self._ends))
@@ -321,7 +332,7 @@ class _View:
         return _best_per_pair(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the stored edges, with only the heaviest edge between any two nodes."""
+        """Return the stored edges of these nodes, with only the heaviest edge between any two nodes."""
         is_entity = self._state.is_entity[nodes]
         backwards = self._traverse(nodes, self._state.into, mentions=True)
         parts = [self._direct(nodes), self._mentioned(nodes), _at(backwards, is_entity[backwards.origin])]
@@ -333,11 +344,11 @@ class _View:
         return self._state.degree[nodes]
 
     def is_chunk(self, nodes: Nodes) -> Mask:
-        """Return which of the nodes are chunks."""
+        """Return a mask of the nodes that are chunks."""
         return ~self._state.is_entity[nodes]
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
-        """Return the cosine of each chunk with a unit vector."""
+        """Return the cosine of each chunk with a unit vector; NaN if it is unknown."""
         if self._ask_cosines is None or not len(nodes):
             return np.full(len(nodes), np.nan)
         ids = self.ids(nodes)
@@ -345,14 +356,16 @@ class _View:
         return np.array([cosine_of.get(id, np.nan) for id in ids], np.float64)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the edge, or the two mentions of a shared entity, that each step from chunk to chunk used."""
+        """Return the edge that each step from chunk to chunk used, or the two mentions if the chunks share an
+        entity.
+        """
         ends = self.nodes([id for step in steps for id in step]).reshape(-1, 2)
         return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]
 
     def _edge(self, origin: int, node: int) -> Edge | tuple[Edge, Edge] | None:
         hops = self._hops(np.array([origin]))
         if self._edge_filter.hub_degree is None:
-            # Undamped, a common entity has the same weight as a rare one, although sharing it means less.
+            # Without damping, a common entity would weigh as much as a rare one, although sharing it means less.
             hops = hops._replace(weight=np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self._state.degree[hops.via], 2)))
         hops = self._best(hops)
         via = hops.via[hops.node == node].tolist()
@@ -383,7 +396,7 @@ class _View:
         return edge
 
     def _direct(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges from chunk to chunk."""
+        """Return the edges between chunks that lead from these nodes in the allowed direction."""
         sides = []
         if self._edge_filter.direction != "in":
             sides.append(self._traverse(nodes, self._state.out, mentions=False))
@@ -392,18 +405,18 @@ class _View:
         return _together(sides)
 
     def _mentioned(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges from chunks to the entities that they mention."""
+        """Return the edges from these chunks to the entities that they mention."""
         return self._traverse(nodes, self._state.out, mentions=True)
 
     def _mentioning(self, mentions: NeighborEdges, nodes: Nodes) -> NeighborEdges:
-        """Return the other chunks that mention the same entities."""
+        """Return the hops through these mentions to other chunks that mention the same entities."""
         hops = self._traverse(mentions.node, self._state.into, mentions=True)
         origin = mentions.origin[hops.origin]
         weight = hops.weight * mentions.weight[hops.origin]
         return _at(NeighborEdges(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
 
     def _rarest(self, mentions: NeighborEdges) -> NeighborEdges:
-        """Return the mentions to traverse: each chunk's rarest entity, and others within the ``FAN`` limit."""
+        """Return the mentions to traverse: each chunk's rarest entity, and more entities up to the ``FAN`` limit."""
         degree = self._state.degree[mentions.node]
         order = np.lexsort((mentions.node, degree, mentions.origin))
         is_first = np.diff(mentions.origin[order], prepend=-1) != 0
@@ -414,7 +427,7 @@ class _View:
         return _at(mentions, order[is_first | (total - before <= FAN * self._edge_filter.hub_degree)])
 
     def _traverse(self, nodes: Nodes, side: _GroupedEdges, *, mentions: bool) -> NeighborEdges:
-        """Return the edges of these nodes on one side that the call may traverse and whose other end is visible."""
+        """Return the edges of these nodes on one side that the call may traverse and whose far end is visible."""
         origin, edges = side.edges_of(nodes)
         far_ends = self._state.target if side is self._state.out else self._state.source
         is_open = self._open_mask(edges, mentions)
@@ -427,7 +440,7 @@ class _View:
         return edges[self._open_mask(edges, mentions)]
 
     def _open_mask(self, edges: Nodes, mentions: bool) -> Mask:
-        """Return which of the edges this call may traverse."""
+        """Return a mask of the edges that this call may traverse."""
         state, edge_filter, as_of = self._state, self._edge_filter, self._scope.as_of
         is_open: Mask = state.is_mention[edges] == mentions
         if edge_filter.min_weight > 0:
@@ -439,7 +452,7 @@ class _View:
         return is_open
 
     def _is_visible(self, nodes: Nodes) -> Mask:
-        """Return which of the nodes are entities or chunks in the scope; each chunk is looked up only once."""
+        """Return a mask of the nodes that are entities or chunks in the scope; each chunk is looked up only once."""
         unknown = np.unique(nodes[self._visibility[nodes] == UNKNOWN])
         if len(unknown) and self._ask_visible is not None:
             ids = self.ids(unknown)
@@ -449,7 +462,7 @@ class _View:
         return is_visible
 
     def _hub(self, nodes: Nodes) -> Weights:
-        """Return the factor by which each node's edge weights are multiplied."""
+        """Return the damping factor of each node, by which the weights of its edges are multiplied."""
         if self._edge_filter.hub_degree is None:
             return np.ones(len(nodes))
         return np.minimum(1.0, self._edge_filter.hub_degree / np.maximum(self._state.degree[nodes], 1))
@@ -464,7 +477,7 @@ def _together(parts: Sequence[NeighborEdges]) -> NeighborEdges:
 
 
 def _best_per_pair(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> NeighborEdges:
-    """Keep one hop for each pair of nodes: the first one when sorted by ``keys``.
+    """Keep only the best hop between each pair of nodes, which is the first hop when sorted by ``keys``.
 
     ``n`` is the number of nodes. As in ``numpy.lexsort``, the last key is the primary one.
     """
@@ -472,7 +485,7 @@ def _best_per_pair(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> N
     order = np.argsort(pair)
     again = np.diff(pair[order], prepend=-1) == 0
     if again.any():
-        # Duplicates are few; only they have to be compared.
+        # Few pairs have several hops, so only those hops are sorted by the keys.
         duplicates = order[again | np.append(again[1:], False)]
         best = duplicates[np.lexsort((*(key[duplicates] for key in keys), pair[duplicates]))]
         first = best[np.diff(pair[best], prepend=-1) != 0]

@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Edge, Query, SourceResult, Vector
 
 Kind = Literal["parents", "chunks", "edges", "files", "settings", "summaries"]
-# In the order in which they are copied: edges need their ends, and a file's record is dropped when its chunks change.
-# Whether a summary is up to date depends on the chunks below its directory.
+# The kinds in copying order. Edges need the chunks at their ends. A file's record is dropped when its chunks change.
+# The chunks below a directory determine whether its summary is up to date.
 KINDS: tuple[Kind, ...] = ("parents", "chunks", "edges", "files", "settings", "summaries")
 
 
 class MemoryRecord(NamedTuple):
     """Data that a store has learned about a chunk or parent.
 
-    ``values`` maps the names of the catalog's columns to their present values. The other fields list earlier values.
-    Each entry is a triple: the time until which the values were known, and the two values. These are the start and end
-    of validity in ``past_validity``, and confidence and utility in ``past_trust``.
+    ``values`` maps names of catalog columns to current values. ``past_validity`` and ``past_trust`` list earlier values
+    as triples: the time until which the values were known, and two values. In ``past_validity``, these are the start
+    and end of validity; in ``past_trust``, they are confidence and utility.
     """
 
     values: Mapping[str, float | str | None]
@@ -31,7 +31,7 @@ class MemoryRecord(NamedTuple):
 class ChunkRecord(NamedTuple):
     """A chunk with its unit vector, or a parent, which has no vector.
 
-    If ``memory`` is None, confidence, utility and validity are those in the metadata.
+    If ``memory`` is None, confidence, utility and validity are read from the metadata.
     """
 
     chunk: Chunk
@@ -40,7 +40,7 @@ class ChunkRecord(NamedTuple):
 
 
 class EdgeRecord(NamedTuple):
-    """An edge and the time at which the store received it; the time is None if unknown."""
+    """An edge and the time at which the store received it, or None if the time is unknown."""
 
     edge: Edge
     learned_at: float | None = None
@@ -55,7 +55,7 @@ class SummaryRecord(NamedTuple):
 
 
 class TenantSetting(NamedTuple):
-    """A tenant's value outside chunks and edges: its search mode, or the credibility of a source."""
+    """A setting of a tenant: its search mode, or the credibility of one source."""
 
     name: Literal["mode", "credibility"]
     values: tuple[str | int, ...]
@@ -64,7 +64,7 @@ class TenantSetting(NamedTuple):
 class RecordPage(NamedTuple):
     """A page of records of one kind.
 
-    ``after`` is a JSON value to pass to :meth:`CopySource.pages` to continue after this page.
+    Pass ``after``, a JSON value, to :meth:`CopySource.pages` to continue after this page.
     """
 
     records: Sequence[Any]
@@ -74,9 +74,9 @@ class RecordPage(NamedTuple):
 class StoreFacts(NamedTuple):
     """Facts about the source that a destination needs before it receives the first record.
 
-    ``tenants`` is ``("",)`` for a store without tenants. ``version`` changes with every write to the source; it is None
-    for a store that does not count its writes; such a store is read twice to find out whether it has changed. ``model``
-    is the file of a model that was fitted to the texts.
+    ``tenants`` is ``("",)`` for a store without tenants. ``version`` changes with every write to the source. It is None
+    if the store does not count its writes; such a store is read twice to detect changes. ``model`` is the file of a
+    model that was fitted to the chunks' texts, or None.
     """
 
     embedding: str
@@ -88,7 +88,7 @@ class StoreFacts(NamedTuple):
     model: Path | None = None
     fitted_texts: int = 0
     fitted_before: int = 0
-    """Number of chunks that the model was fitted to or that were there at that time."""
+    """Number of chunks that the model was fitted to, or that the store contained at that time."""
 
 
 class CopySource(Protocol):
@@ -100,7 +100,7 @@ class CopySource(Protocol):
     """Kinds of records that the store has."""
 
     def facts(self) -> StoreFacts:
-        """Return the present facts about the store."""
+        """Return the current facts about the store."""
         ...
 
     def counts(self, tenant: str) -> Mapping[str, int]:
@@ -110,16 +110,18 @@ class CopySource(Protocol):
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
         """Yield a tenant's records of one kind in pages of ``size`` records.
 
-        ``after`` is the value of that name in the last page received; None starts at the beginning.
+        ``after`` is the ``after`` of the last page received; with None, the pages start at the first record.
         """
         ...
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return a tenant's n chunks with the largest cosine; None if the store uses another similarity."""
+        """Return the ``n`` chunks of a tenant with the largest cosines, or None if the store uses another
+        similarity.
+        """
         ...
 
     def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the n chunks of a tenant that match the query's words best; None without a keyword index."""
+        """Return the ``n`` chunks of a tenant that match the query's words best, or None without a keyword index."""
         ...
 
     def close(self) -> None:
@@ -131,25 +133,28 @@ class CopyDestination(CopySource, Protocol):
     """A store that can receive a copy."""
 
     def progress(self) -> Mapping[str, Any] | None:
-        """Return the progress of an unfinished copy into this store, None if there is none."""
+        """Return the progress of an unfinished copy into this store, or None if there is none."""
         ...
 
     def begin(self, facts: StoreFacts) -> None:
-        """Prepare an empty store for a copy; raise StoreError if it is not empty or does not fit."""
+        """Prepare an empty store for a copy.
+
+        Raises StoreError if the store is not empty or if it does not fit the facts.
+        """
         ...
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records in the form that this store can keep, and counts of what it cannot keep, by name."""
+        """Return the records in a form that this store can keep, and the number of values lost, by name."""
         ...
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
-        """Write records and the new progress; writing the same records twice changes nothing."""
+        """Write records together with the new progress; writing the same records again changes nothing."""
         ...
 
     def flush(self) -> None:
-        """Bring every index up to date with what was written."""
+        """Bring every index up to date with the records written."""
         ...
 
     def finish(self) -> Sequence[str]:
-        """Complete a copy once all records are written, and delete its progress; return the problems found."""
+        """Complete a copy after all records have been written, and delete its progress; return the problems found."""
         ...

@@ -1,1 +1,1 @@
-"""Engines for vectors and words."""
+"""Search engines for vectors and keywords."""

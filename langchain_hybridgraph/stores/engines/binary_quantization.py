@@ -1,4 +1,4 @@
-"""Signs of vectors, one bit per dimension."""
+"""Binary codes of vectors, one bit per dimension."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 # Number of sampled rows used to estimate the centre of all vectors and the distance of the nearest neighbours.
 SAMPLE = 4_096
-# Number of rows added at once, so that a batch of floats fits in the processor's cache.
+# Number of rows added at once; a batch of this size fits in the processor's cache.
 BATCH = 8_192
 
 
 class BinaryQuantizer:
-    """Binary codes of vectors: one bit per dimension tells on which side of the centre of all vectors it is.
+    """Binary codes of vectors, with one bit per dimension.
 
-    The number of differing bits grows approximately with the distance between two vectors. The rows with the fewest
-    differing bits include most of the nearest neighbours, which the caller then orders by their exact vectors. 63,666
-    vectors of 384 dimensions take 3 MB instead of 98.
+    The bit is set if the vector's value in this dimension is above the mean of the sampled vectors. The number of
+    differing bits grows approximately with the distance between two vectors. The rows with the fewest differing bits
+    include most of the nearest neighbours, which the caller then orders by their exact vectors. The codes of 63,666
+    vectors of 384 dimensions take 3 MB; the vectors take 98 MB.
 
     Binary quantization with rescoring: Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002;
     Yamada, Asai and Hajishirzi, Efficient Passage Retrieval with Hashing for Open-domain Question Answering, ACL 2021.
@@ -34,12 +35,12 @@ class BinaryQuantizer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._middle: Vector | None = None
-        # One machine word of all rows is contiguous: 64 dimensions of all rows are compared at once.
+        # The same 64 dimensions of all rows are contiguous in memory, which makes comparing all rows with a query fast.
         self._words: Words = np.zeros((0, 0), np.uint64)
         self._rows = 0
 
     def add_rows(self, matrix: NDArray[np.float32]) -> None:
-        """Add the rows of a matrix of vectors that have not been added yet."""
+        """Add the codes of the rows of ``matrix`` that have not been added yet."""
         with self._lock:
             if self._rows >= len(matrix):
                 return
@@ -52,9 +53,10 @@ class BinaryQuantizer:
             self._rows = len(matrix)
 
     def nearest(self, vector: Vector, n: int, allowed_rows: Mask) -> NDArray[np.int64]:
-        """Return the n allowed rows with the fewest differing bits, in ascending order; more than n for ties.
+        """Return the ``n`` allowed rows with the fewest differing bits, in ascending order of row; more than ``n`` for
+        ties.
 
-        ``allowed_rows`` is a mask over rows; all of its rows must have been added.
+        ``allowed_rows`` is a mask of rows; all of these rows must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = _differing(self._words[:, : len(allowed_rows)], _signs((vector - self._middle)[None])[0])
@@ -67,7 +69,7 @@ class BinaryQuantizer:
 
     def _make_room(self, rows: int, dimension: int) -> None:
         if rows > self._words.shape[1]:
-            # A search that is running keeps using the old array.
+            # A search in progress keeps using the old array.
             enlarged_codes = np.zeros((-(-dimension // 64), rows + rows // 4), np.uint64)
             if self._rows:
                 enlarged_codes[:, : self._rows] = self._words[:, : self._rows]
@@ -75,7 +77,10 @@ class BinaryQuantizer:
 
 
 def _signs(vectors: NDArray[np.float32]) -> Words:
-    """Return one bit per number, set if it is above 0, packed into 64-bit words, padded with zeros; n × words."""
+    """Return one bit per number, which is set if the number is above 0.
+
+    The bits of a vector are packed into 64-bit words, padded with zeros. The result has the shape n × words.
+    """
     bits = np.packbits(vectors > 0, axis=1)
     words = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     words[:, : bits.shape[1]] = bits
@@ -83,7 +88,7 @@ def _signs(vectors: NDArray[np.float32]) -> Words:
 
 
 def _differing(words: Words, bits: Words) -> NDArray[np.uint16]:
-    """Return the number of differing bits in each column."""
+    """Return the number of bits in each column of ``words`` that differ from ``bits``."""
     counts = np.zeros(words.shape[1], np.uint16)
     for row, word in zip(words, bits, strict=True):
         counts += np.bitwise_count(row ^ word)

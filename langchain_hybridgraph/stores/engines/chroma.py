@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOCK = "chroma.lock"
-# Largest number of rows that one write adds while the Chroma index is being filled; takes about one second.
+# Largest number of rows that one write adds while the Chroma index is being filled. Adding them takes about a second.
 FILLED_AT_ONCE = 1_024
 
 
 class CollectionVersion(NamedTuple):
-    """The catalog version contained in a complete collection, and the collection's number of rows."""
+    """The generation, catalog version and number of rows of a complete collection."""
 
     generation: int
     version: int
@@ -39,10 +39,12 @@ class CollectionVersion(NamedTuple):
 class OwnedChroma:
     """The Chroma index of a large index folder, open in only one process, its owner.
 
-    The first process that notices that the index has become large owns Chroma until it closes the folder or exits.
-    The owner brings Chroma up to date when it writes. All other processes search the vector matrix instead, as does
-    the owner after another process has written. ``collected`` is the state that can be searched, None while the
-    collection is incomplete. With ``folder`` None (an index in memory) Chroma is not used.
+    The first process that notices that the index has become large owns Chroma until it closes the folder or exits. The
+    owner brings Chroma up to date when it writes. All other processes search the vector matrix instead. The owner does
+    the same after another process has written.
+
+    ``collected`` is the version that can be searched, or None while the collection is incomplete. If ``folder`` is None
+    (an index in memory), Chroma is not used.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -59,7 +61,10 @@ class OwnedChroma:
         return self._rows is not None
 
     def own(self) -> bool:
-        """Take ownership of Chroma if no process has it; return whether this process is the owner."""
+        """Try to become the owner of Chroma, and return whether this process is the owner.
+
+        The attempt fails if another process is the owner.
+        """
         if self._lock is None or self._folder in _of_parent:
             return False
         try:
@@ -72,15 +77,16 @@ class OwnedChroma:
         return self._folder is not None and self._path(generation).exists()
 
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
-        """Return approximately the n rows with the largest inner products, best first."""
+        """Return approximately the ``n`` rows with the largest inner products, best first."""
         assert self._rows is not None, "a complete collection is open"
         return self._rows.search(vector, n)
 
     def follow(self, generation: Generation, catalog: Catalog, *, is_complete: bool = False) -> None:
-        """Apply the catalog's changes to the collection. Only for the owner while it holds the write lock.
+        """Apply the catalog's changes to the collection. Only the owner may call this, while it holds the write lock.
 
-        Many changes are applied over several calls, unless ``is_complete`` requires all of them now. If Chroma can no
-        longer read the collection, for example after a kill in the middle of a write, it is rebuilt.
+        Many changes are spread over several calls, unless ``is_complete`` requires all of them now. If Chroma cannot
+        read the collection, for example because a process was killed in the middle of a write, the collection is
+        rebuilt.
         """
         facts = catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
@@ -99,7 +105,10 @@ class OwnedChroma:
             self.collected = CollectionVersion(generation.number, version, len(self.open(generation.number)))
 
     def open(self, generation: int) -> ChromaRows:
-        """Return the collection of this generation; only for the owner. Raises StoreError if it cannot be opened."""
+        """Return the collection of this generation. Only the owner may call this.
+
+        Raises StoreError if the collection cannot be opened.
+        """
         self._open(generation)
         assert self._rows is not None
         return self._rows
@@ -115,14 +124,16 @@ class OwnedChroma:
             remove(self._path(generation))
 
     def close(self) -> None:
-        """Close Chroma and let another process own it."""
+        """Close Chroma and give up its ownership."""
         self._close_rows()
         if self._lock is not None:
             self._lock.release()
 
     def leave_to_parent(self) -> None:
-        """In a forked child, never open a folder that the parent had open: Chroma's library keeps the parent's
-        state."""
+        """Prevent a forked child from opening the folder that its parent had open.
+
+        The child inherits the state of Chroma's library, which refers to files opened by the parent.
+        """
         if self._rows is not None and self._folder is not None:
             _of_parent.add(self._folder)
 
@@ -154,7 +165,7 @@ class OwnedChroma:
         self._backlog.fill(rows, generation, None if is_complete else FILLED_AT_ONCE)
 
 
-# Folders whose Chroma was open in the parent of this forked process.
+# Folders whose Chroma index was open in the parent of this forked process.
 _of_parent: set[Path] = set()
 
 

@@ -1,4 +1,4 @@
-"""Clients of Chroma folders and servers."""
+"""Clients for Chroma folders and servers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from urllib.parse import quote, urlsplit
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
 
 TIMEOUT = 10.0
-"""Seconds after which a request to a server has failed."""
+"""Number of seconds after which a request to a server fails."""
 
 
 @dataclass(frozen=True)
 class ChromaServer:
-    """The address of a Chroma server and how to log in.
+    """Address of a Chroma server and the credentials to log in.
 
     ``token`` is sent as ``x-chroma-token``, which Chroma Cloud expects; ``headers`` are sent with every request.
-    ``timeout`` is the limit in seconds for each write request; searches wait for one second at most.
+    ``timeout`` is the time limit in seconds of each write request; searches wait for one second at most.
 
     >>> ChromaServer("http://localhost:8000").name
     'http://localhost:8000/default_tenant/default_database'
@@ -48,7 +48,9 @@ http://HOST:PORT or https://HOST
 
     @classmethod
     def parse(cls, form: str | Mapping[str, Any] | ChromaServer) -> ChromaServer:
-        """Parse a URL, or a mapping with the fields of this class; raise ConfigurationError if that fails.
+        """Return the server described by a URL or by a mapping with the fields of this class.
+
+        Raises ConfigurationError if ``form`` is neither.
 
         >>> ChromaServer.parse({"url": "https://api.trychroma.com", "tenant": "ada", "database": "notes"}).database
         'notes'
@@ -65,7 +67,7 @@ http://HOST:PORT or https://HOST
 
     @property
     def name(self) -> str:
-        """The server, tenant and database as text, without secrets."""
+        """Server, tenant and database as one string, without secrets."""
         parts = urlsplit(self.url)
         port = "" if parts.port is None else f":{parts.port}"
         return f"{parts.scheme}://{self._host}{port}/{self.tenant}/{self.database}"
@@ -86,7 +88,7 @@ http://HOST:PORT or https://HOST
 
     @property
     def all_headers(self) -> dict[str, str]:
-        """Headers of every request, with the token."""
+        """Headers to send with every request, including the token."""
         return {**self.headers, **({} if self.token is None else {"x-chroma-token": self.token})}
 
     @property
@@ -100,7 +102,7 @@ http://HOST:PORT or https://HOST
         return parts.port or (443 if parts.scheme == "https" else 8000)
 
     def connect(self) -> Any:
-        """Return a new client; raise StoreError if the server refuses it or does not answer in time."""
+        """Return a new client; raise StoreError if the server rejects the connection or does not answer in time."""
         import chromadb
         import httpx
         from chromadb.config import Settings
@@ -139,7 +141,10 @@ def open_folder(path: Path) -> Any:
 
 @contextmanager
 def guarded(verb: str, place: object) -> Iterator[None]:
-    """Convert any error inside the ``with`` block to StoreError: Chroma raises errors of Rust, SQLite and HTTP."""
+    """Convert any error inside the ``with`` block to StoreError.
+
+    Chroma raises errors of several libraries, such as its Rust bindings, SQLite and its HTTP client.
+    """
     try:
         yield
     except Exception as error:
@@ -147,7 +152,10 @@ def guarded(verb: str, place: object) -> Iterator[None]:
 
 
 def _forget(path: Path) -> None:
-    """Remove a client that failed to start from chromadb's cache, which would return it when the path is used again."""
+    """Remove a client that failed to start from chromadb's cache.
+
+    Otherwise, chromadb would return this client when the path is opened again.
+    """
     from chromadb.api.shared_system_client import SharedSystemClient
 
     SharedSystemClient._identifier_to_system.pop(str(path), None)

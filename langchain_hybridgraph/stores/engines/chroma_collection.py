@@ -17,18 +17,18 @@ from langchain_hybridgraph.stores.transfer import ChunkRecord, Kind, RecordPage,
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
 
-# Smallest cosine between a stored and a computed vector of one text at which their models count as the same.
+# Smallest cosine between the stored and the computed vector of a text at which both are taken to come from one model.
 SAME_VECTOR = 0.99
-# Number of texts embedded to check that the stored vectors come from the given model.
+# Number of texts embedded to check that the stored vectors come from the model that was passed.
 PROBED = 3
 
 
 class ChromaCollectionSource:
     """A collection of a Chroma folder or server, read as the source of a copy: texts, vectors and flat metadata.
 
-    ``embedding`` is the model that computed the collection's vectors, ``embedding_name`` its name. ``collection`` may
-    be omitted if there is only one. Raises StoreError, and EmbeddingMismatchError if the model computes other
-    vectors.
+    ``embedding`` is the model that computed the collection's vectors, and ``embedding_name`` is its name.
+    ``collection`` may be None if there is only one collection. Raises StoreError if the collection cannot be opened,
+    and EmbeddingMismatchError if the model computes other vectors than the stored ones.
     """
 
     kinds: Sequence[Kind] = ("chunks",)
@@ -71,12 +71,12 @@ class ChromaCollectionSource:
         )
 
     def counts(self, tenant: str) -> Mapping[str, int]:
-        """Return the number of records."""
+        """Return the number of records under the key "chunks"."""
         with guarded("count", self.name):
             return {"chunks": int(self._collection.count())}
 
     def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[RecordPage]:
-        """Yield pages of ``size`` records in Chroma's own order, skipping the first ``after``."""
+        """Yield pages of ``size`` records in Chroma's own order; skip the first ``after`` records."""
         offset = int(after or 0)
         while True:
             with guarded("read", self.name):
@@ -92,7 +92,9 @@ class ChromaCollectionSource:
             yield RecordPage(records, offset)
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the n records nearest to the query vector; None if Chroma does not order this collection by cosine."""
+        """Return the ``n`` records nearest to the query vector, or None if Chroma does not order this collection by
+        cosine.
+        """
         assert query.vector is not None, "a collection is searched by vector"
         if not self._orders_by_cosine:
             return None
@@ -105,7 +107,7 @@ class ChromaCollectionSource:
         return SourceResult(sorted(entries, key=lambda entry: (-entry.score, entry.id)))
 
     def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return None: a collection has no keyword index."""
+        """Return None, because a collection has no keyword index."""
         return None
 
     def close(self) -> None:
@@ -118,13 +120,16 @@ class ChromaCollectionSource:
         return str(index.get("space", "l2"))
 
     def _has_unit_vectors(self) -> bool:
-        """Whether the first vectors have length 1; then all of Chroma's distance functions give the same order."""
+        """Return whether the first vectors have length 1.
+
+        If so, all of Chroma's distance functions give the same order.
+        """
         with guarded("read", self.name):
             vectors = self._collection.get(limit=PROBED, include=["embeddings"])["embeddings"]
         return bool(np.allclose(np.linalg.norm(np.asarray(vectors, np.float32), axis=-1), 1.0, atol=1e-3))
 
     def _check(self, embedding: Embedding) -> None:
-        """Raise EmbeddingMismatchError unless the model computes the stored vectors of the first few texts."""
+        """Raise EmbeddingMismatchError unless the model computes the stored vectors for the first few texts."""
         for page in self.pages("", "chunks", None, PROBED):
             texts = [record.chunk.text for record in page.records]
             own = unit(embedding.embed_documents(texts))

@@ -1,4 +1,4 @@
-"""Row numbers in a Chroma collection of unit vectors."""
+"""Chroma collections of unit vectors, identified by row number."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.generation import Generation
 
 COLLECTION = "rows"
-# Largest size of the vectors in one request: the server takes about a second to index them before it answers.
+# Largest size of the vectors in one request. The server takes about a second to index this number before it answers.
 REQUEST_BYTES = 1 << 20
 # The inner product of unit vectors is the cosine and, unlike Chroma's own cosine, accepts a vector of zeros.
 SPACE = "ip"
 
 
 class ChromaRows:
-    """A Chroma collection of unit vectors with row numbers as ids, without texts or metadata; in a folder or on a
-    server."""
+    """A Chroma collection, in a folder or on a server, of unit vectors without texts or metadata.
+
+    The ids of the collection are row numbers.
+    """
 
     def __init__(self, client: Any, collection: Any, where: str) -> None:
         self._client, self._collection, self._where = client, collection, where
@@ -38,9 +40,9 @@ class ChromaRows:
     def in_folder(cls, path: Path) -> ChromaRows:
         """Open the collection in a folder, or create it.
 
-        Only one process may open it: in tests with chromadb 1.5.9 a second process, even a reader, crashed and
-        damaged the index. Raises StoreError if Chroma cannot open the folder; the collection can then be rebuilt from
-        the vector matrix.
+        Only one process may open it: in tests with chromadb 1.5.9, a second process crashed and damaged the index, even
+        if it only read. Raises StoreError if Chroma cannot open the folder; the collection can then be rebuilt from the
+        vector matrix.
         """
         with guarded("open", path):
             path.mkdir(exist_ok=True)
@@ -54,9 +56,9 @@ class ChromaRows:
     def on_server(cls, server: ChromaServer, name: str, metadata: Mapping[str, str | int]) -> ChromaRows:
         """Open a collection on a server, or create it.
 
-        Any number of processes may open it. Raises StoreError if the server does not answer in time, and
-        ConfigurationError if the existing collection has other metadata or another distance function, and so belongs
-        to another application.
+        Any number of processes may open it. Raises StoreError if the server does not answer in time. Raises
+        ConfigurationError if the existing collection has other metadata or another distance function, because it then
+        belongs to another application.
         """
         from chromadb.errors import NotFoundError
 
@@ -88,7 +90,7 @@ class ChromaRows:
         return str(self._collection.id)
 
     def __len__(self) -> int:
-        """Return the number of rows in the index."""
+        """Return the number of rows in the collection."""
         with guarded("count", self._where):
             return int(self._collection.count())
 
@@ -107,19 +109,20 @@ class ChromaRows:
                 self._collection.delete(ids=[str(row) for row in rows[start : start + self._batch]])
 
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
-        """Return approximately the n rows with the largest inner products, best first; fewer in a smaller
-        collection."""
+        """Return approximately the ``n`` rows with the largest inner products, best first; all rows of a smaller
+        collection.
+        """
         with guarded("query", self._where):
             answer = self._collection.query(query_embeddings=vector, n_results=n, include=[])
             return np.array(answer["ids"][0], dtype=np.int64)
 
     def rows(self) -> set[int]:
-        """Return all rows in the index."""
+        """Return the numbers of all rows in the collection."""
         with guarded("get", self._where):
             return {int(row) for row in self._collection.get(include=[])["ids"]}
 
     def delete_collections(self, prefix: str, *, keep: str) -> None:
-        """Delete the collections whose names begin with ``prefix``, except ``keep``."""
+        """Delete the collections whose names start with ``prefix``, except ``keep``."""
         with guarded("delete old collections of", self._where):
             for collection in self._client.list_collections():
                 if collection.name.startswith(prefix) and collection.name != keep:
@@ -132,19 +135,20 @@ class ChromaRows:
 
 
 class Backlog:
-    """Rows that are still missing in a collection, which allows adding them in several parts."""
+    """Rows that a collection still lacks; they can be added in several parts."""
 
     def __init__(self) -> None:
         self.missing: list[int] | None = None
-        """Rows that are to be added, ascending; None if that is not known."""
+        """Numbers of the rows to add, ascending, or None if they are not known."""
         self._version = -1
 
     def update(
         self, rows: ChromaRows, generation: Generation, catalog: Catalog, *, applied: int, version: int, floor: int
     ) -> None:
-        """Delete removed rows from the collection, and record which rows are missing at catalog version ``version``.
+        """Delete removed rows from the collection, and record which rows it lacks at catalog version ``version``.
 
-        ``applied`` is the collection's catalog version, used if the backlog does not know it; -1 means unknown.
+        ``applied`` is the catalog version up to which the collection has been updated, or -1 if that is unknown. It is
+        ignored if the backlog already knows which rows are missing.
         """
         if self.missing is not None:
             applied = self._version
@@ -163,7 +167,7 @@ class Backlog:
         self.missing, self._version = sorted(missing), version
 
     def fill(self, rows: ChromaRows, generation: Generation, most: int | None) -> None:
-        """Add missing rows, at most ``most`` of them; None adds all."""
+        """Add at most ``most`` of the missing rows, or all of them if ``most`` is None."""
         assert self.missing is not None
         part = self.missing[:most]
         for numbers, vectors in generation.vectors(part):

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Vector
 
-# Number of bytes of an unexpected answer that an error message quotes.
+# Largest number of bytes of an unexpected answer that an error message quotes.
 QUOTED = 200
 
 
 class ChromaSearch:
     """Connections for nearest-neighbour queries to a Chroma server.
 
-    A query is one request of Chroma's HTTP API. It is sent with http.client, since the server answers within 3 ms and
+    A query is one request to Chroma's HTTP API. It is sent with http.client, since the server answers within 3 ms and
     chromadb's own client, which uses httpx, adds more than 1 ms. Any number of threads may send queries at the same
     time. ``timeout`` is the number of seconds without an answer after which a query fails.
     """
@@ -40,15 +40,15 @@ class ChromaSearch:
         self._idle: deque[HTTPConnection] = deque()
 
     def start(self, collection: str, vector: Vector, n: int) -> Callable[[], NDArray[np.int64]]:
-        """Send a query and return the function that waits for its result.
+        """Send a query and return a function that waits for its result.
 
-        The result is approximately the n rows with the largest inner products, best first; fewer in a smaller
-        collection. ``collection`` is its id; a collection that was deleted and created again has another. This method
-        and the function raise StoreError for an error of the server or the connection.
+        The result is approximately the ``n`` rows with the largest inner products, best first; all rows of a smaller
+        collection. ``collection`` is the id of the collection; a collection that was deleted and created again has a
+        new id. Both this method and the returned function raise StoreError if the server or the connection fails.
         """
         import orjson
 
-        # orjson writes a float32 with 9 digits rather than 17.
+        # orjson writes a float32 with 9 digits; json would write 17.
         body = {"query_embeddings": [np.ascontiguousarray(vector, np.float32)], "n_results": n, "include": []}
         where = f"{self._server.name}#{collection}"
         with guarded("query", where):
@@ -101,7 +101,7 @@ def _closed_on_error(connection: HTTPConnection) -> Iterator[None]:
 
 
 def _is_open(connection: HTTPConnection) -> bool:
-    """Return whether an idle connection is still open: a socket that the server closed is readable."""
+    """Return whether an idle connection is still open; the socket of a connection closed by the server is readable."""
     if connection.sock is None:
         return False
     ready = select.poll()
@@ -110,12 +110,12 @@ def _is_open(connection: HTTPConnection) -> bool:
 
 
 def _connect(url: str, timeout: float) -> HTTPConnection:
-    """Return a connection to a server, through a proxy if environment variables name one for this server."""
+    """Return a connection to a server, through a proxy if the environment variables specify one for this server."""
     parts = urlsplit(url)
     host, port = str(parts.hostname), parts.port
     proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme)
     through = urlsplit(proxy) if proxy else parts
-    if parts.scheme == "http":  # a proxy needs the full URL in the request
+    if parts.scheme == "http":  # requests contain the full URL, which a proxy needs
         return HTTPConnection(str(through.hostname), through.port, timeout=timeout)
     import httpx
 

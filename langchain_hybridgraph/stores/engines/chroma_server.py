@@ -1,4 +1,4 @@
-"""The approximate vector index on a Chroma server."""
+"""Approximate vector index on a Chroma server."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Largest number of rows added while holding the write lock: about a second, in which other writers wait.
+# Largest number of rows added while holding the write lock. It takes about a second, during which other writers wait.
 FILLED_AT_ONCE = 4_096
 # Seconds that a search waits for the server before it uses the local matrix.
 SEARCH_TIMEOUT = 1.0
-# Seconds to wait after a failure before trying the server again, doubled by each further failure up to the maximum.
+# Seconds to wait after a failure before trying the server again. Each further failure doubles them up to the maximum.
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
-# Facts of the catalog: the id of the index with the location of its files, and the state of the collection.
+# Names of facts in the catalog: the id of the index with the location of its files, and the state of the collection.
 INDEX_ID, STATE = "vector_server_index", "vector_server"
 
 
 class CollectionState(NamedTuple):
-    """Recorded state of an index's collection on a server: server, collection id, generation and contents.
+    """Recorded state of an index's collection on a server.
 
-    ``applied`` is the last catalog version whose changes are all in the collection, -1 if unknown. ``rows`` is
-    the number of rows at that version. ``turn`` increases with each change, which lets other processes notice the
-    change.
+    ``collection`` is the id of the collection. ``applied`` is the last catalog version whose changes are all in the
+    collection, or -1 if it is unknown. ``rows`` is the number of rows at that version. ``turn`` increases with each
+    change, which lets other processes detect the change.
     """
 
     server: str
@@ -57,9 +57,10 @@ class CollectionState(NamedTuple):
 class ServedChroma:
     """The collection of one index on a Chroma server.
 
-    Its name contains the id of the index and the generation of the vectors. The process that holds the write lock
-    updates the collection from the catalog's list of pending changes. If the server does not answer, the changes
-    stay pending, and searches use the local vector matrix. Call methods that write only while holding the lock.
+    The collection's name contains the id of the index and the generation of the vectors. The process that holds the
+    write lock updates the collection from the catalog's list of pending changes. If the server does not answer, the
+    changes stay pending, and searches use the local vector matrix. Methods that write may only be called while holding
+    the lock.
     """
 
     def __init__(self, server: ChromaServer, folder: Path, catalog: Catalog) -> None:
@@ -74,7 +75,7 @@ class ServedChroma:
         self.is_failing = False
         """Whether the last request failed."""
         self.completion = threading.Lock()
-        """Held by the thread that brings the collection up to date in the background."""
+        """Lock held by the thread that brings the collection up to date in the background."""
 
     @property
     def is_open(self) -> bool:
@@ -89,16 +90,19 @@ class ServedChroma:
         return is_behind and time.monotonic() >= self._retry_at
 
     def searchable(self, generation: int, version: int) -> CollectionState | None:
-        """Return the collection's state; None if it lacks this catalog version or cannot be searched now."""
+        """Return the collection's state, or None if it cannot be searched now or is not at this generation and
+        version.
+        """
         state = self._state()
         if state is None or (state.generation, state.applied) != (generation, version):
             return None
         return None if time.monotonic() < self._retry_at else state
 
     def start_search(self, state: CollectionState, vector: Vector, n: int) -> Callable[[], NDArray[np.int64]]:
-        """Send a query; return a function that waits for the result: about n rows by inner product, best first.
+        """Send a query and return a function that waits for its result.
 
-        This method and the function raise StoreError if the server fails.
+        The result is approximately the ``n`` rows with the largest inner products, best first. Both this method and the
+        returned function raise StoreError if the server fails.
         """
         with self._noting_failure():
             wait = self._connected().start(state.collection, vector, n)
@@ -112,9 +116,9 @@ class ServedChroma:
         return result
 
     def follow(self, generation: Generation, *, is_complete: bool = False) -> None:
-        """Apply the catalog's changes to the collection; a no-op for a while after the server failed.
+        """Apply the catalog's changes to the collection; for some time after the server failed, do nothing.
 
-        Many changes are applied over several calls, unless ``is_complete`` requires all of them now. Raises
+        Many changes are spread over several calls, unless ``is_complete`` requires all of them now. Raises
         ConfigurationError if the collection belongs to another index.
         """
         if generation.matrix is None or (not is_complete and time.monotonic() < self._retry_at):
@@ -130,7 +134,7 @@ class ServedChroma:
             self._note_success()
 
     def open(self, generation: int, dimension: int) -> ChromaRows:
-        """Return the collection for this generation of vectors, open for writing; create it if it is missing.
+        """Return the collection of this generation of vectors for writing; create it if it is missing.
 
         Raises the errors of ``ChromaRows.on_server``.
         """
@@ -146,7 +150,10 @@ class ServedChroma:
             return self._writer[1]
 
     def rebuild(self, generation: Generation) -> None:
-        """Compare the collection with the matrix row by row, and complete it; raise StoreError if that fails."""
+        """Compare the collection with the matrix row by row, and correct all differences.
+
+        Raises StoreError if the server fails.
+        """
         self._backlog.forget()
         self._forget_state()
         self._bring_towards(generation, is_complete=True)
@@ -190,7 +197,7 @@ class ServedChroma:
         return f"hybridgraph-{self._index_id()}-{'' if generation is None else generation}"
 
     def _index_id(self) -> str:
-        """Return the id of this index; assign one if it has none yet."""
+        """Return the id of this index; assign a new id if there is none."""
         if (own_id := self._own_id()) is not None:
             return own_id
         id, (inode, path) = uuid.uuid4().hex[:16], _place(self._folder)
@@ -199,8 +206,7 @@ class ServedChroma:
         return id
 
     def _own_id(self) -> str | None:
-        """Return the id of this index; None for a new folder, and for a copied one, which needs a collection of its
-        own."""
+        """Return the id of this index, or None if the folder is new or a copy, which needs a collection of its own."""
         self._id = self._id or _recorded_id(self._catalog, self._folder)
         return self._id
 
@@ -246,7 +252,7 @@ class ServedChroma:
 
 
 def recorded_state(catalog: Catalog, folder: Path) -> CollectionState | None:
-    """Return the recorded state of the index's collection on a server; None if it never had one."""
+    """Return the recorded state of the index's collection on a server, or None if the index never had one."""
     return None if _recorded_id(catalog, folder) is None else _state_in(catalog)
 
 
@@ -256,7 +262,7 @@ def _state_in(catalog: Catalog) -> CollectionState | None:
 
 
 def _recorded_id(catalog: Catalog, folder: Path) -> str | None:
-    """Return the id of the index in this folder; None for a new folder and for a copied one."""
+    """Return the id of the index in this folder, or None if the folder is new or a copy."""
     stored = catalog.fact(INDEX_ID)
     if stored is None:
         return None

@@ -1,13 +1,13 @@
-"""Metadata as columns, to evaluate filters.
+"""Metadata as columns for fast filters.
 
-A column is built the first time a filter names its key, and extended when rows have been added since. Over 63,666 rows
-a mask over built columns takes 0.01 to 0.2 ms, whereas SQLite's ``json_extract`` takes 33 to 101 ms. Three cases are
-slower: ``$contains`` on texts that all differ, which checks each text (4 ms), ``$in`` with hundreds of numbers (up to
-10 ms), and the first ordering of texts after new ones were added, which sorts them (60 ms).
+A column is built the first time a filter refers to its key, and extended after rows have been added. For 63,666 rows,
+computing a mask from built columns takes 0.01 to 0.2 ms, whereas SQLite's ``json_extract`` takes 33 to 101 ms. Three
+cases are slower: ``$contains`` on strings that all differ, which checks each string (4 ms), ``$in`` with hundreds of
+numbers (up to 10 ms), and the first comparison by order after new strings were added, which sorts all strings (60 ms).
 
-Memory per column: 4 bytes per row, 8 more if the column holds numbers, and for every distinct value that is not a
-number the value itself and about 80 bytes (180 for every distinct element of a list). Over 63,666 rows: different
-texts of 40 characters 11 MB, different datetimes 10, lists of labels 7, floats 0.8, 50 different sources 0.3.
+Memory per column: 4 bytes per row, 8 more if the column holds numbers. Every distinct value that is not a number takes
+its own size and about 80 bytes (180 for every distinct element of a list). Examples for 63,666 rows, in MB: different
+strings of 40 characters 11, different datetimes 10, lists of labels 7, floats 0.8, 50 different sources 0.3.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask
 
 _CACHED_MASKS = 16  # number of cached masks, with one byte per row each
-_FEW = 8  # up to this number of codes, comparing each is faster than looking up all rows in a table
-_SEVERAL = 500  # up to this number of numbers, comparing each is faster than numpy's isin, which sorts
-_EXACT = 2**53  # every integer up to this one is exact as a float
-_MISSING, _NUMBER = 0, 1  # codes without an entry in the dictionary
+_FEW = 8  # up to this number of codes, comparing all rows with each code is faster than a lookup table
+_SEVERAL = 500  # up to this number of operands, comparing each is faster than numpy's isin, which sorts
+_EXACT = 2**53  # every integer up to this one can be represented exactly as a float
+_MISSING, _NUMBER = 0, 1  # reserved codes: no value, and a number, which is not in the dictionary
 
 
 class MetadataColumns:
-    """Boolean masks over rows for any filter, with the same result as ``filter.matches`` on each row's metadata.
+    """Columns that compute boolean masks of rows for any filter.
 
-    ``read(start, stop)`` yields ``(row, metadata)`` of the living rows with start ≤ row < stop, in any order. Rows are
-    immutable: the values read when a column was built are used until :meth:`drop` or :meth:`clear`. A row that was not
-    yielded counts as a row without metadata. Safe to use from several threads; only one of them calls ``read`` at a
-    time.
+    A mask has the same result as ``filter.matches`` on each row's metadata. ``read(start, stop)`` yields ``(row,
+    metadata)`` of the existing rows with start ≤ row < stop, in any order. Rows are immutable: the values read when a
+    column was built are used until :meth:`drop` or :meth:`clear`. A row that ``read`` does not yield is treated as a
+    row without metadata. The columns can be used from several threads; only one thread at a time calls ``read``.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> years = [{"year": 2020}, {}, {"year": 2024}]
@@ -71,9 +71,10 @@ class MetadataColumns:
         self._built = _BuiltColumns({})
 
     def mask(self, filter: Filter, rows: int) -> Mask:
-        """Return a mask of the first ``rows`` rows: whether each matches. It is read-only and shared by equal calls.
+        """Return a mask of the first ``rows`` rows, with True for each row that matches the filter.
 
-        An error raised by ``read`` propagates and leaves the columns unchanged.
+        The mask is read-only and shared by equal calls. An error raised by ``read`` propagates and leaves the columns
+        unchanged.
         """
         built = self._built
         mask = built.recall(filter, rows)
@@ -85,13 +86,15 @@ class MetadataColumns:
         return mask
 
     def drop(self, *keys: str) -> None:
-        """Drop the columns of these (dotted) keys, because their values changed in existing rows."""
+        """Drop the columns of these (dotted) keys, because their values have changed in existing rows."""
         dropped = {split_key(key) for key in keys}
         with self._grow_lock:
             self._built = _BuiltColumns({path: c for path, c in self._built.columns.items() if path not in dropped})
 
     def clear(self) -> None:
-        """Drop all columns and masks, because rows were renumbered. A mask being computed now is not cached."""
+        """Drop all columns and masks, because rows have been renumbered. A mask that is being computed is not
+        cached.
+        """
         with self._grow_lock:
             self._built = _BuiltColumns({})
 
@@ -119,7 +122,7 @@ class MetadataColumns:
 
 
 class _BuiltColumns:
-    """Columns and the masks computed from them, replaced together."""
+    """Columns and the masks computed from them; both are replaced together."""
 
     def __init__(self, columns: dict[Path, _Column]) -> None:
         self.columns = columns
@@ -154,10 +157,11 @@ def _evaluate(filter: Filter, columns: Mapping[Path, _Column], rows: int) -> Mas
 
 
 class _Column:
-    """The values of one key: one code per row that points into a dictionary of values; numbers are stored directly.
+    """The values of one metadata key, as one code per row.
 
-    Numbers are stored in an array of floats, with NaN for rows without a number; integers that a float cannot
-    represent exactly are in the dictionary. A NaN in the metadata therefore equals nothing and has no order.
+    Codes are positions in a list of distinct values. Numbers are stored in an array of floats instead, with NaN for
+    rows without a number; only integers that a float cannot represent exactly are stored like other values. Therefore,
+    a NaN in the metadata equals no operand and has no order.
     """
 
     def __init__(self, path: Path) -> None:
@@ -166,17 +170,17 @@ class _Column:
         self._lock = Lock()
         self._codes: NDArray[np.int32] = np.zeros(0, np.int32)
         self._numbers: NDArray[np.float64] | None = None
-        self._values: list[Any] = [None, None]  # of each code
+        self._values: list[Any] = [None, None]  # the value of each code
         self._index: dict[Any, int] = {}  # the code of each value
         self._kinds: defaultdict[type, array[int]] = defaultdict(_codes)  # the codes of each type of value
         self._having: defaultdict[Any, array[int]] = defaultdict(_codes)  # the codes of the lists with an element
-        self._instants: NDArray[np.float64] = np.full(2, np.nan)  # of each code, NaN for values that are not times
+        self._instants: NDArray[np.float64] = np.full(2, np.nan)  # the time of each code, or NaN
         self._sorted: dict[type, _SortedValues] = {}
 
     # -- filling ---------------------------------------------------------------------------------------------
 
     def extend(self, rows: Sequence[int], values: Sequence[Any], stop: int) -> None:
-        """Add the canonical values of new rows, so that the column covers all rows below ``stop``."""
+        """Add the canonical values of new rows; afterwards, the column covers all rows below ``stop``."""
         with self._lock:
             self._codes = _enlarged(self._codes, stop, _MISSING)
             if self._numbers is not None:
@@ -254,7 +258,7 @@ class _Column:
         operand = comparison.operand
         if type(operand) is CanonicalTime:
             return np.array([c for c in self._kinds[tuple] if comparison.accepts(self._values[c])], np.int32)
-        # np.array copies: an array whose buffer is exported cannot grow.
+        # np.array makes a copy, because an array whose buffer is exported cannot grow.
         lists = np.array(self._having.get(operand, ()), np.int32)
         if type(operand) is not str or not self._kinds[str]:
             return lists
@@ -287,14 +291,14 @@ class _Column:
         return mask
 
     def _times(self) -> NDArray[np.float64]:
-        """Return the instant of each code, NaN for values that are not times."""
+        """Return the time of each code in seconds, with NaN for values that are not times."""
         new = [canonical_to_seconds(value) for value in self._values[len(self._instants) :]]
         if new:
             self._instants = np.concatenate([self._instants, np.array(new, np.float64)])
         return self._instants
 
     def _sort(self, kind: type) -> _SortedValues:
-        """Return the values of one kind in order; texts that are times are left out."""
+        """Return the values of one type in order; strings that are times are left out."""
         codes = self._kinds[kind]
         ordered = self._sorted.get(kind)
         if ordered is None or ordered.size != len(codes):
@@ -305,16 +309,16 @@ class _Column:
 
 
 class _SortedValues:
-    """Comparable values in order, with their codes."""
+    """Sorted values of one type, with their codes."""
 
     def __init__(self, size: int, codes: list[int], values: Sequence[Any]) -> None:
-        self.size = size  # number of values when they were sorted; outdated if there are more now
+        self.size = size  # number of values of the type when they were sorted; a different number now means outdated
         codes.sort(key=values.__getitem__)
         self._codes = np.array(codes, np.int32)
         self._values = [values[code] for code in codes]
 
     def in_order(self, operator: str, operand: Any) -> NDArray[np.int32]:
-        """Return the codes of the values that have this order relation to the operand."""
+        """Return the codes of the values for which ``value operator operand`` is true."""
         match operator:
             case "$gt":
                 return self._codes[bisect_right(self._values, operand) :]
@@ -330,7 +334,10 @@ def _codes() -> array[int]:
 
 
 def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mask:
-    """Return which floats are below or above a number, exactly, even for integers that no float represents."""
+    """Return a mask of the floats that have this order relation to a number.
+
+    The comparison is exact, even for integers that no float represents.
+    """
     below = _below(operand)
     between = below != operand  # the operand is between two neighbouring floats
     if operator == "$gt" or (operator == "$gte" and between):
@@ -349,7 +356,7 @@ def _add_equal(mask: Mask, numbers: NDArray[np.float64], operands: Sequence[floa
 
 
 def _below(number: float) -> float:
-    """Return the largest float that is not above the number."""
+    """Return the largest float that is less than or equal to the number."""
     try:
         rounded = float(number)
     except OverflowError:
@@ -363,7 +370,9 @@ def _is_float(value: Any) -> bool:
 
 
 def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
-    """Return the array with space for ``size`` values; if it must grow, it grows by at least half."""
+    """Return an array with space for at least ``size`` values; an array that must grow grows by at least half its
+    size.
+    """
     if size <= len(values):
         return values
     larger = np.full(max(size, len(values) * 3 // 2), fill, values.dtype)

@@ -31,15 +31,16 @@ B = 0.75
 
 
 class RankBM25Index:
-    """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` over rank_bm25, in memory only.
+    """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in memory that uses rank_bm25.
 
-    The index is built at the first search after an :meth:`apply` (7 s for 64,000 texts) and is slower than Tantivy
-    (40 ms per search). It suits small corpora, and is the fallback if the index on disk cannot be opened.
+    The index is built at the first search after an :meth:`apply` (7 s for 64,000 texts). A search is slower than with
+    Tantivy (40 ms). The index suits small corpora, and is the fallback if the index on disk cannot be opened.
 
-    The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is positive. Its
-    ``BM25Okapi``, used by LangChain's BM25Retriever, gives a word in half of the texts the idf 0 and a more frequent
-    one a quarter of the mean idf (``epsilon``). In a corpus of one or two texts this value is not above 0 either, so
-    nothing would be found. k1 is 1.2 and b .75, as in Tantivy; a word that occurs twice in a question counts twice.
+    The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is positive. LangChain's
+    BM25Retriever uses ``BM25Okapi``, which gives a word in half of the texts the idf 0, and a more frequent word a
+    quarter of the mean idf (``epsilon``). In a corpus of one or two texts, this value is not above 0 either, and no
+    search would have a result. k1 is 1.2 and b is .75, as in Tantivy. A word that occurs twice in a question has twice
+    the weight.
 
     >>> index = RankBM25Index()
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -57,13 +58,14 @@ class RankBM25Index:
 
     @property
     def applied_version(self) -> int:
-        """The version of the last :meth:`apply`; it is lost with the process."""
+        """Version recorded by the last :meth:`apply`; it is lost when the process ends."""
         return self._applied
 
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
-        """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
+        """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
 
-        ``allowed_rows[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
+        The result is empty if the index contains none of the words. Only rows whose entry in ``allowed_rows`` is True
+        are returned; rows beyond the end of the mask are excluded too.
         """
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
@@ -78,7 +80,7 @@ class RankBM25Index:
         return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 scores of these rows, the same as in :meth:`search`; omit rows without any query word."""
+        """Return the BM25 scores of these rows, as :meth:`search` computes them; omit rows without any query word."""
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         places = statistics.sharing(terms)
@@ -88,13 +90,19 @@ class RankBM25Index:
         return dict(zip(statistics.rows[places].tolist(), statistics.scores(terms, places).tolist(), strict=True))
 
     def bound(self, text: str) -> float:
-        """Return an upper bound of the BM25 of any text for this question: Σ idf·(k1 + 1), 0 without known words."""
+        """Return an upper bound of the BM25 score of any text for this question, Σ idf·(k1 + 1).
+
+        It is 0 if the index contains none of the words.
+        """
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
 
     def query_words(self, text: str) -> QuestionWords:
-        """Return the number of distinct words in a question (at most 128) and their bound, including unknown words."""
+        """Return the number of different words in a question (at most 128), and the largest possible BM25 score.
+
+        Both values include words that no text contains.
+        """
         statistics = self._count()
         counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
         texts = len(statistics.rows) + 1
@@ -102,20 +110,21 @@ class RankBM25Index:
         return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return, by row, the probability in (0, 1) that the question refers to it by an identifier or rare word.
+        """Return, by row, the probability in (0, 1) that the question refers to the row by an identifier or rare word.
 
-        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` is that of :meth:`search`.
+        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` excludes rows as in
+        :meth:`search`.
         """
         if not self._analyzer.has_telling_words(text):
             return {}
         return exact_matches(text, _Postings(self._analyzer, self._count(), allowed_rows))
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
-        """Remove rows, then add rows, and record ``version``; an added row replaces the row of the same number.
+        """Remove rows, then add rows, and record ``version``; an added row replaces the row with the same number.
 
-        An error raised by ``add`` is passed on; nothing is then added or removed.
+        An error raised by the iterable ``add`` propagates; in this case, no row is added or removed.
         """
-        # A corpus has few different words: each is stored once.
+        # A corpus has few different words, so interning stores each of them only once.
         texts = {int(row): text for row, text in add}
         words = {row: [sys.intern(word) for word in self._analyzer.all_words(text)] for row, text in texts.items()}
         forms = {row: _IdentifierForms(compounds(text), name_of(text)) for row, text in texts.items()}
@@ -130,11 +139,11 @@ class RankBM25Index:
         return len(self.rows())
 
     def rows(self) -> set[int]:
-        """Return all rows in the index."""
+        """Return the numbers of all rows in the index."""
         return set(self._words)
 
     def reload(self) -> None:
-        """Do nothing: the index exists in this process only."""
+        """Do nothing, because the index exists in this process only."""
 
     def close(self) -> None:
         """Free the memory."""
@@ -149,7 +158,7 @@ class RankBM25Index:
 
 
 class _IdentifierForms(NamedTuple):
-    """The compound words and the name in a text."""
+    """The compound words in a text, and the name that the text is about, if any."""
 
     compounds: list[str]
     name: str | None
@@ -157,10 +166,10 @@ class _IdentifierForms(NamedTuple):
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Values computed from all texts; a text's position is that of its row in ascending order."""
+    """Values computed from all texts; texts are numbered in ascending order of their rows."""
 
     rows: Rows
-    engine: Any  # a rank_bm25.BM25Plus, None without any word
+    engine: Any  # a rank_bm25.BM25Plus, or None if no text has a word
     postings: dict[str, list[int]]
     compounds: dict[str, list[int]]
     names: dict[str, list[int]]
@@ -169,8 +178,10 @@ class _Statistics:
         return telling_terms(words, lambda word: len(self.postings.get(word, ())), len(self.rows))
 
     def sharing(self, terms: list[tuple[str, int]]) -> Rows:
-        """Return the positions of the texts that contain one of the terms, ascending; rank_bm25 would scan all
-        texts."""
+        """Return the positions of the texts that contain any of the terms, ascending.
+
+        Only these texts are scored; rank_bm25 alone would scan all texts.
+        """
         lists = [self.postings[term] for term, _ in terms]
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
 
@@ -196,13 +207,13 @@ def _statistics_of(words: dict[int, list[str]], forms: dict[int, _IdentifierForm
             compounds[compound].append(place)
         if (name := forms[row].name) is not None:
             names[name].append(place)
-    # rank_bm25 divides by the number of words, so it is not called without any.
+    # rank_bm25 divides by the number of words, so it is called only if there is one.
     engine = BM25Plus([words[row] for row in rows], k1=K1, b=B, delta=0) if postings else None
     return _Statistics(np.array(rows, dtype=np.int64), engine, dict(postings), dict(compounds), dict(names))
 
 
 class _Postings:
-    """The postings of one question (:class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """The rows with the words of one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
 
     def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed_rows: Mask | None) -> None:
         self._analyzer, self._statistics, self._allowed_rows = analyzer, statistics, allowed_rows

@@ -35,19 +35,21 @@ if TYPE_CHECKING:
 
 K1 = 1.2  # the value that is fixed in Tantivy; its b is 0.75
 
-# One thread and a small heap: it indexes while Python analyses (64,000 texts: 5 s of processor time, one segment).
-# 15 MB gives eleven segments there, and more threads are not faster. But a writer is opened for each call of apply, and
-# opening takes longer the larger its heap is: 5 ms for the smallest, used for few texts, 30 for the large one.
+# Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
+# 64,000 texts take 5 s of processor time and give one segment; with 15 MB, they give eleven segments. A writer is
+# opened for each call to apply, and opening takes 5 ms with the small heap but 30 with the large one, so the small heap
+# is used for few texts.
 _HEAP, _SMALL_HEAP = 50_000_000, 15_000_000
 _FEW_TEXTS = 2_000
-_ANALYZED = 1_000  # texts analysed at the same time
+_ANALYZED = 1_000  # number of texts analysed in one batch
 _THREADS = 1
 
-_FEW_ROWS = 512  # up to this number of rows, querying them is faster than a full search: 1.3 ms against 2.4
-_SET_ROWS = 100  # from this number on, one set query is faster than a term query per row: .5 ms against .8 for 240
-_SPARE = 16  # hits fetched beyond n, so that a tie at the cut rarely needs a second search
+_FEW_ROWS = 512  # up to this number of rows, querying them (1.3 ms) is faster than a full search (2.4 ms)
+_SET_ROWS = 100  # from this number of rows on, one set query is faster than many term queries (240 rows: .5 ms, not .8)
+_SPARE = 16  # number of extra hits fetched; they make a second search for ties with the last hit rare
 
-# Number of texts fetched to find the allowed ones. Removed texts count until Tantivy merges their segment.
+# Number of texts fetched for a term before disallowed rows are dropped. Terms with a larger document frequency, which
+# includes removed texts until Tantivy merges their segment, are skipped.
 _MOST_POSTINGS = 8 * FEW
 
 _MARK_ROW = -1
@@ -55,17 +57,18 @@ _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 
 
 class TantivyIndex:
-    """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in a folder, or in memory for ``path`` None.
+    """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in a folder, or in memory if ``path`` is None.
 
     ``writable`` creates the index if the folder has none, and allows :meth:`apply`; an index in memory is always
     writable. Any number of processes may read while one writes; they see its commits after :meth:`reload`. A folder
     without write permission can still be read.
 
     Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative. A
-    word that occurs twice in a question counts twice, as in rank_bm25 and Lucene; only the 128 most informative words
-    of a very long question count. Equal texts have equal scores; a row's score depends on neither n nor ``allowed``.
-    Lengths over 40 words are rounded down by at most a ninth. Removed texts count in N and n until Tantivy merges
-    their segment, and the version mark counts as one text without words.
+    word that occurs twice in a question has twice the weight, as in rank_bm25 and Lucene. In a very long question, only
+    the 128 most informative words are used. Equal texts have equal scores; a row's score depends neither on ``n`` nor
+    on ``allowed_rows``. Text lengths over 40 words are rounded down by at most a ninth. Removed texts are included in N
+    and n until Tantivy merges their segment, and the document with the index's version is included in N as a text
+    without words.
 
     Raises StoreError if the folder has no index that can be opened, or has an index for another language.
 
@@ -92,14 +95,14 @@ class TantivyIndex:
 
     @property
     def applied_version(self) -> int:
-        """The version of the last commit that this index sees, 0 if there is none."""
+        """Version recorded by the last commit that this index has loaded, or 0 if there is none."""
         return self._applied
 
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
-        """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
+        """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
 
-        ``allowed_rows[row]`` False excludes a row; rows beyond its end are excluded too. The result for n is the
-        beginning of the result for any larger n.
+        The result is empty if the index contains none of the words. Only rows whose entry in ``allowed_rows`` is True
+        are returned; rows beyond the end of the mask are excluded too. A larger ``n`` only appends rows to the result.
         """
         with _Engine("the keyword search failed"):
             searcher = self._open_searcher()
@@ -117,7 +120,7 @@ class TantivyIndex:
             return _best(searcher, self._among(query, rows), n, admitted + 1, None)
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 scores of these rows, the same as in :meth:`search`; omit rows without any query word."""
+        """Return the BM25 scores of these rows, as :meth:`search` computes them; omit rows without any query word."""
         with _Engine("the keyword scores failed"):
             searcher = self._open_searcher()
             query = self._query(searcher, text)
@@ -132,9 +135,10 @@ class TantivyIndex:
             return {row: score for row, score in every if row in row_set}
 
     def bound(self, text: str) -> float:
-        """Return an upper bound of the BM25 of any text for this question: Σ idf·(k1 + 1), 0 without known words.
+        """Return an upper bound of the BM25 score of any text for this question, Σ idf·(k1 + 1).
 
-        A word that occurs twice counts twice. The result is a millionth above the sum, since Tantivy adds in 32 bits.
+        It is 0 if the index contains none of the words. A word that occurs twice in the question has twice the weight.
+        The result is one millionth larger than the sum, because Tantivy adds in 32 bits.
         """
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
@@ -144,7 +148,10 @@ class TantivyIndex:
             return (1 + 1e-6) * (K1 + 1) * sum(count * idf for count, idf in idfs)
 
     def query_words(self, text: str) -> QuestionWords:
-        """Return the number of distinct words in a question (at most 128) and their bound, including unknown words."""
+        """Return the number of different words in a question (at most 128), and the largest possible BM25 score.
+
+        Both values include words that no text contains.
+        """
         with _Engine("the keyword bound failed"):
             searcher = self._open_searcher()
             counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
@@ -152,9 +159,10 @@ class TantivyIndex:
             return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return, by row, the probability in (0, 1) that the question refers to it by an identifier or rare word.
+        """Return, by row, the probability in (0, 1) that the question refers to the row by an identifier or rare word.
 
-        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` is that of :meth:`search`.
+        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed_rows`` excludes rows as in
+        :meth:`search`.
         """
         if not self._analyzer.has_telling_words(text):
             return {}
@@ -166,9 +174,10 @@ class TantivyIndex:
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         """Remove rows, then add rows, and record ``version``, all in one atomic commit.
 
-        An added row replaces the row of the same number, so repeating a call changes nothing. If this raises, or the
-        process dies, nothing is added or removed, and the next call starts again. Raises ReadOnlyError without
-        ``writable``, StoreLockedError while another writes; an error raised by ``add`` is passed on unchanged.
+        An added row replaces the row with the same number, so repeating a call changes nothing. If the call raises or
+        the process dies, no row is added or removed, and the call can be repeated. Raises ReadOnlyError if the index is
+        not writable, and StoreLockedError while another process or thread writes. An error raised by the iterable
+        ``add`` propagates unchanged.
         """
         if not self._writable:
             raise ReadOnlyError(
@@ -180,11 +189,11 @@ class TantivyIndex:
             self.reload()
 
     def __len__(self) -> int:
-        """Return the number of rows in the index, without the document that holds the version mark."""
+        """Return the number of rows in the index, without the document that holds the index's version."""
         return max(0, int(self._open_searcher().num_docs) - (1 if self._applied else 0))
 
     def rows(self) -> set[int]:
-        """Return all rows in the index."""
+        """Return the numbers of all rows in the index."""
         import tantivy
 
         with _Engine("the keyword index cannot be read"):
@@ -232,8 +241,10 @@ class TantivyIndex:
         return self._searcher
 
     def _terms(self, searcher: tantivy.Searcher, text: str) -> list[tuple[str, int]]:
-        """Return the terms of a question; those of the last question are cached, because one search needs them three
-        times."""
+        """Return the terms of a question.
+
+        The terms of the last question are cached, because one search needs them three times.
+        """
         last = self._last_terms
         if last is not None and last[0] is searcher and last[1] == text:
             return last[2]
@@ -243,14 +254,17 @@ class TantivyIndex:
         return terms
 
     def _query(self, searcher: tantivy.Searcher, text: str) -> tantivy.Query | None:
-        """Build the query from objects, so that Tantivy never parses user text; None without known words."""
+        """Return the query for a question, or None if the index contains none of its words.
+
+        The query is built from objects, so Tantivy never parses user input.
+        """
         import tantivy
 
         terms = self._terms(searcher, text)
         if not terms:
             return None
-        # The clauses always have the same order: 32-bit scores are added in that order, so they are the same for
-        # equal texts and for any n. (True since Tantivy 0.27; 0.26 changes the last digit of one score in 150.)
+        # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
+        # for any n. (This holds since Tantivy 0.27; with 0.26, the last digit of one score in 150 differs.)
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(*term)) for term in terms])
 
     def _term(self, term: str, count: int) -> tantivy.Query:
@@ -276,8 +290,8 @@ class TantivyIndex:
         is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
         with writing:
             writer = self._open_writer(_SMALL_HEAP if is_small else _HEAP)
-        # The writer is closed with this call, whatever happens: its lock would keep other processes waiting, its
-        # threads die in a fork, and an aborted batch must not be part of the next commit.
+        # The writer is closed even if this call fails: otherwise its lock would block other processes, its threads
+        # would die in a fork, and an aborted batch would be part of the next commit.
         try:
             with writing:
                 for row in remove:
@@ -299,12 +313,12 @@ class TantivyIndex:
         self._share()
 
     def _open_writer(self, heap: int) -> tantivy.IndexWriter:
-        """Open Tantivy's writer, and delete files of an unfinished commit, left by a killed process.
+        """Open Tantivy's writer, and delete the files that a killed process left in an unfinished commit.
 
-        Otherwise the next commit, which gets the same number, would fail to create a file with a name in use.
+        The next commit gets the same number, and would fail to create files with these names.
         """
         writer = self._index.writer(heap, _THREADS)
-        writer.garbage_collect_files()  # takes .2 ms if there is nothing to delete
+        writer.garbage_collect_files()  # takes .2 ms if there are no files to delete
         return writer
 
     def _close_writer(self, writer: tantivy.IndexWriter) -> None:
@@ -313,7 +327,9 @@ class TantivyIndex:
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:
-        """Give Tantivy's lists of files the permissions of the folder: Tantivy lets only the owner read them."""
+        """Give Tantivy's lists of files the read permissions of the folder, because Tantivy lets only the owner read
+        them.
+        """
         if self._path is not None:
             with contextlib.suppress(OSError):
                 may_read = self._path.stat().st_mode & 0o444
@@ -338,10 +354,10 @@ class TantivyIndex:
 
 
 class _Engine:
-    """A guard for all calls of Tantivy that converts any exception to a StoreError.
+    """Context manager around all calls to Tantivy that converts any exception to a StoreError.
 
-    Tantivy's panics are ``pyo3_runtime.PanicException``, a BaseException that no caller expects. KeyboardInterrupt and
-    cancellation pass through.
+    A panic in Tantivy raises ``pyo3_runtime.PanicException``, a BaseException that callers do not expect.
+    KeyboardInterrupt and cancellation pass through.
     """
 
     def __init__(self, what: str) -> None:
@@ -361,7 +377,7 @@ class _Engine:
 
 
 class _Postings:
-    """The postings of one question (:class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+    """The rows with the words of one question (see :class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
 
     def __init__(
         self,
@@ -412,7 +428,7 @@ class _Postings:
 class _Mirror:
     """A temporary folder of links to the files of an index without write permission.
 
-    Tantivy creates a lock file in the index folder before it reads; without permission it needs another folder.
+    Tantivy creates a lock file in the index folder before it reads, which fails without write permission.
     """
 
     def __init__(self, original: Path) -> None:
@@ -438,8 +454,8 @@ def _schema() -> tantivy.Schema:
 
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field("row", indexed=True, fast=True)
-    # Analysed words joined by spaces. "whitespace" is one of the tokenizers that every index has from the start: any
-    # other would have to be registered at each opening, and a write without it breaks the writer.
+    # The field contains analysed words, joined by spaces. The tokenizer "whitespace" is built in. A custom tokenizer
+    # would have to be registered each time the index is opened; writing without it breaks the writer.
     builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
     for field in ("written", "name"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
@@ -449,7 +465,7 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
-# Names of the fields in the index.
+# Names of the text fields in the index.
 _TEXT_FIELDS = ("text", "written", "name")
 
 
@@ -500,7 +516,10 @@ def _mark_document(version: int, analysis: str) -> tantivy.Document:
 def _best(
     searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed_rows: Mask | None
 ) -> list[tuple[int, float]]:
-    """Return the n best allowed rows, ties by row; first fetch all rows that tie with the last one."""
+    """Return the ``n`` best allowed rows, ties by row.
+
+    Fetch more rows until all rows that tie with the last one have been fetched.
+    """
     while True:
         fetch = max(1, min(fetch, searcher.num_docs))
         rows, scores = _ranked(searcher, query, fetch)

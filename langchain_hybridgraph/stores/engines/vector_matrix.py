@@ -1,4 +1,4 @@
-"""The matrix of all vectors."""
+"""Matrix of all vectors of an index."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
     Find = Callable[[Vector, int, Mask], tuple[NDArray[np.int64], NDArray[np.float32]]]
 
-# Below this share of allowed rows, copying them out is faster than scanning all rows with a mask
-# (63,666 × 384: gathering 10 % takes 0.7 ms, the masked scan 3 ms whatever the share).
+# Up to this share of allowed rows, copying them is faster than scanning all rows with a mask. With 63,666 × 384
+# vectors, copying 10 % of the rows takes 0.7 ms, and a scan with any mask takes 3 ms.
 GATHER_SHARE = 0.15
-# Number of rows copied at once, so that they are still in the processor's cache when they are multiplied.
+# Number of rows copied at once. Batches of this size are still in the processor's cache when they are multiplied.
 GATHERED = 256
-# Number of vectors compared for each one returned, and the smallest number in all.
+# Number of vectors compared per result of an approximate search, and the smallest number of vectors compared.
 RESCORED, LEAST_RESCORED = 10, 1_000
-# Number of best rows whose checksum a search verifies unless verified before (1.3 µs each), and number of rows that
-# the first search verifies, evenly spaced over the file.
+# Largest number of result rows whose checksums a search verifies if it has not done so before (1.3 µs each), and number
+# of rows, evenly spaced in the file, that the first search verifies.
 VERIFIED, SAMPLED = 32, 64
-# A vector whose length differs from 1 by less than this is not normalized, so copying does not change it.
+# Vectors whose length differs from 1 by less than this are not normalized, so copying a unit vector never changes it.
 ROUNDING = 1e-6
-# Largest cosine of two unit vectors, including rounding errors.
+# Largest plausible cosine of two unit vectors with rounding errors; a larger one reveals a damaged row.
 LARGEST = 1.001
 
 
 class VectorMatrix:
     """An append-only matrix of unit vectors, in a memory-mapped file or in memory.
 
-    A row that was never written, or was written with zeros, has cosine 0 with everything. Rows are only ever
-    appended, so a reader's memory map stays valid for the rows that it contains.
+    A row that was never written, or was written with zeros, has cosine 0 with every vector. Rows are only appended, so
+    a reader's memory map stays valid for the rows that it contains.
 
-    Two more files contain a number per row: the vector's checksum (:func:`checksums`), and a checksum of vector and
+    Two more files contain one number per row: the vector's checksum (:func:`checksums`), and a checksum of vector and
     text together (:func:`owners`), which reveals a vector that belongs to another text. Searches verify the vector
-    checksum of each row the first time they return it. After the first mismatch, every row is verified, and rows with
-    a mismatch are treated as rows that were never written.
+    checksum of each row the first time they return it. After the first mismatch, every row is verified, and rows with a
+    mismatch are treated as rows that were never written.
     """
 
     def __init__(self, path: Path | None, dimension: int) -> None:
@@ -55,7 +55,7 @@ class VectorMatrix:
         self._path = path
         self._file: tuple[int, int] | None = None  # inode and number of rows of the mapped file
         self._matrix: NDArray[np.float32] = np.zeros((0, dimension), np.float32)
-        self._checksums = np.zeros(0, "<u4")  # codes of verified rows only: other rows may still be overwritten
+        self._checksums = np.zeros(0, "<u4")  # read when needed, since rows not yet verified may still be overwritten
         self._verified: Mask = np.zeros(0, np.bool_)
         self._damaged = _NO_ROWS
         self._is_sampled = False
@@ -76,8 +76,8 @@ class VectorMatrix:
     ) -> None:
         """Write unit vectors (n × dimension) to the rows from ``start`` on; they are on disk when this returns.
 
-        ``texts`` are the hashes of the texts that the vectors were made from. Rows after the catalog's last one,
-        left by a crash, are overwritten. A caller that writes many pieces may pass ``sync=False`` and call
+        ``texts`` are the hashes of the texts from which the vectors were computed. Rows that a crash left after the
+        catalog's last row are overwritten. A caller that writes many pieces may pass ``sync=False`` and call
         :meth:`sync` after the last one.
         """
         if self._path is None:
@@ -89,7 +89,7 @@ class VectorMatrix:
         try:
             _write(self._path, rows, start * self.dimension * 4, sync=sync)
             _write(checksums(self._path), _sums(rows, every), start * 4, sync=sync)
-            # A power failure may lose this number: a vector without one counts as belonging to its row's text.
+            # A power failure may lose these numbers; a vector without one is assumed to belong to its row's text.
             _write(owners(self._path), owned, start * 4, sync=False)
         except OSError as error:
             raise StoreError(f"nothing of this batch was written to {self._path}: {error.strerror}") from error
@@ -104,13 +104,15 @@ class VectorMatrix:
                 _write(path, np.zeros(0, np.uint32), 0, sync=True)
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return copies of these rows' vectors, n × dimension; zeros for rows that are known to be damaged."""
+        """Return copies of the vectors of these rows, n × dimension, with zeros for rows that are known to be
+        damaged.
+        """
         self._keep_within_file()
         return self._take(np.asarray(rows, np.int64))
 
     def _take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         if not len(rows) or rows.max() < len(self._matrix):
-            # "clip" takes a quarter less time than a check of each row.
+            # mode="clip" takes a quarter less time than the default mode, which checks each row number.
             vectors = np.take(self._matrix, rows, axis=0, mode="clip")
         else:
             vectors = np.zeros((len(rows), self.dimension), np.float32)
@@ -121,10 +123,10 @@ class VectorMatrix:
         return vectors
 
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
-        """Return which of these rows are undamaged; a matrix in memory has no damaged rows.
+        """Return a mask of the undamaged rows among ``rows``; a matrix in memory has no damaged rows.
 
-        With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by
-        an earlier version do not record their text; they count as intact.
+        With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by an
+        earlier version of the package do not record their text and are treated as intact.
         """
         row_array = np.asarray(rows, np.int64)
         if self._path is None:
@@ -162,11 +164,11 @@ class VectorMatrix:
     def approximate_search(
         self, vector: Vector, n: int, allowed_rows: Mask
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the result of :meth:`search`; for a large matrix, an approximation of it."""
+        """Return the result of :meth:`search`, or, for a large matrix, an approximation of it."""
         return self._verified_answer(self._near, vector, n, allowed_rows)
 
     def search(self, vector: Vector, n: int, allowed_rows: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the n allowed rows with the largest cosines, and these cosines, best first, ties by row.
+        """Return the ``n`` allowed rows with the largest cosines, and these cosines, best first, ties by row.
 
         Rows beyond the end of the matrix are left out.
         """
@@ -181,7 +183,7 @@ class VectorMatrix:
         if self._path is None:
             return rows, scores
         is_sound = self._verify_sample(readable) and self._verify(rows)
-        # A NaN among the cosines can exclude rows.
+        # A NaN among the cosines, caused by a damaged row, can exclude other rows from the result.
         if is_sound and len(rows) >= min(n, int(np.count_nonzero(readable))):
             return rows, scores
         self._verify_all(len(allowed_rows))
@@ -207,7 +209,9 @@ class VectorMatrix:
         self._verify(np.arange(end), end)
 
     def _verify(self, rows: NDArray[np.int64], limit: int = VERIFIED) -> bool:
-        """Verify the first ``limit`` of these rows that are not verified yet; return False if one is damaged."""
+        """Verify the first ``limit`` of these rows that are not verified yet; return False if any of them is
+        damaged.
+        """
         verified, damaged = self._verified, self._damaged
         new = _below(rows, len(verified))
         new = new[~verified[new]]
@@ -218,7 +222,7 @@ class VectorMatrix:
             return True
         is_intact = _sums(self._matrix, new) == self._checksums_of(new)
         if not is_intact.all() and self._path is not None and not self._path.exists():
-            return True  # another process has replaced the files: the map stays usable, but the checksums are gone
+            return True  # another process has replaced the files: the mapping stays usable, but the checksums are gone
         verified[new[is_intact]] = True
         self._damaged = np.union1d(damaged, new[~is_intact])
         return bool(is_intact.all())
@@ -244,7 +248,7 @@ class VectorMatrix:
             return self._search(vector, n, allowed_rows)
         self._signs.add_rows(self._matrix[: len(allowed_rows)])
         rows = self._signs.nearest(vector, count, allowed_rows)
-        # Comparing signs gains nothing if many vectors are alike, or if nearly all rows are returned.
+        # Binary codes do not help if many vectors are alike, or if nearly all rows are returned.
         if not n <= len(rows) <= gather_limit:
             return self._search(vector, n, allowed_rows)
         return _best(rows, self._cosines(vector, rows), n)
@@ -273,14 +277,14 @@ class VectorMatrix:
         self._matrix = np.zeros((0, self.dimension), np.float32)
 
     def remap(self) -> None:
-        """Renew the memory map, to include rows that any process has appended or repaired."""
+        """Renew the memory map to include rows that any process has appended or repaired."""
         if self._path is None:
             return
         try:
             status = self._path.stat()
         except FileNotFoundError:
             return
-        # A row truncated by a full disk does not count.
+        # A last row that was truncated because the disk was full is not included.
         inode, rows = status.st_ino, status.st_size // (self.dimension * 4)
         if self._file != (inode, rows):
             is_appended = self._file is not None and self._file[0] == inode and rows > self._file[1]
@@ -295,9 +299,12 @@ class VectorMatrix:
             self._forget_verified()
 
     def _keep_within_file(self) -> None:
-        """Shrink the map to the size of its file: reading beyond the end of a truncated file would kill the process."""
+        """Shrink the memory map to the size of its file.
+
+        Reading beyond the end of a truncated file would kill the process.
+        """
         if self._path is not None:
-            with suppress(FileNotFoundError):  # the file was deleted; its map stays usable
+            with suppress(FileNotFoundError):  # the file was deleted, but its mapping stays usable
                 if self._path.stat().st_size < self._matrix.nbytes:
                     self.remap()
 
@@ -313,9 +320,9 @@ class VectorMatrix:
 def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
     """Return the inner products of a matrix's rows with a vector, computed on the calling thread only.
 
-    numpy's ``@`` distributes even small products over the threads of its BLAS library, which busy-wait for each
-    other. For 63,666 × 384 on a busy machine it took 19 ms (median) and this function 7; on an idle machine 2 and 3
-    ms.
+    numpy's ``@`` distributes even small products over the threads of its BLAS library, which busy-wait for each other.
+    For 63,666 × 384 vectors on a busy machine, ``@`` took 19 ms (median) and this function 7 ms; on an idle machine,
+    they took 2 and 3 ms.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # warnings about damaged rows, which are detected and left out
         products: NDArray[np.float32] = np.vecdot(matrix, vector)
@@ -323,11 +330,11 @@ def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
 
 
 def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
-    """Return the vectors scaled to length 1, as float32; vectors of length 0 or 1 keep their exact bits.
+    """Return the vectors scaled to length 1, as float32; vectors of length 0 or 1 are returned unchanged.
 
-    Raises ValueError for vectors that are not finite.
+    Raises ValueError if a vector contains NaN or infinite numbers.
     """
-    with np.errstate(over="ignore"):  # raised below
+    with np.errstate(over="ignore"):  # numbers that overflow become infinite and raise the error below
         matrix = np.asarray(vectors, np.float32)
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")
@@ -343,7 +350,7 @@ def checksums(path: Path) -> Path:
 
 
 def owners(path: Path) -> Path:
-    """Return the path of the file with the CRC-32 of each row and its text, 0 where the text is unknown."""
+    """Return the path of the file with the CRC-32 of each row together with its text, or 0 if the text is unknown."""
     return path.with_suffix(".own")
 
 
@@ -357,7 +364,9 @@ def _below(rows: NDArray[np.int64], end: int) -> NDArray[np.int64]:
 def _sums(
     matrix: NDArray[np.float32], rows: NDArray[np.int64], texts: Sequence[bytes] | None = None
 ) -> NDArray[np.uint32]:
-    """Return the CRC-32 of each of these rows; with ``texts``, that of each vector together with its text's hash."""
+    """Return the CRC-32 of each of these rows; with ``texts``, the CRC-32 of each vector together with its text's
+    hash.
+    """
     if texts is None:
         return np.array([zlib.crc32(matrix[row]) for row in rows.tolist()], "<u4")
     each = zip(rows.tolist(), texts, strict=True)
@@ -365,7 +374,7 @@ def _sums(
 
 
 def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the numbers that a checksum file contains for these rows; 0 beyond its end."""
+    """Return the numbers in a checksum file for these rows, or 0 for rows beyond its end."""
     numbers = np.zeros(len(rows), "<u4")
     if not len(rows):
         return numbers
@@ -401,7 +410,10 @@ def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None
 def _best(
     rows: NDArray[np.int64] | None, scores: NDArray[np.float32], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the n rows with the largest scores; ties are ordered by row, also where the list is cut."""
+    """Return the ``n`` rows with the largest scores, and these scores, best first, ties by row.
+
+    The lower row is also preferred among rows that tie for the last place.
+    """
     if n < len(scores):
         threshold = scores[np.argpartition(scores, len(scores) - n)[len(scores) - n]]
         places = np.flatnonzero(scores >= threshold)

@@ -1,6 +1,6 @@
 """Protocols of stores and engines.
 
-A store implements the protocols of what it can do; see ``stores.features``.
+A store implements one protocol for each of its features; ``stores.features`` lists them.
 """
 
 from __future__ import annotations

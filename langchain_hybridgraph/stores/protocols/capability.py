@@ -1,4 +1,4 @@
-"""Tests whether an object implements a protocol."""
+"""Check whether an object implements a protocol."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _answers: dict[tuple[type, type], bool] = {}
 
 
 def implements(thing: object, capability: type[Capability]) -> TypeIs[Capability]:
-    """Return whether an object implements a runtime-checkable protocol; the answer is cached per class.
+    """Return whether an object implements a runtime-checkable protocol; the result is cached per class.
 
-    ``isinstance`` with a protocol takes ten microseconds, and a query makes a dozen such checks.
+    The cache matters because ``isinstance`` with a protocol takes ten microseconds, and a query makes a dozen such
+    checks.
     """
     key = (type(thing), capability)
     answer = _answers.get(key)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class NeighborEdges(NamedTuple):
     """Edges that leave some nodes, as arrays of equal length, one entry per edge.
 
-    ``origin`` is a position in the array of nodes passed in, ``node`` is the node that the edge leads to, and
-    ``weight`` is in (0, 1]. ``via`` is the entity that both chunks mention, or -1 for a direct edge. Two nodes joined
-    by edges of several relations have one entry, with the largest weight.
+    ``origin`` is a position in the array of nodes passed in, ``node`` is the node at the other end of the edge, and
+    ``weight`` is in (0, 1]. ``via`` is the entity that both chunks mention, or -1 for a direct edge. If two nodes are
+    connected by edges of several relations, there is one entry, with the largest weight.
     """
 
     origin: Nodes
@@ -31,17 +31,17 @@ class NeighborEdges(NamedTuple):
 
 
 class Graph(Protocol):
-    """One state of a graph, as one call may see and traverse it.
+    """A graph in one state, limited to the nodes and edges that one call may traverse.
 
-    The nodes are the chunks in the call's scope, and entities, which have no text. Edges outside the scope's time or
-    excluded by the call's ``EdgeFilter`` do not exist. Deleted and hidden chunks are neither reached nor passed
-    through.
+    The nodes are the chunks in the call's scope, and entities, which have no text. The graph leaves out edges that are
+    not valid at the scope's time and edges that the call's ``EdgeFilter`` excludes. Paths neither lead to nor pass
+    through deleted or hidden chunks.
     """
 
     def __len__(self) -> int:
         """Return the number of all chunks, including those out of scope.
 
-        An entity is rare if few of these chunks mention it.
+        An entity is considered rare if only a small share of these chunks mention it.
         """
         ...
 
@@ -56,11 +56,11 @@ class Graph(Protocol):
         ...
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """Return the node of each id, -1 for an id that is not in the graph or not in scope."""
+        """Return the node of each id, or -1 for an id that is not in the graph or not in scope."""
         ...
 
     def ids(self, nodes: Nodes) -> list[str]:
-        """Return the id of each node, chunk or entity."""
+        """Return the id of each node, which may be a chunk or an entity."""
         ...
 
     def restricted_to(self, nodes: Nodes) -> Graph:
@@ -79,19 +79,20 @@ class Graph(Protocol):
         ...
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node, over all relations, including edges out of scope."""
+        """Return the number of edges of each node, counting all relations and edges out of scope."""
         ...
 
     def is_chunk(self, nodes: Nodes) -> Mask:
-        """Return which of the nodes are chunks."""
+        """Return a mask of the nodes that are chunks."""
         ...
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
-        """Return the cosine of each chunk with a unit vector; NaN where it is unknown."""
+        """Return the cosine of each chunk with a unit vector; NaN if it is unknown."""
         ...
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity both share.
+        """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity that both
+        share.
 
         Edges keep their stored direction, even if they were traversed backwards. The entry of a step without an edge is
         None.
@@ -105,9 +106,9 @@ class HasGraph(Protocol):
 
     @property
     def has_graph(self) -> bool:
-        """Whether the store has any edge now."""
+        """Whether the store currently has any edge."""
         ...
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
-        """Return the graph as a call with this scope may traverse it."""
+        """Return the graph that a call with this scope and edge filter may traverse."""
         ...

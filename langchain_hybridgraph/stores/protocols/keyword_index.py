@@ -1,4 +1,4 @@
-"""Protocol of keyword indexes, which know rows only."""
+"""Protocol of keyword indexes of numbered rows."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ if TYPE_CHECKING:
 
 
 class KeywordIndex(Protocol):
-    """BM25 over rows. Texts are passed in unchanged; the engine analyses them itself."""
+    """BM25 index of rows. The index analyses texts itself, so texts are passed in unchanged."""
 
     @property
     def applied_version(self) -> int:
-        """Version of the last :meth:`apply` that is durable; 0 for an empty index."""
+        """Version recorded by the last :meth:`apply` that is durable; 0 for an empty index."""
         ...
 
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
-        """Return the n best rows with their BM25 scores (> 0), best first, ties by row.
+        """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
 
-        The result is empty for a text without words.
-
-        ``allowed_rows[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
+        The result is empty if ``text`` contains no words. Only rows whose entry in ``allowed_rows`` is True are
+        returned; rows beyond the end of the mask are excluded too.
         """
         ...
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 score of each of these rows; rows that share no word with the text are left out."""
+        """Return the BM25 score of each of these rows; rows that share no word with ``text`` are left out."""
         ...
 
     def bound(self, text: str) -> float:
-        """Return the largest possible BM25 score for this query, Σ idf·(k1 + 1); 0 if no text contains its words."""
+        """Return the largest possible BM25 score for this query, Σ idf·(k1 + 1); 0 if no row contains any of its
+        words.
+        """
         ...
 
     def query_words(self, text: str) -> QuestionWords:
         """Return the number of different words in a query, and the largest possible BM25 score.
 
-        Words that no text contains are included in both.
+        Both values include words that no row contains.
         """
         ...
 
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, for each row that shares an identifier or a rare word with the query, a probability in (0, 1).
 
-        It is the probability that the query refers to this row.
-
-        Other rows are left out. ``allowed_rows`` excludes rows as in :meth:`search`.
+        It is the probability that the query refers to this row. Rows that share neither are left out. ``allowed_rows``
+        excludes rows as in :meth:`search`.
         """
         ...
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         """Add and remove rows and record ``version``, all in one atomic commit.
 
-        The call may be repeated: an added row replaces the row with the same number, and rows that are already missing
-        may be removed.
+        Repeating the call is safe: an added row replaces the row with the same number, and removing a missing row has
+        no effect.
         """
         ...
 
@@ -67,7 +67,7 @@ class KeywordIndex(Protocol):
         ...
 
     def reload(self) -> None:
-        """Make visible what other processes have committed."""
+        """Make the commits of other processes visible."""
         ...
 
     def close(self) -> None:

@@ -15,15 +15,19 @@ class Memory(Protocol):
 
     @property
     def mode(self) -> Any:
-        """The search mode of the tenant's memories: a name or a mapping, None if no mode was chosen."""
+        """The search mode of the tenant's memories: a name or a mapping, or None if no mode was chosen."""
         ...
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the state of each of these chunks at the scope's ``known_at``; missing chunks are left out."""
+        """Return the state of each of these chunks, as known at the scope's ``known_at``; missing chunks are left
+        out.
+        """
         ...
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the states of these chunks as columns with one entry per id; values of a missing chunk are unset."""
+        """Return the states of these chunks as columns with one entry per id; the values of a missing chunk are
+        unset.
+        """
         ...
 
 
@@ -38,10 +42,10 @@ class HasMemory(Protocol):
 
 
 class Sessions(Protocol):
-    """The turns of conversations that a store keeps."""
+    """Access to the turns of the conversations that a store keeps."""
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return the last n turns of a session in the call's scope, the newest first; [] for an unknown session."""
+        """Return the last ``n`` turns of a session in the call's scope, newest first; [] for an unknown session."""
         ...
 
 

@@ -20,8 +20,8 @@ class ReadsChunks(Protocol):
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that exist in this tenant, pass the filter and are valid; omit the others.
 
-        ``result_chunks`` holds the chunks that the searches returned; a store that cannot look up ids takes them from
-        there.
+        ``result_chunks`` holds the chunks that the searches returned; a store that cannot look up ids reads them from
+        this mapping.
         """
         ...
 
@@ -31,25 +31,25 @@ class ListsChunks(Protocol):
     """A store that can list its chunks."""
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
-        """Return the first n chunks of a scope, in the order in which they were added or last changed."""
+        """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed."""
         ...
 
 
 @runtime_checkable
 class HasOriginals(Protocol):
-    """A store that holds copies of texts whose originals live elsewhere and may have changed since."""
+    """A store that holds copies of chunks whose originals are kept elsewhere and may have changed since."""
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Return the present chunk under each id, None for a deleted one; omit ids that never had an original."""
+        """Return the current original for each id, or None if it was deleted; omit ids that never had an original."""
         ...
 
 
 @runtime_checkable
 class FindsContents(Protocol):
-    """A store that can return the ids under which it holds given texts."""
+    """A store that can look up the ids of chunks by their text and source."""
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids of the chunks with these texts and sources ("" for none); unknown pairs are left out."""
+        """Return the ids of the chunks with these pairs of text and source ("" for no source); omit unknown pairs."""
         ...
 
 
@@ -65,15 +65,18 @@ class HasFastLookups(Protocol):
 
 @runtime_checkable
 class HasParents(Protocol):
-    """A store that keeps the larger texts that chunks point to."""
+    """A store that keeps parents, the larger texts of which chunks are parts."""
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store has any parent now."""
+        """Whether the store currently has any parent."""
         ...
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """Return the parents among ``ids`` that exist in this tenant and are valid; the filter is for children only."""
+        """Return the parents among ``ids`` that exist in this tenant and are valid.
+
+        The scope's filter is not applied because it is meant for the children only.
+        """
         ...
 
 
@@ -82,16 +85,16 @@ class HasVectors(Protocol):
     """A store that returns the vectors of its chunks, which MMR needs to diversify results."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
         ...
 
 
 @runtime_checkable
 class HasDocuments(Protocol):
-    """A store that knows the chunks of each document."""
+    """A store that can list the chunks of each document."""
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of each document's present chunks and parents; an empty set for an unknown document."""
+        """Return the ids of each document's current chunks and parents, or an empty set for an unknown document."""
         ...
 
 
@@ -100,7 +103,7 @@ class ListsTitles(Protocol):
     """A store that can list the titles of its documents."""
 
     def title_edges(self) -> Sequence[Edge]:
-        """Return the edges that lead from the first chunks of documents to their titles."""
+        """Return the edges from the first chunks of documents to the titles of these documents."""
         ...
 
 
@@ -117,9 +120,9 @@ class ReadsIndex(Protocol):
         ...
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, in the order of ``ids``; missing ones are left out."""
+        """Return the chunks and parents with these ids, in the order of ``ids``; missing ids are left out."""
         ...
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these chunks (with ``backwards``, those that arrive at them)."""
+        """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them."""
         ...

@@ -16,10 +16,10 @@ class SearchesVectors(Protocol):
     """A store that searches chunks by vector."""
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest cosine in the query's scope, best first, ties by id.
+        """Return the ``n`` chunks with the largest cosine in the query's scope, best first, ties by id.
 
-        If the query has no vector, its text is embedded. ``SourceResult.vector`` is the unit vector that was used, None
-        if the store does not report it.
+        If the query has no vector, its text is embedded. ``SourceResult.vector`` is the unit vector that was used, or
+        None if the store does not report it.
         """
         ...
 
@@ -39,15 +39,18 @@ class AwaitsVectors(SearchesVectors, Protocol):
 
 @runtime_checkable
 class StartsVectors(SearchesVectors, Protocol):
-    """A store whose vector search may run in another process, while this process searches by keywords."""
+    """A store whose vector search can run in another process while this process searches by keywords."""
 
     @property
     def has_remote_vectors(self) -> bool:
-        """Whether vector searches run in another process at the moment."""
+        """Whether vector searches currently run in another process."""
         ...
 
     def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
-        """Begin a search; return a function that returns the result of :meth:`SearchesVectors.vector_search`."""
+        """Start a vector search and return a function that waits for its result.
+
+        The result is the same as that of :meth:`SearchesVectors.vector_search`.
+        """
         ...
 
 
@@ -56,29 +59,29 @@ class SearchesKeywords(Protocol):
     """A store that searches chunks by keywords."""
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest BM25 in the query's scope; best first, ties by id.
+        """Return the ``n`` chunks with the largest BM25 scores in the query's scope, best first, ties by id.
 
-        ``SourceResult.bound`` is the largest BM25 that any text could have.
+        ``SourceResult.bound`` is the largest BM25 score that any text could have.
         """
         ...
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return the BM25 of each of these chunks; chunks that share no word with the text are left out."""
+        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
         ...
 
 
 @runtime_checkable
 class HasFastKeywords(Protocol):
-    """A store that knows whether its keyword search takes less time than starting a thread."""
+    """A store that reports whether its keyword search takes less time than starting a thread."""
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search takes well under a millisecond now."""
+        """Whether a keyword search currently takes well under a millisecond."""
         ...
 
 
 class HybridResult(NamedTuple):
-    """The results of a vector search and a keyword search that were made in one call."""
+    """The results of a vector search and a keyword search made in one call."""
 
     vector: SourceResult
     keyword: SourceResult
@@ -86,9 +89,9 @@ class HybridResult(NamedTuple):
 
 @runtime_checkable
 class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
-    """A store that makes both searches in one call, such as a server on which every call costs a round trip.
+    """A store that makes both searches in one call, for example because each call to its server costs a round trip.
 
-    A pipeline does not request further BM25 scores for chunks that only the vector search returned.
+    For such a store, a pipeline does not request BM25 scores for chunks that only the vector search returned.
     """
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
@@ -101,4 +104,4 @@ class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
 
 
 class SearchableStore(ReadsChunks, SearchesVectors, SearchesKeywords, Protocol):
-    """A store that a pipeline can search by vector and by keywords."""
+    """A store that can be searched by vector and by keywords."""

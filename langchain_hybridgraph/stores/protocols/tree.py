@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 
 class Level(NamedTuple):
-    """The children of one directory, by uri; arrays and ``uris`` have one entry per node.
+    """The children of one directory, sorted by uri; the arrays and ``uris`` have one entry per node.
 
-    ``chunks`` holds the ids of all their chunks, the oldest first within each node; ``owners`` holds the position of
-    each chunk's node. The other fields have the meaning of the methods of :class:`Tree` with the same name.
+    ``chunks`` holds the ids of the chunks of all nodes, oldest first within each node; ``owners`` holds, for each
+    chunk, the position of its node. The other fields have the meaning of the methods of :class:`Tree` with the same
+    name.
     """
 
     nodes: Nodes
@@ -28,7 +29,7 @@ class Level(NamedTuple):
 
 
 class Tree(Protocol):
-    """The directories and documents in one state of a store, as one call may see them.
+    """The directories and documents of a store, in one state, limited to those that one call may see.
 
     Nodes are numbers. A document may also be a directory. The tree omits nodes without any chunk in the call's scope.
     """
@@ -38,7 +39,7 @@ class Tree(Protocol):
         ...
 
     def node(self, uri: str) -> int:
-        """Return the number of a directory or document, -1 for an unknown uri."""
+        """Return the number of a directory or document, or -1 for an unknown uri."""
         ...
 
     def uri(self, node: int) -> str:
@@ -46,15 +47,15 @@ class Tree(Protocol):
         ...
 
     def parent(self, node: int) -> int:
-        """Return the directory that contains a node, -1 at the top."""
+        """Return the directory that contains a node, or -1 for a node at the top of the tree."""
         ...
 
     def top(self) -> list[int]:
-        """Return the nodes outside any directory, by uri."""
+        """Return the nodes that are not in any directory, sorted by uri."""
         ...
 
     def children(self, node: int) -> list[int]:
-        """Return the children of a directory, by uri."""
+        """Return the children of a directory, sorted by uri."""
         ...
 
     def level(self, nodes: Iterable[int]) -> Level:
@@ -62,7 +63,7 @@ class Tree(Protocol):
         ...
 
     def child_level(self, node: int) -> Level:
-        """Return the children of a directory as a :class:`Level`; -1 stands for the top of the tree."""
+        """Return the children of a directory as a :class:`Level`; pass -1 for the top of the tree."""
         ...
 
     def is_directory(self, node: int) -> bool:
@@ -74,31 +75,31 @@ class Tree(Protocol):
         ...
 
     def is_fully_visible(self, node: int) -> bool:
-        """Return whether the call may see everything at and below the node."""
+        """Return whether the call may see all chunks at and below the node."""
         ...
 
     def chunks(self, node: int) -> list[str]:
-        """Return the ids of a document's chunks, the oldest first; [] for a directory that is not a document."""
+        """Return the ids of a document's chunks, oldest first; [] for a directory that is not a document."""
         ...
 
     def state(self, node: int) -> str:
-        """Return a text that differs whenever a chunk at or below the node was added, deleted or changed."""
+        """Return a string that changes whenever a chunk at or below the node is added, deleted or changed."""
         ...
 
     def context_type(self, node: int) -> str | None:
-        """Return the context type in the document's metadata."""
+        """Return the context type in the document's metadata, or None."""
         ...
 
     def types(self) -> set[str]:
-        """Return all context types in the documents' metadata, those of deleted documents included."""
+        """Return all context types in the documents' metadata, including deleted documents."""
         ...
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
-        """Return the node of each chunk, -1 for a chunk that the call may not see."""
+        """Return the node of each chunk, or -1 for a chunk that the call may not see."""
         ...
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """Return the n of these nodes whose own chunks are nearest to a unit vector."""
+        """Return the ``n`` of these nodes whose own chunks are most similar to a unit vector."""
         ...
 
 
@@ -107,20 +108,20 @@ class HasTree(Protocol):
     """A store whose chunks are organised in directories."""
 
     def scoped_tree(self, scope: Scope) -> Tree:
-        """Return the tree as a call with this scope may see it."""
+        """Return the tree of the directories and documents that a call with this scope may see."""
         ...
 
 
 class CurrentSummaries(Protocol):
-    """The summaries of a store's directories at one moment."""
+    """A snapshot of the summaries of a store's directories."""
 
     @property
     def store(self) -> SearchableStore:
-        """Searchable store of all summaries; each summary is a chunk whose id is the uri of its directory."""
+        """Store for searching all summaries; each summary is a chunk whose id is the uri of its directory."""
         ...
 
     def __len__(self) -> int:
-        """Return the number of summaries, up to date or not."""
+        """Return the number of summaries, including outdated ones."""
         ...
 
     def is_current(self, uri: str) -> bool:
@@ -133,10 +134,10 @@ class CurrentSummaries(Protocol):
 
 
 class Summaries(Protocol):
-    """The summaries of a store's directories."""
+    """Access to the summaries of a store's directories."""
 
     def current(self) -> CurrentSummaries | None:
-        """Return the summaries as they are now; None if no directory has been summarised."""
+        """Return a snapshot of the summaries, or None if no directory has a summary."""
         ...
 
 
@@ -146,5 +147,5 @@ class HasSummaries(Protocol):
 
     @property
     def summaries(self) -> Summaries:
-        """The summaries."""
+        """Access to the summaries of the directories."""
         ...

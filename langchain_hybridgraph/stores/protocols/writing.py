@@ -11,32 +11,36 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class AcceptsChunks(Protocol):
-    """A store that ``ingest`` writes to."""
+    """A store to which ``ingest`` can write."""
 
     def upsert(
         self, chunks: Sequence[Chunk], *, parents: Sequence[Chunk] = (), edges: Sequence[Edge] = ()
     ) -> Mapping[str, int]:
-        """Write one batch in one transaction.
+        """Write one batch in one transaction and return the counts ``added``, ``updated``, ``unchanged`` and
+        ``embedded``.
 
-        New and changed chunks are written, unchanged ones are not. Return the counts ``added``, ``updated``,
-        ``unchanged`` and ``embedded``. If several chunks have the same id, the last one counts. When the call returns,
-        the batch survives a crash; searches see it after the next :meth:`flush` at the latest.
+        New and changed chunks are written; unchanged chunks are not. If several chunks have the same id, the last one
+        is used. When the call returns, the batch survives a crash; it appears in searches after the next :meth:`flush`
+        at the latest.
         """
         ...
 
     def flush(self) -> int:
-        """Bring every index up to date with the batches written; called at the end of an ingest.
+        """Bring every index up to date with the batches written, and return the number of texts that this call
+        embedded.
 
-        Return the number of texts that this call embedded.
+        An ingest calls this method at its end.
         """
         ...
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of each document's present chunks and parents; an empty set for an unknown document."""
+        """Return the ids of each document's current chunks and parents, or an empty set for an unknown document."""
         ...
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Make ``edges`` the only edges of these relations that leave these sources; return their number."""
+        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new
+        edges.
+        """
         ...
 
     def remove(self, ids: Sequence[str]) -> int:
@@ -47,9 +51,9 @@ class AcceptsChunks(Protocol):
 class FileRecord(NamedTuple):
     """The state of a file when an ingest read it.
 
-    ``stamp`` is the file system's stamp, "" where it cannot be trusted because the file was written at about the time
-    it was read. ``digest`` is the digest of its bytes, and ``made_by`` is the digest of everything else on which its
-    chunks and edges depend.
+    ``stamp`` is the file system's stamp. It is "" if the stamp cannot be trusted because the file was written at about
+    the time it was read. ``digest`` is the digest of the file's bytes. ``made_by`` is the digest of everything else on
+    which the chunks and edges depend.
     """
 
     source: str
@@ -67,8 +71,8 @@ class FileRecords(Protocol):
     def read(self) -> list[FileRecord]:
         """Return the records of the files whose chunks and edges are still as the ingest wrote them.
 
-        A record is dropped when a chunk of its documents changes, or when something else that their edges depend on is
-        deleted.
+        A record is dropped when a chunk of its documents changes, or when the edges of these documents depend on
+        something else that is deleted.
         """
         ...
 
@@ -79,9 +83,9 @@ class FileRecords(Protocol):
 
 @runtime_checkable
 class RecordsFiles(Protocol):
-    """A store that remembers which files its documents were read from, as long as it holds them unchanged."""
+    """A store that records which files its documents were read from, as long as the documents are unchanged."""
 
     @property
     def files(self) -> FileRecords:
-        """The records of these files."""
+        """The records of the files from which the documents were read."""
         ...
