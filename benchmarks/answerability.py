@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _corpus import Ready, require_sets
+from _corpus import ReadyEmbeddings, require_sets
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 
@@ -132,7 +132,7 @@ def main() -> None:
         queries = sets.load(name).queries
         order = np.random.default_rng(3).permutation(len(queries))[: arguments.questions]
         questions[name] = [queries[place] for place in order.tolist()]
-    ready = Ready(sets.PrecomputedEmbeddings(*arguments.sets).vectors)
+    ready = ReadyEmbeddings(sets.PrecomputedEmbeddings(*arguments.sets).vectors)
     embedding = ready if arguments.embedding == "minilm" else "lsa"
     every = [one for name in arguments.sets for one in ask_all(name, questions, sets, embedding)]
     report(every)

@@ -24,7 +24,7 @@ from typing import Any
 import chromadb
 import httpx
 import numpy as np
-from _corpus import Corpus, grown
+from _corpus import Corpus, enlarge_corpus
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.records import Query
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=60_000)
     parser.add_argument("--queries", type=int, default=200)
     options = parser.parse_args()
-    corpus = grown(options.size)
+    corpus = enlarge_corpus(options.size)
     with tempfile.TemporaryDirectory() as folder:
         command = [Path(sys.executable).with_name("chroma"), "run", "--path", f"{folder}/server", "--port", str(PORT)]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 from _corpus import folder
-from conversation import Model
+from conversation import CachedMiniLM
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
@@ -144,7 +144,7 @@ def anthropic_docs(place: Path) -> PassageCorpus:
     return PassageCorpus("anthropic_docs", documents, questions)
 
 
-def measure(corpus: PassageCorpus, split: Any, embedding: Model, changelog_weight: float) -> Figures:
+def measure(corpus: PassageCorpus, split: Any, embedding: CachedMiniLM, changelog_weight: float) -> Figures:
     """Ingest a corpus, ask its questions, and find the right passages in the answers."""
     with HybridGraphStore(None, embedding=embedding) as store:
         started = time.perf_counter()
@@ -187,7 +187,7 @@ def _rows(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-class CachedModel(Model):
+class CachedModel(CachedMiniLM):
     """An embedding that keeps its vectors in a file, by the hash of their text, for later runs."""
 
     def __init__(self, file: Path | None) -> None:

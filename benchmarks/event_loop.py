@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from _corpus import Corpus, grown
+from _corpus import Corpus, enlarge_corpus
 from langchain_chroma import Chroma
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
@@ -93,7 +93,7 @@ def main() -> None:
     options.add_argument("--calls", type=int, default=400)
     options.add_argument("--rounds", type=int, default=5)
     arguments = options.parse_args()
-    corpus = grown(arguments.size)
+    corpus = enlarge_corpus(arguments.size)
     print(f"{len(corpus.texts):,} texts, {arguments.calls} concurrent calls, {arguments.rounds} rounds\n")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         compared = retrievers(corpus, Path(place))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from _corpus import Corpus, grown
+from _corpus import Corpus, enlarge_corpus
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.filters import (
@@ -47,7 +47,7 @@ def main() -> None:
     options.add_argument("--spaces", nargs="+", default=["cosine"], choices=["cosine", "l2", "ip"])
     options.add_argument("--questions", type=int, default=15)
     arguments = options.parse_args()
-    corpus = grown(arguments.size)
+    corpus = enlarge_corpus(arguments.size)
     for space in arguments.spaces:
         with tempfile.TemporaryDirectory() as place:
             measure(corpus, space, place, corpus.questions[: arguments.questions])

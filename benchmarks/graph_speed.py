@@ -196,11 +196,11 @@ def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
 
 def ask(arguments: argparse.Namespace, edges: int, place: Path) -> None:
     """Print the time that a traversal adds to a hybrid query, over real texts and vectors."""
-    from _corpus import grown
+    from _corpus import enlarge_corpus
 
     from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 
-    corpus = grown(arguments.chunks)
+    corpus = enlarge_corpus(arguments.chunks)
     is_new = not place.exists()
     store = HybridGraphStore(place, corpus.embedding)
     if is_new:
@@ -232,11 +232,11 @@ def ask(arguments: argparse.Namespace, edges: int, place: Path) -> None:
 
 def ingest_entities(chunks: int, place: Path) -> None:
     """Print the time that entity edges add to an ingest of all texts, of a tenth more, and of one more."""
-    from _corpus import grown
+    from _corpus import enlarge_corpus
 
     from langchain_hybridgraph import EntityEdges, HybridGraphStore, ingest
 
-    corpus = grown(chunks + chunks // 10 + 1)
+    corpus = enlarge_corpus(chunks + chunks // 10 + 1)
     rows = list(zip(corpus.ids, corpus.texts, strict=True))
     for name, edges in (("without edges", None), ("with entities", EntityEdges())):
         store = HybridGraphStore(place / name, corpus.embedding)

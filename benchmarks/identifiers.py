@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _corpus import Ready, require_sets
+from _corpus import ReadyEmbeddings, require_sets
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
@@ -61,7 +61,7 @@ def main() -> None:
     sets = require_sets()
     loaded = sets.load(arguments.set)
     embeddings: dict[str, Any] = {
-        "MiniLM": Ready(sets.PrecomputedEmbeddings(arguments.set).vectors),
+        "MiniLM": ReadyEmbeddings(sets.PrecomputedEmbeddings(arguments.set).vectors),
         "LSA": "lsa",
         "at random": RandomEmbeddings(),
     }

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from _corpus import Ready, grown, require_sets
+from _corpus import ReadyEmbeddings, enlarge_corpus, require_sets
 from langchain_core.documents import Document
 from speed import medians_ms
 
@@ -54,7 +54,7 @@ def quality(arguments: argparse.Namespace) -> None:
     """Print recall by kind of question."""
     sets = require_sets()
     loaded = sets.load("locomo")
-    store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings("locomo").vectors))
+    store = HybridGraphStore(None, ReadyEmbeddings(sets.PrecomputedEmbeddings("locomo").vectors))
     report = ingest(memories(loaded, sets), store, split=None)
     queries = loaded.queries[:: arguments.every]
     print(
@@ -156,7 +156,7 @@ def recalls(answers: Answers, queries: Sequence[Mapping[str, Any]], qrels: Mappi
 
 def speed(size: int) -> None:
     """Print the time of a search over many memories, next to the hybrid search of the same run."""
-    corpus = grown(size)
+    corpus = enlarge_corpus(size)
     started_at = datetime(2024, 1, 1).timestamp()
     store = HybridGraphStore(None, corpus.embedding)
     documents = [

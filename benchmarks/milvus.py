@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
-from _corpus import Ready, require_sets
+from _corpus import ReadyEmbeddings, require_sets
 from quality import ndcg
 
 from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever
@@ -76,9 +76,9 @@ def server(folder: Path) -> Iterator[tuple[str, int]]:
         process.wait()
 
 
-def vectors_of(sets: Any, name: str) -> Ready:
+def vectors_of(sets: Any, name: str) -> ReadyEmbeddings:
     """Return the ready-made vectors of a set, and one for the text by which a store learns their dimension."""
-    return Ready({"dimension": np.zeros(384, np.float32), **sets.PrecomputedEmbeddings(name).vectors})
+    return ReadyEmbeddings({"dimension": np.zeros(384, np.float32), **sets.PrecomputedEmbeddings(name).vectors})
 
 
 def compare(sets: Any, name: str, uri: str) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from _corpus import Ready, folder, require_sets
+from _corpus import ReadyEmbeddings, folder, require_sets
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import EntityEdges, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
@@ -52,7 +52,7 @@ def main() -> None:
 def measure(name: str, sets: Any, arguments: argparse.Namespace) -> None:
     """Ingest one set, ask all retrievers, and print their figures."""
     loaded = sets.load(name)
-    store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings(name).vectors))
+    store = HybridGraphStore(None, ReadyEmbeddings(sets.PrecomputedEmbeddings(name).vectors))
     started_at = time.perf_counter()
     edges: Any = [EntityEdges(triples=triples(name))] if arguments.triples and triples(name) else "auto"
     report = ingest(documents(loaded, sets), store, split=None, edges=edges)

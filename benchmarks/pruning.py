@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from _corpus import grown
+from _corpus import enlarge_corpus
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
@@ -54,7 +54,7 @@ def main() -> None:
     options.add_argument("--size", type=int, default=20_000)
     options.add_argument("--queries", type=int, default=100)
     arguments = options.parse_args()
-    corpus = grown(arguments.size)
+    corpus = enlarge_corpus(arguments.size)
     store = HybridGraphStore(None, corpus.embedding)
     texts = zip(corpus.texts, corpus.metadatas, corpus.ids, strict=True)
     ingest((Document(text, metadata=metadata, id=id) for text, metadata, id in texts), store, split=None, edges="auto")

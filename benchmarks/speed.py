@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _corpus import Corpus, grown
+from _corpus import Corpus, enlarge_corpus
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
@@ -60,7 +60,7 @@ def main() -> None:
     options.add_argument("--queries", type=int, default=200)
     options.add_argument("--without-ensemble", action="store_true", help="leave LangChain's EnsembleRetriever out")
     arguments = options.parse_args()
-    corpus = grown(arguments.size)
+    corpus = enlarge_corpus(arguments.size)
     print(f"{len(corpus.texts):,} texts, {corpus.vectors.shape[1]} dimensions, {len(corpus.questions)} questions\n")
     with tempfile.TemporaryDirectory() as place:
         run(corpus, Path(place), arguments.queries, ensemble=not arguments.without_ensemble)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-from _corpus import grown
+from _corpus import enlarge_corpus
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from opentelemetry.sdk.trace import TracerProvider
@@ -198,7 +198,7 @@ def main() -> None:
     options.add_argument("--size", type=int, default=1_000)
     options.add_argument("--rounds", type=int, default=1_000)
     arguments = options.parse_args()
-    corpus = grown(arguments.size)
+    corpus = enlarge_corpus(arguments.size)
     store = HybridGraphStore(None, corpus.embedding)
     store.add_texts(corpus.texts, corpus.metadatas, ids=corpus.ids)
     listening = sinks()

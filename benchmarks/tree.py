@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from _corpus import folder, grown, require_sets
-from conversation import Model
+from _corpus import enlarge_corpus, folder, require_sets
+from conversation import CachedMiniLM
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
@@ -42,7 +42,7 @@ def main() -> None:
     options.add_argument("--size", type=int, default=60_000)
     options.add_argument("--without-speed", action="store_true")
     arguments = options.parse_args()
-    model = Model({}) if arguments.minilm else None
+    model = CachedMiniLM({}) if arguments.minilm else None
     if folder() is not None:
         measure("anthropic_docs", *site(model))
     documents, questions = standard_library(arguments.questions)
@@ -68,7 +68,7 @@ def standard_library(n: int) -> tuple[list[Document], list[Question]]:
     return documents, questions
 
 
-def site(model: Model | None) -> tuple[HybridGraphStore, list[Document], list[Question]]:
+def site(model: CachedMiniLM | None) -> tuple[HybridGraphStore, list[Document], list[Question]]:
     """Return the documentation site: sections below pages below directories, by their URLs."""
     sets = require_sets()
     loaded = sets.load("anthropic_docs")
@@ -135,7 +135,7 @@ class AnyTextEmbeddings(Embeddings):
 
 def speed(size: int) -> None:
     """Print the times of a flat search and of a tree search over the same chunks, in turn."""
-    corpus = grown(size)
+    corpus = enlarge_corpus(size)
     store = HybridGraphStore(None, AnyTextEmbeddings(corpus.embedding.vectors))
     chunks = [
         metadata | {"uri": f"{metadata['source']}/part{n // 2_000}/section{n // 40}/text{n}.md"}

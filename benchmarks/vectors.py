@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _corpus import Corpus, grown
+from _corpus import Corpus, enlarge_corpus
 from numpy.typing import NDArray
 
 from langchain_hybridgraph import LSAEmbeddings
@@ -37,7 +37,7 @@ def main() -> None:
     options.add_argument("--questions", type=int, default=150)
     options.add_argument("--lsa", action="store_true", help="vectors of LSAEmbeddings")
     arguments = options.parse_args()
-    corpus = grown(63_666)
+    corpus = enlarge_corpus(63_666)
     corpus_vectors, question_vectors = (fitted if arguments.lsa else ready)(
         corpus, corpus.questions[: arguments.questions]
     )

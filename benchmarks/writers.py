@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _corpus import Corpus, Ready, grown
+from _corpus import Corpus, ReadyEmbeddings, enlarge_corpus
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
@@ -42,7 +42,7 @@ def main() -> None:
     options.add_argument("--texts", type=int, default=2_000, help="texts that are there at the beginning")
     options.add_argument("--peer", action="store_true", help="the same over a Chroma server")
     arguments = options.parse_args()
-    corpus = grown(arguments.texts + 4 * arguments.adds + 2 * TASKS)
+    corpus = enlarge_corpus(arguments.texts + 4 * arguments.adds + 2 * TASKS)
     print(f"{'':<28}{'p50':>9}{'p99':>9}{'adds/s':>9}{'searches':>10}  lost or wrong")
     with tempfile.TemporaryDirectory() as place:
         for writers in (1, 4):
@@ -164,7 +164,7 @@ def report(name: str, side: Any, corpus: Corpus, arguments: argparse.Namespace, 
 
 def reduced(corpus: Corpus, texts: Sequence[str]) -> Corpus:
     """Return a corpus of these texts only, since every process gets a copy of it."""
-    embedding = Ready({text: corpus.embedding.vectors[text] for text in texts})
+    embedding = ReadyEmbeddings({text: corpus.embedding.vectors[text] for text in texts})
     return Corpus(list(texts), [], [], np.zeros((0, 0)), embedding)
 
 
