@@ -29,16 +29,16 @@ several             several keys, or several operators on one key, must all matc
 
 Details of missing values, equality, times and keys:
 
-- Null counts as missing. A missing key matches only ``$ne``, ``$nin``, ``$not`` (and so ``$not_contains``) and
-  ``{"$exists": false}``. An empty list, object or string is present.
+- A null value is treated as missing. A missing key matches only ``$ne``, ``$nin``, ``$not`` (and so ``$not_contains``)
+  and ``{"$exists": false}``. An empty list, object or string is present.
 - True is not 1 and false is not 0, at any depth; 1 is 1.0, exactly (2**53 + 1 is not 2.0**53). NaN is present
   but equals nothing and has no order. Infinity is the largest number.
 - Two lists are equal if they have equal elements in the same order, two objects if they have equal keys and
   values. A list never equals one of its elements; use ``$contains``. Strings are compared by code points.
 - A time is a ``datetime``, a ``date`` or a string such as ``2024-05-01``, ``2024-05-01T10:00``,
-  ``2024-05-01 10:00:00.5+02:00``; without a time zone it is UTC. Times are ordered by instant. Two strings are
-  equal only as text, but a ``datetime`` on either side equals every time of the same instant. Inside a list
-  or an object, a ``datetime`` is compared as its ISO text.
+  ``2024-05-01 10:00:00.5+02:00``; a time without a time zone is in UTC. Times are ordered by instant. Two strings are
+  equal only if they are identical, but a ``datetime`` on either side equals every time of the same instant. Inside a
+  list or an object, a ``datetime`` is compared as an ISO 8601 string.
 - Dots in a key lead into objects, never into lists. Write ``\.`` for a dot in a name, ``\\`` for a backslash and
   ``\$`` for a dollar sign.
 - ``None`` and ``{}`` mean no filter: everything matches. ``{}`` inside a filter is an error.

@@ -29,7 +29,7 @@ def exclude_document(*ids: str, key: str = "document_id") -> Filter:
 
 
 def by_source(*sources: str, key: str = "source") -> Filter:
-    """Match the chunks from these sources (paths, URLs), compared as text; without sources, match nothing.
+    """Match the chunks from these sources (paths or URLs), compared as strings; without sources, match nothing.
 
     >>> by_source("a.md").matches({"source": "a.md"})
     True
@@ -38,7 +38,9 @@ def by_source(*sources: str, key: str = "source") -> Filter:
 
 
 def by_meta(**equals: Any) -> Filter:
-    """Match the chunks whose metadata equals all of these values. Raises FilterError without any.
+    """Match the chunks whose metadata equals all of these values.
+
+    Raises FilterError if no values are passed.
 
     >>> by_meta(lang="en", **{"author.name": "Ada"}).matches({"lang": "en", "author": {"name": "Ada"}})
     True
@@ -54,7 +56,8 @@ def by_meta(**equals: Any) -> Filter:
 
 
 def created_after(t: Any, *, key: str = "created_at") -> Filter:
-    """Match the chunks created later than ``t``, which :func:`~langchain_hybridgraph.times.parse_time` parses.
+    """Match the chunks created later than ``t``, a time in any form that
+    :func:`~langchain_hybridgraph.times.parse_time` accepts.
 
     The comparison is strict (``$gt``). The metadata may contain an ISO time or Unix seconds.
 
@@ -65,7 +68,7 @@ def created_after(t: Any, *, key: str = "created_at") -> Filter:
 
 
 def created_before(t: Any, *, key: str = "created_at") -> Filter:
-    """Match the chunks created earlier than ``t`` (``$lt``), parsed as in :func:`created_after`.
+    """Match the chunks created earlier than ``t`` (``$lt``), a time in any form that :func:`created_after` accepts.
 
     >>> created_before("2024-05-01").matches({"created_at": "2024-04-30T23:59:00Z"})
     True
@@ -81,8 +84,8 @@ def has_labels(
 ) -> Filter:
     """Match the chunks whose list of labels contains at least one of ``any_of`` and all of ``all_of``.
 
-    An empty ``any_of`` matches nothing. Raises FilterError without any labels. If the metadata holds a string instead
-    of a list of labels, the labels are searched for as substrings, as with ``$contains``.
+    An empty ``any_of`` matches nothing. Raises FilterError if neither argument contains labels. If the metadata
+    contains a string instead of a list, each label matches as a substring of it, as with ``$contains``.
 
     >>> has_labels(any_of=["api", "web"], all_of=["public"]).matches({"labels": ["public", "web"]})
     True

@@ -1,4 +1,4 @@
-"""Filters as objects, made from JSON."""
+"""Filter objects and their parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from langchain_hybridgraph.filters.operands import check_operand
 from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, Test, compile_test
 from langchain_hybridgraph.filters.values import PLAIN, canonical, to_python
 
-_DEEPEST = 100  # levels of nesting: far beyond use, far below Python's recursion limit
+_DEEPEST = 100  # levels of nesting: far more than any real filter has, far fewer than Python's recursion limit allows
 
 
 class Filter(ABC):
@@ -35,15 +35,15 @@ class Filter(ABC):
     @cached_property
     @abstractmethod
     def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
-        """The test behind :meth:`matches`, compiled once."""
+        """Compiled form of :meth:`matches`: a function that returns whether metadata satisfies the filter."""
 
     @abstractmethod
     def keys(self) -> frozenset[Path]:
-        """Return the paths that the filter reads, split as by :func:`split_key`."""
+        """Return the metadata paths that the filter reads, in the form that :func:`split_key` returns."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the filter as an object from which :func:`parse_filter` makes an equal filter."""
+        """Return the filter as a dictionary, from which :func:`parse_filter` creates an equal filter."""
 
     def __and__(self, other: Filter | Mapping[str, Any]) -> Filter:
         parsed = _operand_filter(other)
@@ -72,7 +72,10 @@ class Filter(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Filter):
-    """One operator on one key. Create it with :func:`compare`, which puts ``operand`` into canonical form."""
+    """Comparison of one metadata key with one operand.
+
+    Create it with :func:`compare`, which converts ``operand`` to canonical form.
+    """
 
     path: Path
     operator: str
@@ -80,7 +83,7 @@ class Comparison(Filter):
 
     @cached_property
     def accepts(self) -> Test:
-        """Test of a canonical value (None if missing) against the operand."""
+        """Function that compares a canonical value (None if missing) with the operand."""
         return compile_test(self.operator, self.operand)
 
     @cached_property
@@ -94,7 +97,7 @@ class Comparison(Filter):
         return matches
 
     def keys(self) -> frozenset[Path]:
-        """Return the one path."""
+        """Return a set with the path of the comparison."""
         return frozenset({self.path})
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +178,7 @@ class Not(Filter):
 
 
 def join_filters(kind: type[And] | type[Or], parts: Iterable[Filter]) -> Filter:
-    """Return the conjunction or disjunction of filters, flattened; a single filter unchanged."""
+    """Combine filters with And or Or, flattening nested filters of the same kind; return a single filter unchanged."""
     flat: list[Filter] = []
     for part in parts:
         flat.extend(part.parts if isinstance(part, kind) else (part,))
@@ -190,7 +193,7 @@ def _operand_filter(other: Any) -> Filter | None:
 
 
 def parse_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
-    """Parse a filter object. Return None, meaning no filter, for None and for ``{}``.
+    """Parse a filter object, or return None (no filter) for None and for ``{}``.
 
     A Filter is returned unchanged. Raises FilterError for anything that is not part of the filter language.
 
@@ -208,7 +211,10 @@ def parse_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
 
 
 def compare(key: str, operator: str, operand: Any) -> Comparison:
-    """Compare a (dotted) key with an operand. Raises FilterError if the comparison could never match."""
+    """Return a comparison of a key, which may be dotted, with an operand.
+
+    Raises FilterError if the comparison could never match.
+    """
     return Comparison(split_key(key), operator, check_operand(key, operator, operand))
 
 

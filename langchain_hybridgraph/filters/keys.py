@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Path = tuple[str, ...]
-"""Names that lead to a value, from the outermost object inwards."""
+"""Keys that lead to a value in nested objects, outermost first."""
 
 
 def value_getter(path: Path) -> Callable[[Mapping[str, Any]], Any]:
-    """Return a function that reads the unconverted value at ``path`` from metadata; None if it is missing."""
+    """Return a function that reads the unconverted value at ``path`` from metadata, or None if the value is missing."""
     if len(path) == 1:
         (key,) = path
         return lambda metadata: metadata.get(key)

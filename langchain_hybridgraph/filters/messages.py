@@ -11,11 +11,11 @@ from langchain_hybridgraph.errors import FilterError, quote_value
 from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, JOINING_OPERATORS
 
 EXAMPLE = '{"source": "a.md"}'
-"""A filter, as the example in errors."""
+"""Example of a filter for error messages."""
 
 
 def unknown_operator(key: str, operator: Any, operand: Any) -> FilterError:
-    """Return the error for a name that is not an operator, with the nearest one."""
+    """Return the error for a name that is not an operator; it suggests the most similar operator."""
     from difflib import get_close_matches
 
     near = get_close_matches("$" + str(operator).lstrip("$"), FIELD_OPERATORS, n=1) or ["$eq"]
@@ -30,7 +30,7 @@ def unknown_operator(key: str, operator: Any, operand: Any) -> FilterError:
 
 
 def misplaced_operator(operator: str, value: Any) -> FilterError:
-    """Return the error for an operator in place of a key."""
+    """Return the error for an operator used where a key is expected."""
     joining = " ".join(JOINING_OPERATORS)
     if operator in FIELD_OPERATORS:
         return FilterError(
@@ -52,7 +52,10 @@ def unusable_operand(key: str, operator: str, operand: Any, expected: str, examp
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON, at most 160 characters; a value that JSON cannot represent is written as in Python."""
+    """Return a value as JSON, cut to 160 characters.
+
+    A value that JSON cannot represent is formatted as Python code.
+    """
     try:
         text = json.dumps(value, default=_json_default, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):  # non-string keys, a list that contains itself

@@ -1,4 +1,4 @@
-"""Checks of operands."""
+"""Validation of the operands of filters."""
 
 from __future__ import annotations
 

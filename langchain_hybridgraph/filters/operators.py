@@ -11,11 +11,11 @@ from langchain_hybridgraph.filters.values import CanonicalTime, canonical_to_sec
 from langchain_hybridgraph.times import iso_seconds
 
 Test = Callable[[Any], bool]
-"""Test of a canonical value; None is a missing value."""
+"""Function that takes a canonical value (None if it is missing) and returns whether it matches."""
 
 
 class Ordering(NamedTuple):
-    """Operator that compares two numbers, times or strings, and the operator with the opposite result."""
+    """Operator that compares the order of two numbers, times or strings, with the operator that negates it."""
 
     symbol: str
     negation: str
@@ -23,7 +23,7 @@ class Ordering(NamedTuple):
 
     @property
     def is_lower_bound(self) -> bool:
-        """Whether the operand is a lower bound of the value."""
+        """Whether the operand is a lower bound for the value."""
         return self.symbol.startswith(">")
 
 
@@ -36,14 +36,14 @@ ORDERINGS: Mapping[str, Ordering] = MappingProxyType(
     }
 )
 NEGATIONS: Mapping[str, str] = MappingProxyType({"$ne": "$eq", "$nin": "$in"})
-"""Operators that are the negation of another."""
+"""Operators that negate another operator, mapped to that operator."""
 FIELD_OPERATORS = ("$eq", "$ne", *ORDERINGS, "$in", "$nin", "$contains", "$not_contains", "$exists", "$not")
 JOINING_OPERATORS = ("$and", "$or", "$not")
 _NUMBERS = frozenset({int, float})
 
 
 def compile_test(operator: str, operand: Any) -> Test:
-    """Return the test that an operator makes with an operand in canonical form."""
+    """Return the function that compares values with ``operand``, which is in canonical form."""
     if operator in NEGATIONS:
         return _negated(compile_test(NEGATIONS[operator], operand))
     match operator:

@@ -1,4 +1,4 @@
-"""Translation of filters to the languages of stores."""
+"""Translation of filters to the filter languages of stores."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Condition = TypeVar("Condition")
 class Dialect(ABC, Generic[Condition]):
     """The filter language of one store.
 
-    A condition may match more than the filter does, and None stands for a condition that matches everything.
+    A condition may match more than the filter does. None stands for a condition that matches everything.
     """
 
     @abstractmethod
     def key(self, path: Path) -> str | None:
-        """Return the store's name for a path."""
+        """Return the store's name for the metadata at a path, or None if the store cannot filter by it."""
 
     @abstractmethod
     def holds(self, key: str, operator: str, operand: Any) -> Condition | None:
-        """Return a condition that is true wherever the comparison is true.
+        """Return a condition that matches at least the values for which the comparison is true.
 
         ``operator`` is an ordering, ``$in`` (also for ``$eq``), ``$contains`` or ``$exists`` (with the operand True).
         """
 
     @abstractmethod
     def fails(self, key: str, operator: str, operand: Any) -> Condition | None:
-        """Return a condition that is true wherever the comparison is false."""
+        """Return a condition that matches at least the values for which the comparison is false."""
 
     @abstractmethod
     def every(self, parts: list[Condition]) -> Condition:
@@ -43,14 +43,14 @@ class Dialect(ABC, Generic[Condition]):
         """Combine two or more conditions, at least one of which must hold."""
 
     def all_of(self, parts: Sequence[Condition | None]) -> Condition | None:
-        """Combine a conjunction; parts that cannot be expressed are left out."""
+        """Combine conditions that must all be true, leaving out parts that cannot be expressed (None)."""
         expressible = [part for part in parts if part is not None]
         if not expressible:
             return None
         return self.every(expressible) if len(expressible) > 1 else expressible[0]
 
     def any_of(self, parts: Sequence[Condition | None]) -> Condition | None:
-        """Combine a disjunction; None if one part cannot be expressed."""
+        """Combine conditions at least one of which must be true. Return None if a part cannot be expressed."""
         expressible = [part for part in parts if part is not None]
         if len(expressible) < len(parts) or not expressible:
             return None
@@ -58,7 +58,9 @@ class Dialect(ABC, Generic[Condition]):
 
 
 def superset(filter: Filter, dialect: Dialect[Condition], outcome: bool = True) -> Condition | None:
-    """Return a condition that is true wherever ``filter.matches`` returns ``outcome``; it may be true elsewhere, too.
+    """Return a condition that is true for all metadata for which ``filter.matches`` returns ``outcome``.
+
+    The condition may also be true for other metadata.
 
     None means that the dialect cannot express any such condition.
     """
@@ -84,7 +86,7 @@ def _comparison(comparison: Comparison, dialect: Dialect[Condition], outcome: bo
 
 
 def parts_of(filter: Filter) -> Sequence[Filter]:
-    """Return the filters that a filter is composed of; none for a comparison."""
+    """Return the filters that a filter combines; a comparison combines none."""
     if isinstance(filter, Not):
         return (filter.part,)
     return filter.parts if isinstance(filter, And | Or) else ()

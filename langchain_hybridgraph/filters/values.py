@@ -31,12 +31,12 @@ PLAIN = frozenset({str, int, float, type(None)})
 
 
 def canonical(value: Any) -> Any:
-    """Convert a metadata value to a hashable form whose ``==`` follows the filter language.
+    """Convert a metadata value to a hashable form that ``==`` compares by the rules of the filter language.
 
-    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list a tuple, an object a
-    frozenset of its items, a datetime a :class:`CanonicalTime`, a NumPy value a Python value, and anything else its
-    ``str``. There is one exception: a time and the text of the same instant are equal in the filter language, but not
-    by ``==``.
+    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list becomes a tuple, an object
+    becomes a frozenset of its items, a datetime becomes a :class:`CanonicalTime`, a NumPy value becomes a Python value,
+    and anything else is converted with ``str``. There is one exception: a datetime and a string for the same instant
+    are equal in the filter language, but not with ``==``.
     """
     if type(value) in PLAIN:
         return value
@@ -48,7 +48,7 @@ def canonical(value: Any) -> Any:
 
 
 def canonical_to_seconds(value: Any) -> float | None:
-    """Return a canonical value in Unix seconds if it is a time, else None."""
+    """Return the Unix seconds of a canonical value that is a time, or None for any other value."""
     if type(value) is str:
         return iso_seconds(value)
     return value.seconds if type(value) is CanonicalTime else None

@@ -1,1 +1,1 @@
-"""Knowledge of human languages: words, names, dates and accents."""
+"""Analysis of text: words, names, dates and accents."""

@@ -1,4 +1,4 @@
-"""Abstracts of texts: their first sentences."""
+"""Abstracts made of a text's first sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from langchain_hybridgraph.text.split_points import sentences, spans
 
 ABSTRACT_LENGTH, OVERVIEW_LENGTH = 256, 4_000
-"""The maximum number of characters of an abstract (L0) and of an overview (L1)."""
+"""Maximum numbers of characters of an abstract (L0) and of an overview (L1)."""
 
 _CHARACTERS_READ = 8_000
 _HEADING = re.compile(r"\s*(#{1,6}\s|[=~^*-]{3,}\s*$|```)")
@@ -18,7 +18,7 @@ _SENTENCE_END = re.compile(r"\w[.!?…][\"')\]]*(\s|$)|[。！？।]")
 
 @lru_cache(2_048)
 def abstract_of(text: str, title: str = "", max_length: int = ABSTRACT_LENGTH) -> str:
-    """Return the first sentences of a text, without its headings; ``title`` if it has no sentences.
+    """Return the first sentences of a text, without headings, or ``title`` if there are no sentences.
 
     >>> abstract_of("# Cats\\n\\nThey purr. They sleep.", max_length=12)
     'They purr.'
@@ -33,7 +33,7 @@ def abstract_of(text: str, title: str = "", max_length: int = ABSTRACT_LENGTH) -
 
 
 def clip(text: str, max_length: int) -> str:
-    """Return the beginning of a text, cut between words where possible.
+    """Return the beginning of a text, cut between words if possible, in at most ``max_length`` characters.
 
     >>> clip("the quick brown fox", 12)
     'the quick …'
@@ -45,7 +45,7 @@ def clip(text: str, max_length: int) -> str:
 
 
 def _first_paragraph(text: str, title: str) -> str:
-    """Return the first paragraph made of sentences, else the first one; headings and a bare title do not count."""
+    """Return the first paragraph that contains a sentence, or the first paragraph if none does, without headings."""
     bodies = []
     for paragraph in re.split(r"\n[ \t]*\n", text[:_CHARACTERS_READ].strip()):
         body = "\n".join(line for line in paragraph.splitlines() if not _HEADING.match(line)).strip()

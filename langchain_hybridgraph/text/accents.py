@@ -1,4 +1,4 @@
-"""Letters without accents, and combining marks."""
+"""Removal of accents, and combining marks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 
 class Unaccented(dict[int, str]):
-    """Map code points to letters without accents, for ``str.translate``; filled on first use of a character.
+    """Table for ``str.translate`` that maps letters to letters without accents, filled when a character is first used.
 
-    Only marks above and below letters and Arabic and Hebrew points are removed; vowel signs of Indic scripts are
-    letters. ``others`` maps letters that Unicode does not decompose to their replacements.
+    The table removes only marks above and below letters, and Arabic and Hebrew points. Vowel signs of Indic scripts are
+    kept, because they are letters. ``others`` maps letters that Unicode does not decompose to their replacements.
 
     >>> "Łódź, हिन्दी".translate(Unaccented({"Ł": "L"}))
     'Lodz, हिन्दी'
@@ -33,8 +33,11 @@ def _is_accent(character: str) -> bool:
 
 @functools.cache
 def combining_marks() -> str:
-    """Return the combining marks, which \\w does not match; without them Hindi words would be split.
+    """Return the combining marks, which \\w does not match.
 
-    Only marks below U+FE00 are included: above are emoji variants, and beyond U+FFFF ``re`` is a hundred times slower.
+    Without them, a pattern for words would split Hindi words.
+
+    Only marks below U+FE00 are included. Higher code points contain emoji variants, and ``re`` is a hundred times
+    slower with marks above U+FFFF.
     """
     return "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")

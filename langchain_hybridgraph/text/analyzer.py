@@ -1,14 +1,15 @@
-"""Analysis of texts into words.
+"""Analysis of text into words.
 
-A word is a run of letters, marks and digits: lower case, without accents, reduced to its stem. Texts and
-questions go through the same steps, so all that matters is that both yield the same word.
+A word is a run of letters, combining marks and digits, in lower case, without accents, reduced to its stem. The same
+steps are applied to texts and questions, so it only matters that both yield the same word.
 
-- Scripts without spaces: Han, kana and Hangul become single characters and pairs of neighbours (a character
-  is often a word); Thai, Lao, Khmer and Burmese become pairs of neighbours (a letter never is one). In every language.
-- Identifiers are found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` fall apart by
-  themselves, ``CamelCase`` is indexed both complete and in parts.
-- Stop words are indexed like any word and left out of questions, unless a question has nothing else: so
-  "The Who" is found, and "who wrote it" searches for "wrote".
+- Scripts without spaces: Han, kana and Hangul become single characters and pairs of neighbours (a character is often a
+  word); Thai, Lao, Khmer and Burmese become pairs of neighbours (a letter is never a word). This applies to every
+  ``language``.
+- Identifiers are found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` are split at their punctuation;
+  ``CamelCase`` is indexed both as one word and in parts.
+- Stop words are indexed like any word and left out of questions, unless a question consists of stop words: "The Who" is
+  found, and "who wrote it" searches for "wrote".
 
 Tantivy's stemmers and stop words are used. Where Tantivy cannot be imported, words are compared without stemming.
 """
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 MOST_TERMS = 128  # maximum number of words of a question; the rest of a pasted book costs time and adds little
 
-VERSION = 2  # version of the index contents: an index made with other steps has to be rebuilt
+VERSION = 2  # version of the index contents: an index created with other steps has to be rebuilt
 
 _STEMMED = {
     "ar": "arabic", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish", "fi": "finnish",
@@ -71,7 +72,7 @@ don doesn didn isn aren wasn weren hasn haven hadn wouldn couldn shouldn
 """
 _ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
 
-_LONGEST = 128  # characters of a word that count: a SHA-512 in hex is as long; anything longer is data
+_LONGEST = 128  # maximum number of characters of a word: the length of a SHA-512 in hex; anything longer is data
 _CACHE_SIZE = 1 << 18  # surface forms; 64,000 texts of 640 characters have 153,000
 
 _IDEOGRAPHS = (
@@ -91,12 +92,12 @@ _HUMPS = re.compile("(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])(?![A-Z]s$)"
 
 
 class Analyzer:
-    """Splits texts into words, for one language.
+    """Splitter of text into words, for one language.
 
-    ``language`` is a name ("english", "german", …), an ISO code ("en", "pt-BR"), or None or "none" for no stemmer
-    and no stop words ("cjk" and "multilingual" are the same). Scripts without spaces work in all of them.
-    "vietnamese" keeps its accents, which are tones (xquad: nDCG@10 .959, .935 without). Raises ConfigurationError for
-    an unknown language.
+    ``language`` is a name ("english", "german", …), an ISO code ("en", "pt-BR"), or None or "none" for no stemmer and
+    no stop words ("cjk" and "multilingual" mean the same). Scripts without spaces work with every language.
+    "vietnamese" keeps its accents, which are tones (xquad: nDCG@10 .959 with them, .935 without them). Raises
+    ConfigurationError for an unknown language.
 
     >>> Analyzer("english").words("Why are the Cafés closing?")
     ['cafe', 'close']
@@ -111,19 +112,20 @@ class Analyzer:
 
     @property
     def name(self) -> str:
-        """Language and version of the steps, recorded by an index so that a mismatch is noticed."""
+        """Language and version of the steps, recorded in an index to detect a mismatch when it is opened."""
         unstemmed = self.language in _STEMMED.values() and _stemmer(self.language) is None
         return f"{self.language}{' without stemming' if unstemmed else ''}/{VERSION}"
 
     def words(self, text: str) -> list[str]:
-        """Return the words that a question searches for: no stop words, or all words if there are no others.
+        """Return the words to search for: all words except stop words, or the stop words if there are no others.
 
-        In the order of the text, repeated as often as they occur; [] for a text without letters and digits.
+        The words are in the order of the text and repeated as often as they occur. The result is empty for a text
+        without letters and digits.
         """
         return self._telling.words(text) or self._every.words(text)
 
     def has_telling_words(self, text: str) -> bool:
-        """Whether a question has more than stop words."""
+        """Return whether a question contains at least one word that is not a stop word."""
         return bool(self._telling.words(text))
 
     def all_words(self, text: str) -> list[str]:
@@ -131,12 +133,12 @@ class Analyzer:
         return self._every.words(text)
 
     def joined_words(self, text: str) -> str:
-        """Return the words of :meth:`all_words` in one text, separated by spaces."""
+        """Return the words of :meth:`all_words` as one string, separated by spaces."""
         return self._every.join_words(text)
 
 
 def language_name(language: str | None) -> str:
-    """Return the name of a language given by name or ISO code; "none" for None.
+    """Return the name of a language, given its name or ISO code, or "none" for None.
 
     Raises ConfigurationError for an unknown language.
 
@@ -156,7 +158,7 @@ def language_name(language: str | None) -> str:
 
 
 class _Vocabulary(dict[str, str]):
-    """Surface form → its index words, joined by spaces; computed on first use.
+    """Map from a surface form to its words in the index, joined by spaces; computed on first use.
 
     A corpus has few surface forms and many words, so this cache makes it as fast as Tantivy's own analysis.
     """
@@ -213,7 +215,7 @@ def _vocabulary(language: str, without_stop_words: bool) -> _Vocabulary:
 
 @functools.cache
 def _stemmer(language: str) -> Reduce | None:
-    """Return Tantivy's stemmer; None for a language without one, or if Tantivy cannot be imported."""
+    """Return Tantivy's stemmer, or None for a language without a stemmer or if Tantivy cannot be imported."""
     return _tantivy_steps(stemmer=language) if language in _STEMMED.values() else None
 
 
@@ -254,7 +256,9 @@ def _surface_forms(text: str) -> list[str]:
 
 
 def _parts(form: str) -> list[str]:
-    """Return the words inside CamelCase; [] for one word or for single letters: "iPhone", "IPv6", "SaaS"."""
+    """Return the words inside CamelCase, or [] for a single word and if a part is one letter ("iPhone", "IPv6",
+    "SaaS").
+    """
     parts = _HUMPS.split(form)
     return parts if len(parts) > 1 and min(map(len, parts)) > 1 else []
 
@@ -266,12 +270,14 @@ def _any_word() -> re.Pattern[str]:
 
 @functools.cache
 def _graphemes() -> re.Pattern[str]:
-    """Return a pattern for a character with the marks that follow it: a Thai vowel sign is not a letter of its own."""
+    """Return a pattern for a character and the combining marks after it; a Thai vowel sign, for example, is not a
+    letter.
+    """
     return re.compile(f".[{combining_marks()}]*", re.DOTALL)
 
 
-# Folding comes before stemming, so that "célébrité" and "celebrite" are always the same word. Over eight languages of
-# xquad: mean nDCG@10 .946 (.948 in the other order), .947 (.944) when the questions come without accents.
+# Folding comes before stemming, so that "célébrité" and "celebrite" are always the same word. On eight languages of
+# xquad, mean nDCG@10 is .946 (.948 in the other order), and .947 (.944) with questions written without accents.
 _FOLDED = Unaccented(
     {
         "ł": "l", "ø": "o", "đ": "d", "ı": "i", "ß": "ss", "æ": "ae", "œ": "oe",
@@ -281,11 +287,12 @@ _FOLDED = Unaccented(
 
 
 def telling_terms(words: Iterable[str], frequency: Callable[[str], int], texts: int) -> list[tuple[str, int]]:
-    """Return the words of a question that an index knows, each with its count, in alphabetical order.
+    """Return the words of a question that occur in an index, each with its count in the question, in alphabetical
+    order.
 
-    ``frequency`` returns the number of texts that contain a word, ``texts`` is the number of all texts. If there are
-    more than 128 words, those that can add most to a score are kept, by count · ln(1 + texts / frequency); this limits
-    the cost of a question.
+    ``frequency`` returns the number of texts that contain a word; ``texts`` is the total number of texts. If a question
+    has more than 128 words, only the 128 with the largest count · ln(1 + texts / frequency), which can add the most to
+    a score, are kept to limit the cost of the question.
 
     >>> telling_terms(["lovelace", "ada", "ada", "unknown"], {"ada": 7, "lovelace": 1, "unknown": 0}.__getitem__, 9)
     [('ada', 2), ('lovelace', 1)]

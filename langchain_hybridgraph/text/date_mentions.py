@@ -17,18 +17,18 @@ _MONTH = "|".join([*_MONTHS, *(f"{name[:3]}\\.?" for name in _MONTHS), "sept\\.?
 _WHOLE = "|".join(_MONTHS)
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"((?:19|20)\d\d)"
-# A month or day without a year may belong to any of this number of years up to now.
+# A month or day without a year may belong to any of this number of years, the current year and those before it.
 _YEARS = 5
 _UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "a couple of": 2, "a few": 3}
 
 
 def mentioned_spans(text: str, now: float) -> list[Span]:
-    """Return the times that a question names, in English or as ISO dates, as spans of unix seconds, ends excluded.
+    """Return the times mentioned in a question, in English or as ISO dates, as spans of Unix seconds, ends excluded.
 
-    Recognised are days ("3 May 2023", "May 3rd", "2023-05-03"), months ("May 2023", "in May"), years, and times
-    relative to ``now``: today, yesterday, last night, this or last week, month and year, "three weeks ago". A time
-    without a year may belong to any of the last five. Days are days of UTC.
+    Days ("3 May 2023", "May 3rd", "2023-05-03"), months ("May 2023", "in May"), years, and times relative to ``now``
+    (today, yesterday, last night, this or last week, month and year, "three weeks ago") are recognised. A day or month
+    without a year gives one span for each of the last five years. Days begin and end at midnight UTC.
 
     >>> from langchain_hybridgraph.times import iso_time
     >>> [[iso_time(each)[:10] for each in span] for span in mentioned_spans("What did she say on May 3, 2023?", 1.7e9)]
@@ -78,7 +78,9 @@ def _days(start: datetime, n: int) -> Span:
 
 
 def _ago(match: re.Match[str], today: datetime) -> Iterator[Span]:
-    """Return the unit around that day: "a week ago" means within half a week of it."""
+    """Yield the span of one unit around the day: "a week ago" covers the seven days around the day a week before
+    ``today``.
+    """
     count, unit = match.group(1), _UNITS[match.group(2)]
     n = _COUNTS.get(count) or int(count)
     if n * unit < today.toordinal():
@@ -100,10 +102,11 @@ def _relative(match: re.Match[str], today: datetime) -> Iterator[Span]:
         yield from _year(today.year - back)
 
 
-# Every pattern below has one of these.
+# A text can match one of the patterns below only if it matches this one.
 _MAY_NAME = re.compile(rf"\d|{_WHOLE}|today|yesterday| ago\b|\b(?:this|last|previous) ")
 _Read = Callable[[re.Match[str], datetime], Iterator[Span]]
-# Each pattern removes its matches from the text, so that "3 May 2023" is not read as a year as well: exact ones first.
+# The most exact patterns come first. Each pattern's matches are removed from the text, so that "3 May 2023" is not also
+# read as a month or a year.
 _READ: list[tuple[re.Pattern[str], _Read]] = [
     (
         re.compile(rf"\b{_YEAR}-(\d\d)-(\d\d)\b"),

@@ -1,4 +1,4 @@
-"""Names of entities, from texts and titles of documents."""
+"""Names of entities in texts and document titles."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import NamedTuple
 from langchain_hybridgraph.text.function_words import FunctionWords, function_words
 from langchain_hybridgraph.text.named_entities import MOST_LETTERS, MOST_WORDS, is_character, join_words, read, words_of
 
-MOST_CHARACTERS = 12  # minimum length of a title in a script without spaces
+MOST_CHARACTERS = 12  # maximum number of characters of a title in a script without spaces
 _QUALIFIER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
 
 
 @functools.lru_cache(1 << 16)
 def entity_name(name: str, language: FunctionWords) -> str:
-    """Return the name of the entity: normalised and without an article; "" if it is not a name.
+    """Return the normalised name of an entity, without an article, or "" if ``name`` is not a name.
 
-    Numbers, dates and words such as "the" are not names, nor are texts of more than a hundred letters.
+    Numbers, dates, words such as "the", and strings of more than a hundred letters are not names.
 
     >>> english = function_words(["the"])
     >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000")]
@@ -32,7 +32,10 @@ def entity_name(name: str, language: FunctionWords) -> str:
 
 
 class TitleName(NamedTuple):
-    """Name from a document's title; unless ``is_certain`` is set, it counts only if the text contains it, too."""
+    """Name taken from a document's title.
+
+    A name that is not ``is_certain`` is used only if the document's text also contains it.
+    """
 
     name: str
     spelling: str
@@ -40,7 +43,9 @@ class TitleName(NamedTuple):
 
 
 def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
-    """Yield the title, and the title without a part that only distinguishes it: "(planet)", ", Arkansas"."""
+    """Yield the names in a title: the title itself, and the title without a qualifier such as "(planet)" or ",
+    Arkansas".
+    """
     title = title[: 4 * MOST_LETTERS]
     short = _QUALIFIER.sub("", title)
     before, comma, after = short.partition(",")
@@ -56,7 +61,9 @@ def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
 
 
 def names_in(text: str) -> list[str]:
-    """Return possible names in a question, to look up as ``entity:`` and ``title:`` nodes; most do not exist.
+    """Return possible names in a question.
+
+    The names are looked up as ``entity:`` and ``title:`` nodes; most of them have no node.
 
     >>> names_in("Who taught Ada Lovelace?")
     ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']
@@ -67,7 +74,7 @@ def names_in(text: str) -> list[str]:
 
 
 def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
-    """Return whether a title can be distinguished from a common word or a sentence without capitals."""
+    """Return whether a title, given as its words, can be told apart from ordinary words in a text without capitals."""
     if is_character(words[0]):
         return 2 <= len(words) <= MOST_CHARACTERS
     if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:
@@ -76,7 +83,7 @@ def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
 
 
 def possible_titles(words: Sequence[str]) -> Iterator[str]:
-    """Return possible titles in a text."""
+    """Yield each sequence of words that may be the title of a document."""
     functions = function_words(set(words)).words
     are_characters = [bool(word) and is_character(word) for word in words]
     for place, word in enumerate(words):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class FunctionWords(NamedTuple):
-    """Words of a language that may precede a name or be capitalized without being one.
+    """Words of a language that may precede a name, or be capitalized without being a name.
 
     ``words`` are articles, pronouns, prepositions, conjunctions, question words, and months and weekdays where they are
     capitalized. Only ``articles`` are never part of a name. ``capital_nouns`` is true if all nouns are capitalized.
@@ -20,7 +20,7 @@ class FunctionWords(NamedTuple):
     capital_nouns: bool = False
 
 
-# Articles first, then the rest.
+# The articles of each language, then its other function words.
 _LANGUAGES = {
     "en": (
         "the a an",
@@ -184,7 +184,9 @@ for _code, _entry in _TABLE.items():
 
 
 def function_words(words: Iterable[str]) -> FunctionWords:
-    """Return the function words of the most probable language of these lower-case words; none if it is unknown.
+    """Return the function words of the most probable language of these lower-case words.
+
+    The result is empty if the language cannot be determined.
 
     >>> function_words("la casa de los abuelos".split()).articles >= {"el", "los"}
     True

@@ -1,9 +1,9 @@
-"""Names and codes, compared as they are written.
+"""Names and codes, compared with their punctuation.
 
-The words of an index have lost their punctuation, so ``ruby-faker`` and ``php-faker`` differ in one word of two. A
-compound is a form with digits, punctuation or a capital inside, such as ``E-4711``, ``getUserName`` or
-``os.path.join``, and is compared in full, in lower case. The name of a text is the form at its beginning, before a
-colon, a dash or the end of the line.
+An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` share one of their two words. A form is a
+string between spaces, without the punctuation around it. A compound is a form with digits, punctuation or a capital
+inside, such as ``E-4711``, ``getUserName`` or ``os.path.join``; it is compared as a unit, in lower case. The name of a
+text is the form at its beginning, before a colon, a dash or the end of the line.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from langchain_hybridgraph.text.analyzer import UNSPACED
 
 # A form or word identifies a text only if at most this number of texts have it.
 FEW = 8
-# A word is rare if one text of this number has it; in fewer texts every word would be rare.
+# A word is rare if at most one in this number of texts contains it, so with fewer texts no word is rare.
 RARE = 16
-# Score of a form for the only text with this name, and for the only text that contains it. The search adds the rest.
+# Score that a form gives to the only text with this name, and to the only text that contains it. The search adds the
+# remainder of the score.
 NAME_SCORE, CONTENT_SCORE = 0.95, 0.6
 MOST = 0.97
 MOST_FORMS = 64  # maximum number of forms of a question
 
 _EVERYTHING = 1 - 1e-9  # as a share of a question's information
 _LONGEST = 64  # maximum number of characters; a longer form is data
-_CACHE_SIZE = 1 << 18  # runs of characters between blanks
+_CACHE_SIZE = 1 << 18  # runs of characters between spaces
 
-# Slashes, brackets, quotation marks, and dashes other than hyphens end a form wherever they are.
+# Slashes, brackets, quotation marks, and dashes other than hyphens always end a form.
 _BREAKS = re.compile(f'[\\s,;|<>=(){{}}\\[\\]"`´‘‚‛“”„‟«»‹›–—―…/\\\\{UNSPACED}]+')
 _HYPHENS = str.maketrans(dict.fromkeys("\u2010\u2011\u2212", "-") | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060"))
 _CONTRACTION = re.compile("['’](?:[sStdm]|ll|re|ve)?(?!\\w)")
@@ -45,7 +46,7 @@ _NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
 
 
 class Postings(Protocol):
-    """Postings of an index; no rows for a form or word that more than ``FEW`` texts have."""
+    """Access to the postings of an index; a form or word that occurs in more than ``FEW`` texts has no rows."""
 
     @property
     def texts(self) -> int:
@@ -53,19 +54,19 @@ class Postings(Protocol):
         ...
 
     def words(self, text: str) -> Sequence[str]:
-        """Return the words of a text as they are indexed."""
+        """Return the words of a text in the form in which they are indexed."""
         ...
 
     def information(self, question: str) -> Mapping[str, float]:
-        """Return the idf of each word of a question that the index knows, times its count."""
+        """Return idf · count for each word of a question that occurs in the index."""
         ...
 
     def rows_with_word(self, word: str) -> Sequence[int]:
-        """Return the rows that hold a word."""
+        """Return the rows that contain a word."""
         ...
 
     def rows_with_compound(self, compound: str) -> Sequence[int]:
-        """Return the rows that hold a compound."""
+        """Return the rows that contain a compound."""
         ...
 
     def rows_with_name(self, form: str) -> Sequence[int]:
@@ -74,24 +75,25 @@ class Postings(Protocol):
 
 
 def exact_matches(question: str, postings: Postings) -> dict[int, float]:
-    """Score in (0, 1) each row that has a name, compound or rare word of the question.
+    """Return a score in (0, 1) for each row that contains a name, compound or rare word of the question.
 
-    The score estimates how likely the question refers to this row; rows without any of these are left out. A form or
-    word that n texts have, and that carries the share I of the question's information (idf; a word that also occurs
-    outside the form counts in part), gives each of these texts
+    The score estimates the probability that the question refers to this row. Other rows are left out. Let n be the
+    number of texts that contain a form or word, and I its share of the question's information (idf; a word that also
+    occurs outside the form contributes only a part of its idf). Each of the n texts receives
 
-    - ``NAME_SCORE`` / n if it is the text's name, a compound or a rare word; ``NAME_SCORE`` if the question consists of
-    it alone;
-    - ``CONTENT_SCORE`` · I / n if it is a compound;
-    - ``CONTENT_SCORE`` · I² / n if it is a word that is rare or the complete question; here a word that no text has
-    counts as the rarest.
+    - ``NAME_SCORE`` / n if the form is the text's name and is a compound or a rare word; ``NAME_SCORE`` if the question
+      consists only of this form;
+    - ``CONTENT_SCORE`` · I / n if the form is a compound;
+    - ``CONTENT_SCORE`` · I² / n if the word is rare or is the complete question; in this case, a word that no text
+      contains adds the information of the rarest possible word to the question.
 
-    The values of several forms are added up, and so are those of several words; the larger of both sums counts.
+    A row's values are added up separately for forms and for words. Its score is the larger sum, at most ``MOST``.
     """
     information = postings.information(question)
     every = sum(information.values())
     occurrences = Counter(postings.words(question))
-    # "What is the capital of Mongolia?" does not mean the only text with "capitalize" where no text has "Mongolia".
+    # "What is the capital of Mongolia?" does not refer to the only text with "capitalize" if no text contains
+    # "Mongolia".
     unknown = sum(count for word, count in occurrences.items() if word not in information) * log1p(postings.texts)
     times = Counter(form.lower() for form in _forms(question))
     by_word: dict[int, float] = defaultdict(float)
@@ -123,7 +125,7 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
 
 
 def forms(text: str) -> dict[str, bool]:
-    """Return the forms of a text, in lower case and in its order, each with whether it is a compound.
+    """Return the forms of a text in order, in lower case, mapped to True for compounds and False for other forms.
 
     >>> forms("Ada's well-known bug is E-4711.")
     {'ada': False, 'well-known': True, 'bug': False, 'is': False, 'e-4711': True}
@@ -132,7 +134,7 @@ def forms(text: str) -> dict[str, bool]:
 
 
 def compounds(text: str) -> list[str]:
-    """Return the compounds of a text, each once: an index holds them in addition to the words.
+    """Return the compounds of a text, each once. An index stores them in addition to the words.
 
     >>> compounds("Ada's well-known bug is E-4711 (in getUserName).")
     ['well-known', 'e-4711', 'getusername']
@@ -141,7 +143,7 @@ def compounds(text: str) -> list[str]:
 
 
 def name_of(text: str) -> str | None:
-    """Return the name of a text; None for a text that begins with a sentence or with several words.
+    """Return the name of a text, or None if the text begins with a sentence or with several words.
 
     >>> name_of("Requests: HTTP for humans"), name_of("# zlib\\nCompression."), name_of("A library for HTTP")
     ('requests', 'zlib', None)
@@ -152,12 +154,12 @@ def name_of(text: str) -> str | None:
 
 
 class _Compounds(dict[str, tuple[str, ...]]):
-    """Run of characters between blanks → the compounds in it; computed on first use."""
+    """Map from a run of characters between spaces to the compounds in it; computed on first use."""
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         word = run.strip(_AROUND)
         if word.isascii() and word.isalpha() and not _CAPITAL_INSIDE.search(word):
-            compounds: tuple[str, ...] = ()  # this fast check decides nearly all cases
+            compounds: tuple[str, ...] = ()  # this fast check is enough for nearly all words
         else:
             compounds = tuple(form.lower() for form in _split(run) if _is_compound(form))
         if len(self) >= _CACHE_SIZE:
@@ -187,7 +189,9 @@ def _split(run: str) -> Iterator[str]:
 
 @functools.cache
 def _edges() -> re.Pattern[str]:
-    """Return a pattern for characters at the ends of a form that do not belong to it; C++ and C# keep theirs."""
+    """Return a pattern for characters at the ends of a form that are not part of it; the signs in "C++" and "C#" are
+    kept.
+    """
     marks = combining_marks()
     return re.compile(f"^(?:[^\\w{marks}]|_)+|(?:[^\\w+#{marks}]|_)+$")
 

@@ -1,8 +1,9 @@
-"""Names mentioned in a text, found by rules.
+"""Rules that find names mentioned in a text.
 
 A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or words in quotation
-marks. If capitals carry little information (at the beginning of a sentence, in German), the rest of the document
-decides. In scripts without capitals only quoted names are found, and titles of other documents.
+marks. Where capitals carry little information (at the beginning of a sentence, or in German), a word is a name if the
+rest of the document shows it. In scripts without capitals, only quoted names and the titles of other documents are
+found.
 """
 
 from __future__ import annotations
@@ -24,14 +25,18 @@ MOST_LETTERS = 100  # maximum number of characters of a name's normal form
 
 
 class Name(NamedTuple):
-    """Name as written in the text, and the probability that it is one, in (0, 1]."""
+    """Possible name as written in the text, with the probability, in (0, 1], that it is a name."""
 
     text: str
     weight: float
 
 
 class TextNames(NamedTuple):
-    """Names of one text in order of appearance; its normalised words, with "" between sentences; and its language."""
+    """Names found in one text, quoted names first.
+
+    ``words`` are the normalised words of the text, with "" between sentences. ``language`` contains the function words
+    of its language.
+    """
 
     names: Sequence[Name]
     words: Sequence[str]
@@ -39,7 +44,7 @@ class TextNames(NamedTuple):
 
 
 def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
-    """Return the names in each text of one document; each text is evidence for the others.
+    """Return the names in each text of one document, using all texts as evidence for each of them.
 
     The title is used only to determine the language.
 
@@ -72,7 +77,7 @@ def text_words(text: str) -> list[str]:
 
 
 def words_of(name: str) -> list[str]:
-    """Return the normalised words of a name: no case, accents, punctuation or possessives, initials joined.
+    """Return the words of a name in lower case, without accents, punctuation and possessive endings, initials joined.
 
     In scripts without spaces every character is a word.
 
@@ -83,7 +88,7 @@ def words_of(name: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """Return the text without case and accents.
+    """Return the text in lower case, without accents.
 
     >>> folded("Ἀθῆναι, CAFÉ, Straße")
     'αθηναι, cafe, strasse'
@@ -116,7 +121,8 @@ _CHARACTERS = re.compile(f"[{_UNSPACED}]")
 _BETWEEN_CHARACTERS = re.compile(f"(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])")
 _SCRIPT_RUN = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
-# A piece begins at the start of the text or after a word, so that a run of signs is read once, not once per sign.
+# A piece begins at the start of the text or after a word, so that a run of punctuation is scanned once, not once per
+# character.
 _ASCII_PIECE = re.compile(r"(?<![^A-Za-z0-9])([^A-Za-z0-9]*)([A-Za-z0-9]+)")
 
 
@@ -133,7 +139,7 @@ def _pieces(text: str) -> Pieces:
 
 
 class _Gap(IntEnum):
-    """Text between two words, by its effect: whether a name continues across it."""
+    """Kind of the text between two words: whether a name can continue across it."""
 
     SPACE = 0  # or a hyphen: the name continues
     DOT = 1  # after an initial the name continues
@@ -170,7 +176,7 @@ _GAPS = _Gaps()
 
 
 class _NormalForms(dict[str, str]):
-    """Word as written → normal form, with a space between the characters of scripts without spaces."""
+    """Map from a word as written to its normal form, with spaces between the characters of scripts without spaces."""
 
     def __missing__(self, word: str) -> str:
         form = _form(word)
@@ -198,7 +204,7 @@ _FOLDED = Unaccented(
 )  # fmt: skip
 _FORMS = _NormalForms()
 _ARABIC = re.compile("[\u0621-\u064a]")
-# Conjunctions, prepositions and the article are written with the word; light10 (Larkey et al. 2002) removes them.
+# Conjunctions, prepositions and the article are prefixes of the word; light10 (Larkey et al. 2002) removes them.
 _ARABIC_PREFIX = re.compile("^(?:و?(?:ال|بال|كال|فال|لل)|و(?=\\w{3}))(?=\\w\\w)")
 
 
@@ -212,7 +218,9 @@ _ABBREVIATIONS = frozenset(
 
 
 def _words(pieces: Pieces) -> list[str]:
-    """Yield the normal forms, with "" between sentences; neighbouring single letters become one word: U.S., J. K."""
+    """Return the normal forms of words, with "" between sentences, and join neighbouring single letters ("U.S.", "J.
+    K.").
+    """
     words = [""]
     is_initial = False
     for gap, word in pieces:
@@ -233,7 +241,7 @@ def _words(pieces: Pieces) -> list[str]:
 
 # -- runs of capitals --------------------------------------------------------------------------------------------------
 
-# Small words inside names; "and" is not one of them, because it joins two names as often.
+# Small words inside names; "and" is not one of them, because it connects two names just as often.
 _CONNECTORS = frozenset(
     {
         "of", "the", "for", "de", "la", "le", "las", "los", "el", "del", "della", "dello", "delle", "dei", "degli",
@@ -247,18 +255,18 @@ _MOST_CONNECTORS = 3
 
 
 class _CapitalizedWords(NamedTuple):
-    """Neighbouring capitalised words with the text between them; ``at_start`` of a sentence."""
+    """Neighbouring capitalised words and the text between them; ``at_start`` is set at the start of a sentence."""
 
     words: Sequence[str]
     gaps: Sequence[str]
     at_start: bool
 
     def certain(self) -> Sequence[str]:
-        """Return the words that are capitalised for another reason than the beginning of a sentence."""
+        """Return the words whose capitals are not explained by the beginning of a sentence."""
         return self.words if not self.at_start else self.words[1:]
 
     def names(self, vocabulary: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
-        """Yield the names in the run: all of it, and parts that are names by themselves."""
+        """Yield the names in the run: the complete run, and the parts of it that are names by themselves."""
         run = self._without_start(language) if self.at_start else self
         words, gaps = run.words, run.gaps
         if len(words) > MOST_WORDS or not any(_is_capital(w) and w.lower() not in language.words for w in words):
@@ -348,7 +356,7 @@ def _surface(words: Sequence[str], gaps: Sequence[str]) -> str:
 
 
 def _parts(words: Sequence[str], gaps: Sequence[str]) -> Iterator[str]:
-    """Yield the parts between small words: "University", "Arkansas"."""
+    """Yield the parts between connecting words, such as "University" and "Arkansas" in "University of Arkansas"."""
     start = 0
     for place, word in enumerate([*words, "of"]):
         if word in _CONNECTORS or word == "s":

@@ -1,7 +1,7 @@
 """Places where a text may be split.
 
-Every function takes a text and a range of it and yields positions in it, ascending. All run in linear time for any
-text: patterns are possessive and match only from the start of a run.
+Every function takes a text and a range of positions in it, and yields split points in ascending order. All of them run
+in linear time for any text, because the patterns are possessive and match only from the start of a run.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def paragraphs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]
     """Yield the position after every blank line that is not inside a code fence."""
     for match in _BLANK_LINE.finditer(text, start, end):
         if not _inside(fences, match.start()):
-            # The indent of the next line belongs to the next line.
+            # Keep the indentation of the next line with that line.
             yield text.rfind("\n", match.start(), match.end()) + 1
 
 
 def fence_edges(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Yield the positions where code fences begin and end."""
+    """Yield the positions in the range where code fences begin and end."""
     for number in range(max(bisect_right(fences, start, key=_START) - 1, 0), len(fences)):
         if fences[number][0] >= end:
             return
@@ -66,7 +66,7 @@ def fence_edges(text: str, start: int, end: int, fences: Sequence[tuple[int, int
 
 
 def sentences(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Yield the position after every sentence, list item or row of a table, none inside a code fence.
+    """Yield the position after every sentence, list item and table row, except inside a code fence.
 
     >>> list(sentences("See Fig. 3 of Dr. Who. It works! 好。吗", 0, 36))
     [23, 33, 35]
@@ -87,13 +87,13 @@ def lines(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = (
 
 
 def phrases(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Yield the position after every sixteenth word, a coarse step for long texts without sentences."""
+    """Yield the position after every sixteenth word, to split long texts without sentences quickly."""
     pattern = _WORDS if text.isascii() else _WORDS_CJK
     return (match.end() for match in pattern.finditer(text, start, end))
 
 
 def words(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Yield the position after every word and the space that follows it; a CJK character counts as a word."""
+    """Yield the position after every word and the space that follows it; each CJK character is a word."""
     pattern = _WORD if text.isascii() else _WORD_CJK
     return (match.end() for match in pattern.finditer(text, start, end))
 
