@@ -159,7 +159,7 @@ def test_batches_do_not_matter(fitted, monkeypatch):
 
 
 def test_the_order_of_the_texts_does_not_matter(fitted):
-    """Reversing the texts gives the same cosines."""
+    """Fitting to the texts in reverse order gives the same cosines."""
     backwards, forwards = LSAEmbeddings().fit(TEXTS[::-1]).vectors(TEXTS), fitted.vectors(TEXTS)
     assert np.allclose(backwards @ backwards.T, forwards @ forwards.T, atol=2e-3)
 

@@ -15,7 +15,7 @@ from langchain_hybridgraph.embeddings.topics import topics_of_words
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 PEOPLE = json.loads((Path(__file__).parents[2] / "benchmarks" / "small_memory.json").read_text("utf-8"))
-# Of 20; benchmarks/small_memory.md.
+# Numbers of right answers to 20 questions, as published in benchmarks/small_memory.md.
 RIGHT = {"nurse": 17, "teacher": 18, "designer": 15, "baker": 16, "student": 16, "chef": 16, "clerk": 15}
 FACTS = ["I'm a nurse at a hospital.", "We live near the canal.", "My mum's birthday is in March."]
 
@@ -88,7 +88,7 @@ def test_everyday_questions_about_a_person(name):
 
 
 def test_the_example_of_the_memory_page_is_true():
-    """Among all facts about its person, the memory that the page names is the first for the question that it names."""
+    """The example question in docs/memory.md finds the fact that the page gives as its answer."""
     page = " ".join((Path(__file__).parents[2] / "docs" / "memory.md").read_text("utf-8").split())
     question, fact = re.search(r'\("(What [^"]+)", "(I[^"]+)"\)', page).groups()
     facts = PEOPLE["nurse"]["facts"]

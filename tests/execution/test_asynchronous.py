@@ -1,4 +1,4 @@
-"""Detection of LangChain objects that wait in an event loop."""
+"""Detection of LangChain objects with native coroutines."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_the_error_of_an_unknown_operator_lists_all_operators():
 
 @pytest.mark.parametrize("level", [5000, 50])
 def test_an_operand_may_be_nested_within_limits(level):
-    """Nested lists are valid operands; a list nested too deeply for recursion raises FilterError."""
+    """An operand may be a nested list, but one that is nested too deeply for recursion raises FilterError."""
     operand = []
     for _ in range(level):
         operand = [operand]

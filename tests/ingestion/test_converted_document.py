@@ -54,7 +54,7 @@ def test_anchors_are_pickled_and_copied(document):
 
 
 def test_langchain_loads_a_plain_document(document):
-    """A saved document is loaded as a LangChain Document, without this package."""
+    """A saved document can be loaded as a plain LangChain Document, without this package."""
     plain = loads(dumps(document), allowed_objects="core")
     assert plain == Document(page_content=document.page_content, metadata=document.metadata)
 

@@ -54,7 +54,7 @@ def hit_ids(store, text):
 
 
 def test_an_unchanged_ingest_writes_nothing(store):
-    """A second run embeds nothing and writes no row."""
+    """Ingesting an unchanged document again embeds nothing and writes no row."""
     first = ingest([page(GUIDE, "a.md")], store, split="parent_child")
     version = store.admin.stats()["version"]
     again = ingest([page(GUIDE, "a.md")], store, split="parent_child")
@@ -65,7 +65,7 @@ def test_an_unchanged_ingest_writes_nothing(store):
 
 
 def test_an_edit_is_found_and_the_old_text_is_not(store):
-    """After an edit the new words are found, the vanished ones are not, and the engines agree with the catalog."""
+    """After an edit, new words are found, deleted words are not, and the engines agree with the catalog."""
     ingest([page(GUIDE, "a.md")], store)
     report = ingest([page(GUIDE.replace("## Use\n\nask anything", "## Ask\n\nquestions"), "a.md")], store)
     assert (report.added, report.removed, report.embedded) == (1, 1, 1)

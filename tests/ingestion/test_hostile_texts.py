@@ -35,7 +35,7 @@ def repeated(unit, size=MEGABYTE):
 
 @pytest.mark.parametrize("unit", ["-", ",", " ", "\n", "[", "<", "`", "“", "。", "😀", "é ", "A-", "\u0301"])
 def test_names_are_found_in_linear_time(unit):
-    """A long run of the same characters is read once, not once per character."""
+    """A long run of one character is searched for names in linear time."""
     assert read([repeated(unit)])
 
 

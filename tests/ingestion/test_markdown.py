@@ -44,7 +44,7 @@ def test_a_heading_without_text_goes_with_the_next_section():
 
 
 def test_sections_cover_the_text():
-    """The text before the first heading is a section without a path."""
+    """Sections cover the complete text, and the text before the first heading is a section without a path."""
     text = "intro\n\n## A\na\n## B\nb\n"
     assert "".join(text[s.start : s.end] for s in outline(text).sections) == text
     assert paths(text) == [(), ("A",), ("B",)]

@@ -33,8 +33,10 @@ def content(store):
     return store.chunks, store.parents, store.edges
 
 
-def test_the_report_counts():
-    """A first ingest adds and embeds every chunk."""
+def test_the_report_of_a_first_ingest():
+    """The report of a first ingest gives the numbers of documents, chunks and edges, with every chunk added and
+    embedded.
+    """
     report = ingest([page(GUIDE, "a.md"), page("text", "b.md")], MemoryStore(), edges=["sequence"])
     assert isinstance(report, IngestReport)
     assert (report.documents, report.chunks, report.parents, report.edges) == (2, 4, 0, 2)
@@ -211,7 +213,7 @@ def test_documents_without_text_are_written_in_batches():
     assert [step.done for step in steps if step.phase == "embedding"] == [1, 3]
 
 
-def test_chunks_can_be_handed_in():
+def test_chunks_can_be_ingested():
     """Chunks are stored unchanged, and builders add their edges."""
     store = MemoryStore()
     chunks = [Chunk(f"c{n}", f"text {n}", {"document_id": "d"}) for n in range(3)]

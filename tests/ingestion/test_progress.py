@@ -75,7 +75,7 @@ def test_lines_without_a_terminal(monkeypatch):
 
 
 def test_the_remaining_time_is_estimated():
-    """After three of seven in six seconds, eight seconds remain; without a total there is no estimate."""
+    """If three of seven steps took six seconds, eight seconds remain; without a total there is no estimate."""
     assert _remaining(Step("reading", 3, 7, "files"), 6.0) == "about 8 s left"
     assert _remaining(Step("reading", 3, None, "files"), 6.0) == ""
     assert _remaining(Step("reading", 0, 7, "files"), 6.0) == ""

@@ -130,7 +130,7 @@ def test_a_long_word_is_not_cut_and_a_blob_is():
     assert max(map(len, texts(RecursiveSplitter(100, 0), "x" * 50_000))) <= 1_600
 
 
-def test_the_size_may_be_filled():
+def test_a_piece_may_have_exactly_the_size():
     """A part of exactly the size is not split, and words share a piece that they fill exactly."""
     assert texts(RecursiveSplitter(9, 0, counter=len), "Ab. Cd. X") == ["Ab. Cd. X"]
     assert texts(RecursiveSplitter(6, 0, counter=len), "a b.\n\nc d e f.") == ["a b.", "c d e", "f."]

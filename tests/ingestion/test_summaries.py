@@ -84,7 +84,7 @@ def test_a_summary_consists_of_its_contents():
 
 
 def test_overviews_have_distinctive_words():
-    """A distinctive word from deep in a text is in the overview, a word of all texts is not."""
+    """An overview contains a distinctive word from later in a document, but not a word that all documents have."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     texts = [f"A first sentence.\n\nThen the common word. {'quokka' * (n == 3)}" for n in range(60)]
     ingest([Document(text, metadata={"uri": f"d{n % 2}/{n}"}, id=str(n)) for n, text in enumerate(texts)], store)

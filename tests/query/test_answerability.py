@@ -33,7 +33,7 @@ def test_similarity_alone():
     assert answerability(0.6, 0.2, 0.0, QuestionWords(0, 0.0)).value == likely(4.5 - 4.4)
 
 
-def test_nothing_known():
+def test_without_figures_there_is_no_value():
     """Without cosines and keyword scores, the answerability is None."""
     assert answerability(None, 0.0, None, None) is None
 
@@ -51,7 +51,7 @@ def test_a_model_that_finds_everything_similar():
 
 
 @given(SHARES, SHARES, SHARES, st.integers(1, 200), SHARES)
-def test_more_is_never_less(similarity, matched, further, count, exact):
+def test_more_evidence_never_lowers_the_value(similarity, matched, further, count, exact):
     """A larger cosine, BM25 score or exact match never lowers the value, which stays in [0, 1]."""
     words = QuestionWords(count, 1.0)
     one = answerability(similarity, 0.0, matched, words, exact)
@@ -63,7 +63,7 @@ def test_more_is_never_less(similarity, matched, further, count, exact):
     assert all(0 <= one.value <= other.value <= 1 for other in more)
 
 
-def test_the_reason_in_words():
+def test_the_explanation_leaves_out_unknown_figures():
     """The explanation leaves out unknown figures."""
     assert (
         Answerability(0.2, None, 0.1, 0.05).explain() == "not answerable (0.20): words matched 0.10 · exact match 0.05"

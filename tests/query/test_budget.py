@@ -80,7 +80,7 @@ def test_filling_only_adds(sizes, most):
 
 
 @pytest.mark.parametrize("most", [0, -1])
-def test_a_budget_of_nothing_is_refused(most):
+def test_a_budget_below_1_is_refused(most):
     """A budget below 1 raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match="max_tokens"):
         TokenBudget(most)

@@ -29,7 +29,7 @@ IDS = "abcdefghijklmnop"
 
 
 def ranked(source, weight, ids):
-    """Return a ranking of which only the order matters."""
+    """Return a ranking of ids with equal scores."""
     return Ranking(source, weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
 
 
@@ -93,7 +93,7 @@ def test_raw_reciprocal_ranks_of_equal_weights():
     assert ids_and_scores(RAW(lists)) == [("n2", 0.016261), ("n1", 0.008197), ("n3", 0.008065)]
 
 
-def test_the_best_can_be_one():
+def test_the_best_score_can_be_1():
     """With normalize="max", scores are divided by that of the best candidate."""
     lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
     best, second, *_ = ReciprocalRankFusion(normalize="max")(lists)
@@ -149,7 +149,7 @@ def test_scores_over_their_bounds():
     assert ids_and_scores(ConvexCombination(normalize="bound")(lists)) == [("a", 0.56), ("b", 0.355)]
 
 
-def test_a_cosine_counts_in_standard_deviations():
+def test_a_cosine_is_measured_in_standard_deviations():
     """A cosine is measured in standard deviations above the background, of which twelve give 1: (.56 − .2) / (12 ·
     .05) = .6.
     """
@@ -215,7 +215,7 @@ def test_an_unknown_score_counts_as_zero():
 @pytest.mark.parametrize(
     ("best", "share"), [(0.0, 0.0), (10.0, 0.15 / 0.85), (40.0, 0.3), (160.0, 0.6 / 1.3)], ids=lambda x: f"{x:.2f}"
 )
-def test_a_keyword_list_counts_as_much_as_its_best(best, share):
+def test_the_keyword_weight_depends_on_the_best_match(best, share):
     """The keyword weight is multiplied by √(best BM25 / 40), and the weights are scaled to sum to 1."""
     fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": best})])
     by_id = {one.id: one.score for one in fused}
@@ -223,7 +223,7 @@ def test_a_keyword_list_counts_as_much_as_its_best(best, share):
     assert by_id["v"] == pytest.approx((1 - share) * 0.5)
 
 
-def test_weaker_matches_count_less_than_their_share():
+def test_weaker_matches_have_less_than_their_share():
     """A quarter of the best BM25 gives an eighth of its part: a quarter times the square root of a quarter."""
     fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": 40.0, "l": 10.0})])
     by_id = {one.id: one.score for one in fused}

@@ -29,7 +29,7 @@ def test_a_parent_hit_has_the_text_of_the_parent_and_its_child():
 
 
 def test_a_missing_parent_leaves_the_child():
-    """A hit whose parent the store does not have is returned unchanged."""
+    """A hit whose parent is missing from the store is returned unchanged."""
     orphan = hit("c", 0.5, "gone")
     assert replace_children([orphan], PARENTS) == [orphan]
 

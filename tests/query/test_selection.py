@@ -94,13 +94,13 @@ def test_equals_keep_their_order():
     assert ids(select_hits(hits, 3, mmr_lambda=0.5, vectors=np.eye(3, dtype=np.float32))) == "abc"
 
 
-def test_a_document_has_its_share():
+def test_hits_per_document_are_limited():
     """With max_per_document=2, the third hit of a document is replaced by the next document's."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.8, "x"), hit("c", 0.7, "x"), hit("d", 0.6, "y")]
     assert ids(select_hits(hits, 3, max_per_document=2)) == "abd"
 
 
-def test_the_share_follows_diversity():
+def test_the_limit_per_document_applies_after_diversity():
     """With max_per_document, the hits that diversity ranks first are kept."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.85, "x"), hit("c", 0.6, "x")]
     assert ids(select_hits(hits, 3, mmr_lambda=0.7, max_per_document=2, vectors=TOWARDS)) == "ac"

@@ -1,4 +1,4 @@
-"""Accents and marks."""
+"""Removal of accents and combining marks."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Dates named in questions."""
+"""Dates mentioned in questions."""
 
 from datetime import UTC, datetime
 
@@ -41,7 +41,7 @@ def spans(text):
     ],
 )
 def test_named_times(text, span):
-    """Days, months, years, and times relative to today are found."""
+    """Days, months, years, and times relative to today are found in a question."""
     assert spans(text) == [span]
 
 

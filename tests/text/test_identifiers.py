@@ -52,7 +52,7 @@ def make(request):
     ],
 )
 def test_compounds_are_found_as_written(text, compound):
-    """Compounds are in lower case and without surrounding punctuation."""
+    """A compound is found in lower case and without surrounding punctuation."""
     assert compounds(text) == [compound]
 
 
@@ -110,7 +110,7 @@ def test_the_score_of_a_compound_is_its_share_of_the_question(make):
     assert 0 < among[0] < CONTENT_SCORE / 2
 
 
-def test_a_word_outside_a_compound_does_not_count_for_it(make):
+def test_a_part_outside_a_compound_lowers_its_share(make):
     """A part that is repeated outside the compound lowers the compound's share of the question to two thirds."""
     index = make("non-teaching staff", *["trains are late"] * 3)
     assert index.exact_matches("non-teaching, non-teaching")[0] == pytest.approx(CONTENT_SCORE)
@@ -153,7 +153,7 @@ def test_a_mask_limits_the_rows_that_are_counted(make):
     assert index.exact_matches("zebra", np.array([False, True, False])) == {1: pytest.approx(CONTENT_SCORE)}
 
 
-def test_changed_texts_stay_rare(make):
+def test_deleted_versions_do_not_make_words_common(make):
     """Deleted versions of a chunk do not make its words common, no matter how often the chunk was rewritten."""
     index = make("E-4711 is refused", "Trains are late.")
     for version in range(2, 6):

@@ -8,7 +8,7 @@ from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
 
 
 @pytest.mark.parametrize(("count", "tokens"), [(0, 0), (1, 1), (3, 3), (4, 5), (10, 13), (100, 130)])
-def test_words_and_a_third(count, tokens):
+def test_words_have_1_3_tokens_each(count, tokens):
     """The estimate is 1.3 tokens per word, rounded down without floating-point error."""
     assert approximate_tokens("word " * count) == tokens
 

@@ -23,7 +23,7 @@ def targets(store, *sources):
 
 @pytest.fixture
 def linked():
-    """Store with two pages: a.md, which links to section Two of b.md, and b.md."""
+    """Return a store with two pages: a.md, which links to section Two of b.md, and b.md."""
     store = HybridGraphStore(None)
     again(store, page("see [the b](b.md#two)", "a.md"), page(B, "b.md"))
     return store
@@ -63,7 +63,7 @@ def test_a_wiki_link_is_restored_with_the_document():
 
 
 def test_a_pending_link_finds_its_section_or_title():
-    """A link to a missing document becomes an edge when the document is added, by id, section and title."""
+    """A link to a missing document by id, section or title becomes an edge when the document is added."""
     store = HybridGraphStore(None)
     assert again(store, page("[b](b.md#two) [[Cee]]", "a.md")) == ["Cee#0", "b.md#0"]
     assert again(store, page(B, "b.md")) == ["Cee#0", "b.md#two"]

@@ -204,7 +204,7 @@ def test_a_title_is_found_in_other_ingests(title, text, entity):
         assert entity in {edge.target for edge in store.edges(["other"])}
 
 
-def test_the_same_again_changes_nothing():
+def test_a_repeated_ingest_changes_nothing():
     """A second ingest of some documents leaves all edges unchanged."""
     store = embedded()
     stored(*TEXTS, store=store)

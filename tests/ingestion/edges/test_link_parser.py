@@ -93,7 +93,7 @@ def test_a_page_is_known_by_its_published_name():
     assert {"docs/b.md", "docs/b/index.md", "docs/b/README.md"} <= set(candidates("b/", "docs/a.md"))
 
 
-def test_no_documents():
+def test_links_such_as_mailto_lead_to_no_document():
     """Links such as mailto: lead to no document."""
     assert [candidates(f"{scheme}:x", "a.md") for scheme in ("mailto", "javascript", "data")] == [[], [], []]
 

@@ -288,7 +288,7 @@ def test_a_model_that_answers_in_json(store):
 
 
 def test_a_model_that_gives_dicts(store):
-    """A structured answer may be a dict."""
+    """The structured answer of a model may be a dict."""
 
     class Plain(FakeListChatModel):
         def with_structured_output(self, schema, **kwargs):
@@ -349,7 +349,7 @@ def test_a_second_ingest_sends_nothing(store, tmp_path):
 
 
 def test_only_changed_windows_are_sent(store):
-    """A change in one chunk sends only its window again."""
+    """Changing a chunk sends only the window of this chunk again."""
     ingest_with(reader(), store, [*document("a", 10), *document("b", 2)])
     chunks, llm = document("a", 10), reader()
     chunks[7] = Chunk("a7", "another text", {"chunk_index": 7}, "a")
@@ -440,7 +440,7 @@ def test_deleting_a_document_deletes_all_data_about_it(store, tmp_path):
     assert store.admin.check().ok
 
 
-def test_a_ledger_elsewhere(store, tmp_path):
+def test_the_path_of_the_ledger_can_be_set(store, tmp_path):
     """The option ``progress`` sets the path of the ledger, whose folder is created."""
     ingest_with(reader(), store, document("a", 2), progress=tmp_path / "kept" / "asked.jsonl")
     assert (tmp_path / "kept" / "asked.jsonl").exists()

@@ -15,7 +15,7 @@ EDGE = {"source": "b", "target": "a", "relation": "supports", "weight": 0.9, "de
 
 
 def ingested(model, **options):
-    """Return the edges and the warnings of the report."""
+    """Return the edges of an ingest and its warnings."""
     chunks = [Chunk(id, text, {"chunk_index": place}, "doc") for place, (id, text) in enumerate(TEXTS.items())]
     with HybridGraphStore(None, DeterministicFakeEmbedding(size=4)) as store:
         report = ingest(chunks, store, split=None, edges=[LLMEdges(model, backoff=0, **options)])
@@ -49,7 +49,7 @@ def test_edges_over_http(method, streaming):
 )
 @pytest.mark.parametrize("method", METHODS)
 def test_another_attempt_over_http(method, reply):
-    """After an error, an invalid answer or a timeout the model is called again."""
+    """After an error, an invalid answer or a timeout, the model is called again."""
     with OpenAIServer([reply, {"edges": [EDGE]}]) as server:
         edges, warnings = ingested(server.chat_model(timeout=1 if reply.delay else 10), method=method)
         assert [edge[:2] for edge in edges] == [("b", "a")]

@@ -139,7 +139,7 @@ def test_an_unchanged_ingest_writes_nothing():
     assert changes(store) == before
 
 
-def test_a_model_fitted_again_moves_all():
+def test_refitting_a_model_updates_all_edges():
     """After LSA is fitted again, the edges of all documents are those of its new vectors."""
     words = ["cat purr sofa", "cat purr milk", "dog bark yard", "dog bark bone", "rust code test", "rust code lint"]
     more = [

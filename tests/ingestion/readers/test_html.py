@@ -40,7 +40,7 @@ def test_relative_links_stay_links():
     assert text(html) == "[B bold](b%20c.html#d), web, too, no"
 
 
-def test_a_link_around_a_heading_does_not_spoil_it():
+def test_a_link_around_a_heading_is_replaced_by_its_text():
     """A link around a heading is replaced by its text."""
     assert text("<h2><a href='x.html'>Use</a> it</h2>y") == "## Use it\n\ny"
 

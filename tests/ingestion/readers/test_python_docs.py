@@ -68,7 +68,7 @@ def test_sources_are_files_of_the_library(docs):
     assert any(isinstance(node, ast.FunctionDef) and node.name == "decode" for node in ast.walk(tree))
 
 
-def test_nothing_private_or_undocumented(docs):
+def test_private_and_undocumented_items_are_left_out(docs):
     """No name of an item starts with an underscore, and every item has a documentation text."""
     assert len(docs) > 2_000
     for id, document in docs.items():

@@ -98,7 +98,7 @@ TURNS_AS_PAIRS = [("user", "red car"), ("assistant", "A roadster")]
 
 
 def test_both_ends_of_a_long_history_are_read():
-    """10,000 items give the first 5 and the last 45."""
+    """A history of 10,000 items gives the first 5 and the last 45 turns."""
     read = turns([f"User: {n}" for n in range(10_000)])
     assert [int(turn.text) for turn in read] == [*range(5), *range(9_955, 10_000)]
 

@@ -27,7 +27,7 @@ CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assis
         "!?",
     ],
 )
-def test_a_question_of_few_words_leans(query):
+def test_a_question_of_few_words_depends_on_the_conversation(query):
     """Questions with pronouns, ellipses and fragments depend fully on the conversation, in several languages and
     scripts.
     """
@@ -50,7 +50,7 @@ def test_a_question_of_four_content_words_is_complete(query):
     assert HistoryTerms()(query, CARS) == ExpandedQuery(query)
 
 
-def test_three_words_lean_by_half():
+def test_three_content_words_have_half_the_weight():
     """A question with three content words gets half the weight."""
     assert leaning("How heavy is the red car?") == 0.5
     assert HistoryTerms(weight=0.4)("How heavy is the red car?", CARS).weight == 0.2
@@ -89,7 +89,7 @@ def test_a_short_question_may_change_the_topic(query):
         "why?",
     ],
 )
-def test_a_sign_of_continuation_leans_confidently(query):
+def test_a_sign_of_continuation_is_sure(query):
     """An opening word, a pronoun or a question of function words is a sure sign of continuation."""
     expanded = HistoryTerms()(query, CARS)
     assert (expanded.weight, expanded.sure) == (0.5, True)
@@ -98,7 +98,7 @@ def test_a_sign_of_continuation_leans_confidently(query):
 @pytest.mark.parametrize(
     "query", ["How heavy are red trucks?", "Which cars have four seats?", "Has it a loud diesel engine?"]
 )
-def test_three_words_lean_on_a_conversation_with_a_common_word(query):
+def test_three_words_may_continue_the_conversation(query):
     """A question of three words continues the conversation if it shares a word with it in any form, or has a
     pronoun.
     """
@@ -107,7 +107,7 @@ def test_three_words_lean_on_a_conversation_with_a_common_word(query):
 
 
 @pytest.mark.parametrize("query", ["What is ground water contamination?", "Who has won the most Super Bowls?"])
-def test_three_words_of_another_topic_are_complete(query):
+def test_three_words_on_another_topic_are_searched_unchanged(query):
     """A question of three words that shares none with the conversation is searched unchanged."""
     assert HistoryTerms()(query, CARS) == ExpandedQuery(query)
 

@@ -30,7 +30,7 @@ def test_both_directions():
     assert result == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135, "Z": 0.126})
 
 
-def test_back_only():
+def test_incoming_edges_only():
     """With direction="in", only Z is reached."""
     assert values(walked(EDGES, BFS(direction="in"), PLAIN)) == near({"A": 0.93, "B": 0.65, "Z": 0.126})
 
@@ -120,7 +120,7 @@ def test_a_path_never_repeats_a_chunk():
     assert (result["x"].path, result["y"].path) == (("a", "x"), ("a", "x", "y"))
 
 
-def test_a_seed_that_another_seed_makes_better():
+def test_a_seed_can_gain_value_from_another_seed():
     """With propagation, a seed has the higher of its own value, .5, and its value as another seed's neighbour, .7."""
     result = by_id(walked([Edge("a", "b", "c")], BFS(), Propagation(), seeds=[("a", 0.9), ("b", 0.5)]))
     assert result["b"][1:] == (near(0.7), 1, ("a", "b"), "a")

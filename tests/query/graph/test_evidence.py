@@ -41,7 +41,7 @@ def test_evidence_of_a_link_is_proportional_to_its_weight():
     assert evidence_for([*FOUR, Edge("a", "c", "cites", 0.5)])["c"] == (0.2, ("a", "c"))
 
 
-def test_many_links_share():
+def test_many_links_share_their_evidence():
     """The evidence of each of two links is divided by the fourth root of two."""
     assert evidence_for([*FOUR, Edge("a", "b", "cites"), Edge("a", "c", "cites")])["c"] == (0.4 * 2**-0.25, ("a", "c"))
 

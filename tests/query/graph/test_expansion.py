@@ -57,7 +57,7 @@ def test_an_unknown_value_of_candidates_is_refused():
         Expansion(BFS(), HopDecay(), candidates="seeds")
 
 
-def test_a_mixed_score_only_lifts():
+def test_a_mixed_score_never_lowers_a_score():
     """A mixed score adds evidence to the search score and never lowers it."""
     walk = Expansion(BFS(), NoisyOr())
     own = fused_candidates(a=0.8, b=0.4)

@@ -103,7 +103,7 @@ def test_a_tree_with_a_loop_ends():
     assert (walk.opened, set(values)) == (3, {"A", "B", "root"})
 
 
-def test_a_node_in_itself():
+def test_a_node_that_contains_itself_is_opened_once():
     """A node that is listed as its own child is opened once."""
     walk, _, _ = walked({"root": ["root"]}, {"root": 0.5}, k=1)
     assert walk.opened == 1
@@ -147,7 +147,7 @@ def test_leaves_are_not_opened():
     assert (walk.opened, set(values), levels) == (2, set("abc"), [["a", "b"], ["c"]])
 
 
-def test_a_level_at_some_places():
+def test_a_selection_of_a_level_keeps_its_columns():
     """A selection of a level's nodes has all their columns, in the requested order."""
     level = ScoredLevel(
         np.array([7, 8, 9]), list("abc"), *np.array([[0.1, 0.2, 0.3], [0.4, 0.1, np.nan]]), *np.eye(3)[:2]

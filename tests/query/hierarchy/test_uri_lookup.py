@@ -78,14 +78,14 @@ def test_suggestions(target, suggestion):
     assert suggestion in str(raised.value)
 
 
-def test_two_that_differ_in_capitals():
+def test_uris_that_differ_only_in_case_are_ambiguous():
     """A target that matches two uris only in another case raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="did you mean"):
         uris_of(tree_of("Notes/x", "notes/y"), "NOTES")
 
 
 @pytest.mark.parametrize("target", [7, "", "  ", None])
-def test_no_uri(target):
+def test_invalid_targets_are_refused(target):
     """The error for an invalid target contains the value and the expected form."""
     with pytest.raises(ConfigurationError, match=r"each target_uri must be a uri such as .*, got"):
         uris_of(tree_of("a"), target)

@@ -67,7 +67,7 @@ def test_equal_queries_are_searched_once():
 @given(
     st.lists(st.builds(TypedQuery, st.text("ab", min_size=1), st.sampled_from([None, "x"]), priority=st.integers(1, 5)))
 )
-def test_best_only_chooses(queries):
+def test_best_returns_only_given_queries(queries):
     """At most five of the given queries are returned, each once and in order of priority."""
     selection = best(queries)
     assert len(selection) == len(set(selection)) <= 5
