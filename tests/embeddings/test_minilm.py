@@ -158,7 +158,7 @@ def test_an_empty_list_needs_no_model(nothing_cached):
 
 
 def test_constructing_an_object_loads_nothing(nothing_cached):
-    """An object can be constructed where the model is unavailable, and writes no files."""
+    """Constructing an object loads no model and writes no files."""
     OnnxMiniLMEmbeddings()
     assert not nothing_cached.parent.exists()
 

@@ -52,8 +52,8 @@ def parse(answer):
     ],
 )
 def test_json_is_read_in_any_form(answer):
-    """JSON is read from tool calls, even invalid ones, and from text with a code fence, prose, parts or reasoning
-    around it.
+    """JSON is read from tool calls, even invalid ones, and from text in several parts or with a fence, prose or
+    reasoning.
     """
     assert parse(answer) == {"a": 1}
 
@@ -94,7 +94,7 @@ async def test_a_model_without_structured_output_gets_the_schema_in_the_prompt(k
 
 
 def test_a_model_of_plain_texts_and_langchains_fakes_are_models():
-    """An LLM that returns strings and both of LangChain's fake chat models are accepted."""
+    """LLMs that return strings, and both of LangChain's fake chat models, are accepted as models."""
     models = (
         FakeListLLM(responses=[fenced({"a": 1})]),
         FakeListChatModel(responses=[fenced({"a": 1})]),

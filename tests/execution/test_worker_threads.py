@@ -109,7 +109,7 @@ def test_another_call_runs_in_place_of_an_abandoned_one(patient, hanging):
 
 
 def test_another_call_runs_in_place_of_an_overdue_one(impatient, hanging):
-    """A call is answered although more calls without a deadline hang than there are workers."""
+    """A call is answered even if more calls without a deadline are hanging than there are workers."""
     pool = Workers(2, level=1)
     pool.submit([job(hanging, Lane("dead")) for _ in range(10)])
     fine = job(lambda: "fine", Lane("alive"))

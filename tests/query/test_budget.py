@@ -27,8 +27,8 @@ sizes = st.lists(st.integers(0, 50), max_size=10)
 
 
 def test_smaller_hits_fill_the_rest():
-    """A smaller hit fills the rest of a budget after one that does not fit: 13 of 30 tokens are used, 26 do not fit,
-    1 does.
+    """A smaller hit is kept after one that does not fit: with 13 of 30 tokens used, 26 more do not fit, but 1 more
+    does.
     """
     assert TokenBudget(30).fit(words(a=10, b=20, c=1)) == (words(a=10, c=1), [])
 

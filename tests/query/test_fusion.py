@@ -158,7 +158,7 @@ def test_a_cosine_is_measured_in_standard_deviations():
 
 
 def test_a_cosine_of_unknown_background():
-    """Without a known background, its mean is 0 and its deviation .115: .69 / (12 · .115) = .5."""
+    """An unknown background has mean 0 and deviation .115: .69 / (12 · .115) = .5."""
     (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.69})])
     assert one.score == pytest.approx(0.5)
 
@@ -224,7 +224,9 @@ def test_the_keyword_weight_depends_on_the_best_match(best, share):
 
 
 def test_weaker_matches_have_less_than_their_share():
-    """A quarter of the best BM25 gives an eighth of its part: a quarter times the square root of a quarter."""
+    """A match with a quarter of the best BM25 has an eighth of the best match's part: a quarter times the root of a
+    quarter.
+    """
     fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": 40.0, "l": 10.0})])
     by_id = {one.id: one.score for one in fused}
     assert by_id["l"] == pytest.approx(by_id["k"] / 8)
@@ -485,7 +487,7 @@ def test_a_score_depends_on_no_worse_candidate(lists):
 
 @pytest.mark.parametrize(("name", "kind"), FUSIONS.items())
 def test_every_fusion_has_a_name(name, kind):
-    """The name of a fusion gives it with its default parameters."""
+    """A fusion can be given by its name, which gives it its default parameters."""
     assert fusion_from(name) == kind()
 
 

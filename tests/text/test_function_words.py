@@ -1,4 +1,4 @@
-"""Function words of languages."""
+"""Function words of several languages."""
 
 import pytest
 

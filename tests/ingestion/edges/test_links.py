@@ -203,7 +203,7 @@ def test_source_and_uri_identify_a_document():
 
 
 def test_kept_ids_can_be_linked():
-    """With split=None an id in ``links`` means the chunk with this id."""
+    """With split=None, an id in ``links`` means the chunk with this id."""
     links = {"a": ["b"], "b": [], "c": ["a"]}
     chunks = [Document(page_content="t", id=id, metadata={"links": ids}) for id, ids in links.items()]
     assert references(*chunks, split=None) == {("a", "b"), ("c", "a")}

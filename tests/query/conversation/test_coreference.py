@@ -31,7 +31,7 @@ def test_a_long_question_is_given_a_name():
 
 @pytest.mark.parametrize("query", ["How long is it?", "Did Tolstoy love his wife?", "Where is Quell?", ""])
 def test_questions_about_no_earlier_person_stay(query):
-    """A question about a thing or about a person it names itself is left unchanged."""
+    """A question about a thing, or about a person whom the question names, is left unchanged."""
     assert with_name(query, WRITER) == query
 
 

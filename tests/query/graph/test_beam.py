@@ -23,7 +23,7 @@ def test_a_wide_beam_is_breadth_first_search():
 
 
 def test_ties_at_the_edge_of_the_beam_are_broken_by_id():
-    """Chunks with equal values are kept by ascending id, in any order of the edges."""
+    """Among chunks with equal values, the beam keeps those with the smallest ids, in any order of the edges."""
     edges = [Edge("A", id, "c") for id in "zxy"]
     assert set(by_id(walked(edges, Beam(2), HopDecay(), seeds=[("A", 0.9)]))) == {"A", "x", "y"}
 

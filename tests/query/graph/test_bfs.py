@@ -20,7 +20,7 @@ def near(expected):
 
 
 def test_hop_decay():
-    """The value of C comes from its best edge, and that of D from its edge at two hops."""
+    """The value of C comes from its best edge, and the value of D from its edge at two hops."""
     assert values(walked(EDGES, BFS(), PLAIN)) == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135})
 
 

@@ -76,7 +76,7 @@ def test_the_path_of_a_seed_starts_at_the_seed_that_supports_it():
 
 
 def test_a_seed_keeps_its_value_if_the_traversal_sets_the_score():
-    """With a score that replaces the search's scores, a seed has the value and the path of a seed."""
+    """With a score that replaces the search's scores, a linked seed keeps its own path and the value of a seed."""
     evidence = LinkEvidence()
     graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).scoped_graph(Scope(), evidence.edge_filter)
     walk = evidence.walk(graph, [("a", 0.8), ("b", 0.4)], HopDecay(), None)

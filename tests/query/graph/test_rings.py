@@ -29,7 +29,7 @@ def test_a_weak_seed_stays():
 
 
 def test_no_more_rings_than_requested():
-    """With max_hops=1, only C is reached."""
+    """With max_hops=1, only C is reached from the seeds."""
     assert set(values(walked(EDGES, WaterCircle(1), Flow()))) == {"A", "B", "C"}
 
 

@@ -132,7 +132,7 @@ def test_a_constant_is_a_score():
 
 @pytest.mark.parametrize("score", [lambda r: r.seed * NAN, lambda r: np.ones(7)])
 def test_a_score_that_gives_no_number_per_path_is_refused(score):
-    """A score that returns NaN, or another number of values than paths, raises ConfigurationError."""
+    """A score that returns NaN or a wrong number of values raises ConfigurationError."""
     with pytest.raises(ConfigurationError):
         values(score, hops=[0, 1], own=0.5)
 

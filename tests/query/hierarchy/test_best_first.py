@@ -148,7 +148,7 @@ def test_leaves_are_not_opened():
 
 
 def test_a_selection_of_a_level_keeps_its_columns():
-    """A selection of a level's nodes has all their columns, in the requested order."""
+    """Selecting nodes of a level keeps all of their columns, in the requested order."""
     level = ScoredLevel(
         np.array([7, 8, 9]), list("abc"), *np.array([[0.1, 0.2, 0.3], [0.4, 0.1, np.nan]]), *np.eye(3)[:2]
     )

@@ -51,5 +51,5 @@ def test_a_refusal_with_thanks_is_small_talk():
 
 
 def test_a_long_text_is_not_small_talk():
-    """A long repetitive text is not small talk, which is found without trying all ways to parse it."""
+    """A long repetitive text is recognised as not small talk, without trying all ways to parse it."""
     assert not is_small_talk("thank you so much " * 10_000 + "!")

@@ -61,7 +61,9 @@ def test_a_source_can_report_a_degradation():
 
 @pytest.mark.parametrize("text", [None, "", "  \n\t "])
 def test_a_query_without_text_searches_by_its_vector_only(text):
-    """A query without text is searched only by its vector; without a vector the result is empty and has the reason."""
+    """A query without text is searched only by its vector; without a vector, the result is empty and gives the
+    reason.
+    """
     calls = []
 
     class RecordingSource(ListSource):
