@@ -1,4 +1,4 @@
-"""Every retriever runs on every store, with the same hits where that is promised."""
+"""Every retriever runs on every store, and the stores that share an implementation give the same hits."""
 
 from contextlib import ExitStack
 
@@ -22,7 +22,7 @@ pytest.importorskip("milvus_lite")
 
 
 class Words(HashedWords, Embeddings):
-    """Hashed words as an embedding of LangChain."""
+    """LangChain embedding of hashed words."""
 
 
 TOPICS = {
@@ -61,7 +61,7 @@ RETRIEVERS = {
     "advanced": lambda store: AdvancedRetriever(HybridRetriever(store, k=3)),
     "hierarchical": lambda store: HierarchicalRetriever(store, k=3),
 }
-# What keeps its results in the process, on disk and on a Chroma server is the same; Milvus counts words by itself.
+# Stores with the same search engines as the store in memory; Milvus has its own word statistics.
 SAME = ("folder", "chroma server")
 
 
@@ -95,8 +95,10 @@ def ids_of_hits(retriever, **options):
 
 @pytest.mark.parametrize("name", RETRIEVERS)
 @pytest.mark.parametrize("place", SAME)
-def test_the_hits_are_those_of_the_store_in_memory(stores, name, place):
-    """A folder, with and without a Chroma server, gives the same hits in the same order."""
+def test_hits_equal_those_of_the_store_in_memory(stores, name, place):
+    """A store in a folder gives the same hits as a store in memory, in the same order, with and without a Chroma
+    server.
+    """
     expected = ids_of_hits(RETRIEVERS[name](stores["memory"]))
     assert expected[0][0].startswith("garden-0") or name == "hierarchical"
     assert ids_of_hits(RETRIEVERS[name](stores[place])) == expected
@@ -104,7 +106,7 @@ def test_the_hits_are_those_of_the_store_in_memory(stores, name, place):
 
 @pytest.mark.parametrize("name", RETRIEVERS)
 def test_milvus_finds_the_same_first_hit(stores, name):
-    """The first hit is that of the store in memory, and a filter holds for every hit."""
+    """Milvus ranks the same chunk first as the store in memory, and every filtered hit matches the filter."""
     retriever = RETRIEVERS[name](stores["milvus"])
     expected = ids_of_hits(RETRIEVERS[name](stores["memory"]))
     assert ids_of_hits(retriever)[0] == expected[0]
@@ -114,7 +116,7 @@ def test_milvus_finds_the_same_first_hit(stores, name):
 
 
 def test_the_graph_leads_to_the_same_chunks(stores):
-    """A chunk that only an edge leads to is found in every store."""
+    """A chunk that can be reached only through an edge is found in every store."""
     ids_by_store = {}
     for name, store in stores.items():
         retriever = GraphRetriever(store, k=3, graph={"seed_k": 1, "candidates": "reached"}, preset="hop_decay")
@@ -124,7 +126,7 @@ def test_the_graph_leads_to_the_same_chunks(stores):
 
 
 def test_the_chroma_server_was_searched(stores):
-    """The results above came from the server: its collection holds all chunks, and no search failed."""
+    """The Chroma server's collection has all the chunks, and no search of the server has failed."""
     server = stores["chroma server"]._index.shared.server
     assert (server.is_open, server.is_failing) == (True, False)
     assert server.searchable(0, stores["chroma server"]._index.rows.version).rows == len(CHUNKS)

@@ -1,4 +1,4 @@
-"""LangChain's configurable_fields: settings at run time, over the index that is there."""
+"""LangChain's configurable_fields: settings at run time over an existing index."""
 
 import pytest
 from langchain_chroma import Chroma
@@ -46,7 +46,7 @@ def fields(*names):
 
 
 def in_chain(retriever):
-    """A chain, as its user sees it."""
+    """Return a chain of the retriever and a function that lists the hits' sources."""
     return retriever | (lambda documents: [document.metadata["source"] for document in documents])
 
 
@@ -56,7 +56,7 @@ def configured(chain, **settings):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_k_weights_and_filter_at_run_time(kind, store):
-    """Each changes the answer of the same chain; without any it is the constructor's."""
+    """k, the weights and the filter can be configured at run time; otherwise the constructor's values apply."""
     chain = in_chain(kind(store, k=2).configurable_fields(**fields("k", "semantic_weight", "keyword_weight", "filter")))
     question = "fast train"
     usual = chain.invoke(question)
@@ -68,15 +68,15 @@ def test_k_weights_and_filter_at_run_time(kind, store):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weights_at_run_time_are_the_searchs(kind, store):
-    """One weight alone gives the other, as in the constructor."""
+def test_weights_set_at_run_time_are_used_by_the_search(kind, store):
+    """A single weight set at run time determines the other weight, as in the constructor."""
     retriever = kind(store, k=2).configurable_fields(**fields("semantic_weight"))
     prepared, _ = retriever.prepare({"configurable": {"semantic_weight": 1.0}})
     assert prepared.retrieve("fast train").plan["weights"].keys() == {"vector"}
 
 
 async def test_asynchronously_and_in_a_batch(store):
-    """The settings apply to every way to call the chain."""
+    """Configured settings apply to invoke, ainvoke and batch."""
     chain = configured(in_chain(HybridRetriever(store).configurable_fields(**fields("k"))), k=1)
     expected = ["trains/fast.md"]
     assert chain.invoke("fast train") == expected
@@ -85,8 +85,8 @@ async def test_asynchronously_and_in_a_batch(store):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_call_goes_before_configurable_and_that_before_the_constructor(kind, store):
-    """Three values of k, and the nearest to the call counts."""
+def test_the_call_overrides_configurable_which_overrides_the_constructor(kind, store):
+    """A k given in the call overrides a configured k, which overrides the constructor's k."""
     retriever = kind(store, k=4).configurable_fields(**fields("k"))
     assert len(retriever.invoke("fast train")) > 2
     assert len(configured(retriever, k=2).invoke("fast train")) == 2
@@ -95,7 +95,7 @@ def test_the_call_goes_before_configurable_and_that_before_the_constructor(kind,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_built_again(kind, store):
-    """The very same store answers, and the retriever that is configured stays as it is."""
+    """A configured retriever uses the same store object, and the original retriever does not change."""
     retriever = kind(store, k=2)
     prepared, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 1}})
     assert prepared.vector_store is store
@@ -104,7 +104,7 @@ def test_nothing_is_built_again(kind, store):
 
 
 def test_the_index_over_documents_is_the_same():
-    """A keyword index that was built over a collection's texts is that of every configured retriever."""
+    """Configured retrievers share the keyword index that was built from a collection's documents."""
     model = LSAEmbeddings()
     model.fit(list(TEXTS.values()))
     documents = [Document(text, metadata={"source": uri}, id=uri) for uri, text in TEXTS.items()]
@@ -119,15 +119,15 @@ def test_the_index_over_documents_is_the_same():
 
 
 @pytest.mark.parametrize("preset", ["hop_decay", "distance_decay"])
-def test_a_preset_stays_what_it_is(preset, store):
-    """Configuring k leaves the preset its weights, which it has for nobody's asking."""
+def test_configuring_k_keeps_the_weights_of_a_preset(preset, store):
+    """Configuring k keeps the weights that come with the preset."""
     retriever = GraphRetriever(store, preset=preset, k=4)
     prepared, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 3}})
     assert prepared.retrieve("fast train").plan["weights"] == retriever.retrieve("fast train").plan["weights"]
 
 
-def test_a_walk_at_run_time(store):
-    """A preset and the options of the graph can be set at run time."""
+def test_preset_and_graph_options_at_run_time(store):
+    """The preset and the graph options can be set at run time."""
     retriever = GraphRetriever(store, k=2).configurable_fields(**fields("preset", "graph"))
     assert retriever.prepare({"configurable": {"preset": "beam"}})[0].retrieve("train").plan["walk"] == {
         "traversal": "Beam",
@@ -139,7 +139,7 @@ def test_a_walk_at_run_time(store):
 
 
 def test_an_advanced_retriever_and_the_one_below(store):
-    """Both are configured by one call, each by its own ids."""
+    """One call configures an AdvancedRetriever while its inner retriever stays the same object."""
     below = HybridRetriever(store, k=3)
     chain = AdvancedRetriever(below).configurable_fields(**fields("k", "expander", "fuse_raw"))
     input = {"input": "and its price?", "chat_history": [("user", "Which car is red?"), ("assistant", "The roadster.")]}
@@ -151,7 +151,7 @@ def test_an_advanced_retriever_and_the_one_below(store):
 
 
 def test_a_wrong_value_at_run_time_is_an_error(store):
-    """Values that the constructor refuses are refused at run time, too."""
+    """Values that the constructor rejects are also rejected at run time."""
     retriever = HybridRetriever(store).configurable_fields(**fields("k", "fusion"))
     with pytest.raises(ValueError, match="k must be an integer ≥ 0, got -1"):
         configured(retriever, k=-1).invoke("train")

@@ -1,4 +1,6 @@
-"""Deadlines of whole searches: what hangs is left out, and holds up neither the answer nor the end of the program."""
+"""Deadlines of complete searches: a stage that hangs is left out and delays neither the answer nor the program's
+exit.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ PATIENCE = 60.0
 
 
 class Gate:
-    """Lets calls hang once it is shut; nothing hangs for longer than a test waits."""
+    """Gate that blocks calls while it is shut; no call is blocked for longer than a test waits."""
 
     def __init__(self):
         self._open = threading.Event()
@@ -56,7 +58,7 @@ def gate():
 
 
 class GatedEmbeddings(DeterministicFakeEmbedding):
-    """An embedding without an asynchronous side, whose queries may hang."""
+    """Embedding without async methods whose query calls may hang."""
 
     size: int = 16
     gate: object
@@ -67,7 +69,7 @@ class GatedEmbeddings(DeterministicFakeEmbedding):
 
 
 class GatedModel(FakeListChatModel):
-    """A chat model without an asynchronous side, which may hang."""
+    """Chat model without async methods that may hang."""
 
     gate: object
 
@@ -104,7 +106,7 @@ def awaited(retriever, *args, **options):
 
 
 def in_time(work):
-    """The result of the work; fails if it does not come back while everything hangs."""
+    """Return the result of the work; fail if it does not finish in time."""
     answers = []
 
     def run():
@@ -132,7 +134,9 @@ def store(gate, **options):
 
 
 def test_an_embedding_that_hangs(gate, ask):
-    """The words answer alone."""
+    """If embedding the query hangs, keyword search alone provides the hits and the result reports
+    deadline-exceeded:vector.
+    """
     retriever = HybridRetriever(store(gate), deadline_ms=DEADLINE_MS)
     gate.shut()
     result = ask(retriever, "red roadster")
@@ -141,7 +145,7 @@ def test_an_embedding_that_hangs(gate, ask):
 
 @pytest.mark.parametrize("by_call", [True, False], ids=["of the call", "of the retriever"])
 def test_an_embedding_that_hangs_after_a_conversation(gate, ask, by_call):
-    """The question is searched for as it was put, by its words, and within the time of the search."""
+    """If the embedding hangs, the original question is searched by keywords alone and the search ends in time."""
     below = HybridRetriever(store(gate), deadline_ms=None if by_call else DEADLINE_MS)
     options = {"deadline_ms": DEADLINE_MS} if by_call else {}
     gate.shut()
@@ -153,7 +157,7 @@ def test_an_embedding_that_hangs_after_a_conversation(gate, ask, by_call):
 
 
 def test_an_embedding_that_hangs_only_while_the_question_is_expanded(gate, ask):
-    """Half of the time is left for the search, which is whole."""
+    """Half of the deadline is left for the search when expansion hangs, so the search itself is complete."""
 
     class First(GatedEmbeddings):
         def embed_query(self, text):
@@ -171,7 +175,7 @@ def test_an_embedding_that_hangs_only_while_the_question_is_expanded(gate, ask):
 
 
 def test_a_model_that_hangs_while_it_rewrites(gate, ask):
-    """The question is searched for as it was put."""
+    """If the rewriting model hangs, the original question is searched and the result reports expander-failed."""
     rewrite = LLMRewrite(GatedModel(responses=["an answer"], gate=gate), timeout=None)
     gate.shut()
     free = Gate()
@@ -181,7 +185,7 @@ def test_a_model_that_hangs_while_it_rewrites(gate, ask):
 
 
 def test_a_history_that_hangs(gate, ask):
-    """The question is searched for as it was put, and the event loop is not held up."""
+    """If loading the chat history hangs, the original question is searched and the event loop is not blocked."""
 
     def fetch(session_id):
         gate.pass_through()
@@ -197,7 +201,7 @@ SESSION = [HumanMessage("Which car is red?"), AIMessage("The roadster."), HumanM
 
 
 def test_a_planner_that_hangs(gate, ask):
-    """The raw query is searched for, with all of the search."""
+    """If the planner hangs, the raw query is searched and no later stage is cut short."""
     metadata = [{"source": f"cars/{name}.md"} for name in ("roadster", "van", "train")]
     vector_store = store(Gate(), metadatas=metadata)
     planner = QueryPlanner(GatedModel(responses=["an answer"], gate=gate), timeout=None)
@@ -211,7 +215,7 @@ def test_a_planner_that_hangs(gate, ask):
 
 @pytest.mark.parametrize("make", [LLMReranker, "compressor"], ids=["chat model", "compressor"])
 def test_a_reranker_that_hangs(gate, ask, make):
-    """The earlier order stays."""
+    """If the reranker hangs, all hits are returned and the result reports deadline-exceeded:rerank."""
     model = GatedModel(responses=["an answer"], gate=gate)
     reranker = GatedCompressor(gate=gate) if make == "compressor" else make(model, timeout=None)
     retriever = HybridRetriever(store(Gate()), reranker=reranker, deadline_ms=5 * DEADLINE_MS)
@@ -221,7 +225,7 @@ def test_a_reranker_that_hangs(gate, ask, make):
 
 
 def test_a_keyword_retriever_that_hangs(gate, ask):
-    """The vectors answer alone."""
+    """If the keyword retriever hangs, vector search alone provides the hits."""
     retriever = HybridRetriever(store(Gate()), keyword_retriever=GatedRetriever(gate=gate), deadline_ms=5 * DEADLINE_MS)
     gate.shut()
     result = ask(retriever, "red roadster")
@@ -229,7 +233,7 @@ def test_a_keyword_retriever_that_hangs(gate, ask):
 
 
 def test_a_reranker_made_for_each_call_leaves_few_threads(gate, ask):
-    """However many of them hang."""
+    """Forty hanging rerankers, one per call, leave fewer than thirty extra threads."""
     vector_store = store(Gate())
     gate.shut()
     before = threading.active_count()
@@ -239,8 +243,8 @@ def test_a_reranker_made_for_each_call_leaves_few_threads(gate, ask):
     assert threading.active_count() - before < 30
 
 
-def test_searches_that_hang_without_a_deadline_do_not_hold_up_others(gate):
-    """Forty searches hang in their embedding; one over another store is answered."""
+def test_searches_that_hang_without_a_deadline_do_not_block_others(gate):
+    """While forty searches hang in their embedding, a search in another store returns its hits."""
     hanging, other = HybridRetriever(store(gate)), HybridRetriever(store(Gate()))
     gate.shut()
 

@@ -1,4 +1,4 @@
-"""A filter without a question, over every store."""
+"""Searches with a filter and no question, in every store."""
 
 import pytest
 from langchain_core.documents import Document
@@ -20,7 +20,7 @@ ODD = {"parity": "odd"}
 
 
 class Refusing(Embeddings):
-    """An embedding that cannot embed an empty text, as those behind an API."""
+    """Embedding that cannot embed an empty text, like many embedding APIs."""
 
     def embed_query(self, text):
         assert text.strip(), "the text is empty"
@@ -48,7 +48,7 @@ def texts(documents):
 
 @pytest.fixture(scope="module", params=["lsa", "another"])
 def store(request):
-    """Our store, by each kind of embedding."""
+    """Return the package's store, with each kind of embedding."""
     vector_store = HybridGraphStore(None, "lsa" if request.param == "lsa" else Refusing())
     vector_store.add_documents(documents())
     return vector_store
@@ -59,8 +59,8 @@ KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("blank", ["", "  \n"])
-async def test_it_is_answered_with_what_it_matches(store, kind, blank):
-    """The first k of them in the order in which they were added, sync and async; k is the head of more."""
+async def test_a_blank_query_with_a_filter_lists_the_matching_documents(store, kind, blank):
+    """A blank query with a filter returns the first k matches in insertion order, sync and async."""
     retriever = kind(store, k=20)
     documents = retriever.invoke(blank, filter=ODD)
     assert texts(documents) == MATCHING
@@ -72,8 +72,8 @@ async def test_it_is_answered_with_what_it_matches(store, kind, blank):
     assert retriever.invoke(blank) == []
 
 
-def test_hits_say_how_they_were_found(store):
-    """By the filter, each as good as the other."""
+def test_hits_report_the_filter_as_their_source(store):
+    """In a filter-only search every hit has score 1 and "filter" as its only source."""
     result = HybridRetriever(store, k=2, filter=ODD).retrieve("")
     assert [(hit.score, hit.found_by, dict(hit.parts)) for hit in result.hits] == [
         (1.0, ("filter",), {"filter": 1.0})
@@ -83,7 +83,7 @@ def test_hits_say_how_they_were_found(store):
 
 
 def test_later_stages(store):
-    """A least score leaves all, a share per document holds, and no edge is walked."""
+    """In a filter-only search min_score drops nothing, max_per_document applies, and no edge is traversed."""
     assert len(HybridRetriever(store, k=20, min_score=0.9).invoke("", filter=ODD)) == len(MATCHING)
     assert len(GraphRetriever(store, k=20, max_hops=2).invoke("", filter=ODD)) == len(MATCHING)
     grouped = HybridGraphStore()
@@ -95,15 +95,15 @@ def test_later_stages(store):
 
 
 def test_a_changed_text_comes_last():
-    """The order is that of the last change."""
+    """A filter-only search lists an updated text after texts that were added before the update."""
     store = HybridGraphStore()
     store.add_texts(["one", "two", "three"], [ODD] * 3, ids=["1", "2", "3"])
     store.add_texts(["one more"], [ODD], ids=["1"])
     assert [document.id for document in HybridRetriever(store).invoke("", filter=ODD)] == ["2", "3", "1"]
 
 
-def test_parents_stand_where_their_first_children_stood():
-    """Each once."""
+def test_parents_take_the_position_of_their_first_child():
+    """A filter-only search returns each parent once, in the position of its first child."""
     from langchain_hybridgraph import Chunk
 
     store = HybridGraphStore()
@@ -113,8 +113,8 @@ def test_parents_stand_where_their_first_children_stood():
     assert [document.id for document in HybridRetriever(store).invoke("", filter=ODD)] == ["p0", "p1", "p2"]
 
 
-def test_memories_come_by_what_they_are_worth():
-    """The surest and newest first."""
+def test_memories_are_ordered_by_confidence_and_age():
+    """A filter-only search lists memories by confidence and, for equal confidence, the newest first."""
     store = HybridGraphStore()
     times = {"old": "2020-01-01", "new": "2024-01-01"}
     store.add_documents(
@@ -130,7 +130,7 @@ def test_memories_come_by_what_they_are_worth():
 
 
 def test_a_tree_is_listed_below_its_target(store):
-    """By uri."""
+    """A filter-only search of a tree lists the documents below the target in the order of their uris."""
     retriever = HierarchicalRetriever(store, k=3)
     assert [context.uri for context in retriever.find("", "docs/07.md", filter=ODD).resources] == ["docs/07.md"]
     assert [context.uri for context in retriever.find("", filter=ODD)] == ["docs/01.md", "docs/03.md", "docs/05.md"]
@@ -138,14 +138,18 @@ def test_a_tree_is_listed_below_its_target(store):
 
 @pytest.mark.parametrize("search", ["similarity_search", "max_marginal_relevance_search"])
 def test_the_stores_own_search(store, search):
-    """As SelfQueryRetriever calls it."""
+    """The store's own search methods, which SelfQueryRetriever calls, list the matches of a filter for an empty
+    query.
+    """
     assert texts(getattr(store, search)("", k=3, filter=ODD)) == MATCHING[:3]
     assert [score for _, score in store.similarity_search_with_relevance_scores("", k=2, filter=ODD)] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("kind", STORES)
 def test_every_vector_store(kind, tmp_path):
-    """All that match, whatever the filter; in the order of the given texts, else in that of the store."""
+    """A filter-only search finds all matches in any vector store, in the order of the given documents or else of the
+    store.
+    """
     make, options = STORES[kind]
     vector_store = make(TEXTS, tmp_path, **options)
     try:
@@ -165,7 +169,7 @@ def test_every_vector_store(kind, tmp_path):
 
 
 def test_a_store_that_cannot_be_listed(tmp_path):
-    """Its results for an empty text are filtered."""
+    """In a store that cannot be listed, a filter-only search filters the results for an empty text."""
     make, options = STORES["bare"]
     with pytest.warns(UserWarning, match=r"cannot be listed.*documents=\[…\]"):
         retriever = HybridRetriever(make(TEXTS, tmp_path, **options), k=20)
@@ -173,8 +177,8 @@ def test_a_store_that_cannot_be_listed(tmp_path):
     assert retriever.invoke("", filter=ODD) == []
 
 
-def test_texts_that_come_later_are_listed():
-    """And those that go are not."""
+def test_texts_that_are_added_later_are_listed():
+    """A filter-only search lists texts that were added after construction and omits texts that were deleted."""
     from langchain_core.vectorstores import InMemoryVectorStore
 
     store = InMemoryVectorStore(Refusing())

@@ -1,4 +1,4 @@
-"""GraphRetriever over the embedded store and over any other."""
+"""GraphRetriever over the embedded store and over other vector stores."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PINNED = [("A", "C", 0.8), ("B", "C", 1.0), ("C", "D", 0.9), ("Z", "A", 0.6)]
 
 
 class Angles(Embeddings):
-    """Texts are their own names; the question's cosine with each is the one above."""
+    """Embedding of texts that are chunk names; their cosines with the question are in COSINES."""
 
     def embed_documents(self, texts):
         return [[COSINES[text], float(np.sqrt(1 - COSINES[text] ** 2))] for text in texts]
@@ -53,7 +53,7 @@ def edges(*triples, relation="cites", **metadata):
 
 
 def drawing(*extra, **metadata):
-    """The store of SPEC's drawing: five chunks, four edges."""
+    """Return a store with the graph drawn in SPEC: five chunks, four edges."""
     store = HybridGraphStore(None, Angles())
     store.add_texts(list(COSINES), [metadata.get(name, {}) for name in COSINES], ids=list(COSINES))
     store.upsert([], edges=[*edges(*PINNED), *extra])
@@ -69,7 +69,7 @@ def pinned(**expected):
 
 
 def hop_decay(store, graph=None, **settings):
-    """The preset that the pins belong to, begun at A and B."""
+    """Return a retriever with the hop_decay preset and two seeds, A and B."""
     defaults = {"k": 10, "preset": "hop_decay"} | settings
     return GraphRetriever(store, graph={"seed_k": 2} | (graph or {}), **defaults)
 
@@ -93,7 +93,7 @@ def ingested():
 
 
 class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite, over the store."""
+    """langchain-tests' suite for retrievers, over the package's store."""
 
     @property
     def retriever_constructor(self):
@@ -109,7 +109,7 @@ class TestStandard(RetrieversIntegrationTests):
 
 
 class TestStandardOverPlainStore(TestStandard):
-    """langchain-tests' suite, over LangChain's own in-memory store with separate edges."""
+    """langchain-tests' suite for retrievers, over LangChain's in-memory store with separate edges."""
 
     @property
     def retriever_constructor_params(self):
@@ -117,19 +117,19 @@ class TestStandardOverPlainStore(TestStandard):
         return {"vector_store": plain, "documents": DOCUMENTS, "edges": edges(("ada", "engine", 0.9))}
 
 
-# -- pins through the whole retriever ------------------------------------------------------------------------------
+# -- scores of the whole retriever ------------------------------------------------------------------------------
 
 
 def test_hop_decay():
-    """SPEC's drawing with seeds A and B: C by its best edge, D over C; without their own similarity."""
+    """With seeds A and B, C is scored by its best edge and D through C, without their own similarity."""
     with drawing() as store:
         score_of = scores(hop_decay(store).retrieve("q"))
         expected = pinned(A=0.93, B=0.65, C=0.21, D=0.135)
         assert {id: score_of[id] for id in expected} == expected
 
 
-def test_edges_are_walked_both_ways_when_asked():
-    """Z leads to A, and so is reached from it."""
+def test_edges_are_traversed_in_both_directions_on_request():
+    """With direction="both", Z is reached from A although the edge points from Z to A."""
     with drawing() as store:
         walk = BFS(direction="both")
         score_of = scores(
@@ -139,7 +139,7 @@ def test_edges_are_walked_both_ways_when_asked():
 
 
 def edges_of_retriever():
-    """The drawing's edges over a store that has none."""
+    """Return arguments for a retriever with the drawing's edges over a store that has no edges."""
     plain = InMemoryVectorStore(Angles())
     documents = [Document(name, id=name) for name in COSINES]
     plain.add_documents(documents)
@@ -148,7 +148,7 @@ def edges_of_retriever():
 
 @pytest.mark.parametrize("has_own_edges", [False, True])
 def test_an_edge_is_described_in_its_own_direction(has_own_edges):
-    """Z cites A: walked from A, its step is backward, and nothing says that A cites Z. A cites C, forward."""
+    """An edge that is traversed backward is described as it points: Z cites A, not A cites Z."""
     with drawing() as store:
         arguments = edges_of_retriever() if has_own_edges else {"vector_store": store}
         retriever = GraphRetriever(
@@ -167,8 +167,10 @@ def test_an_edge_is_described_in_its_own_direction(has_own_edges):
         assert "Z cites A (walked backward" in retriever.explain("q")
 
 
-def test_the_tool_says_how_hits_are_related():
-    """Each edge as it points, between the places in the list, with its description."""
+def test_the_tool_lists_the_edges_between_hits():
+    """The tool's answer lists each edge in its own direction, with hits given by rank and with the edge's
+    description.
+    """
     with drawing() as store:
         walk = BFS(direction="both")
         retriever = GraphRetriever(
@@ -184,7 +186,7 @@ def test_the_tool_says_how_hits_are_related():
 
 
 def test_the_tool_names_a_shared_entity_and_a_text_that_is_not_in_the_list():
-    """An entity has no direction; texts that did not come back are named by their ids."""
+    """The tool's answer names entities that two hits share, and refers to chunks outside the list by their ids."""
     with ingested() as store:
         answer = GraphRetriever(store, k=2).as_tool().invoke("Who wrote notes?")
         assert "↳ related: [1] and [2] both mention analytical engine" in answer
@@ -194,7 +196,7 @@ def test_the_tool_names_a_shared_entity_and_a_text_that_is_not_in_the_list():
 
 
 def test_ring_decay():
-    """The energy of .9 at A is .36 at C and .162 at D."""
+    """RingDecay passes .36 of A's energy of .9 to C and .162 to D, so D's score is .45 of C's."""
     with drawing() as store:
         retriever = GraphRetriever(
             store, preset="ring_decay", graph={"seed_k": 2, "seed_keyword_weight": 0}, fusion="rrf", k=10
@@ -204,7 +206,7 @@ def test_ring_decay():
 
 
 def test_the_shorthand_is_bfs_with_hop_decay():
-    """max_hops, hop_decay and the weights stand for the two objects."""
+    """max_hops, hop_decay and the weights are shorthand for a BFS traversal with a HopDecay score."""
     with drawing() as store:
         short = GraphRetriever(
             store, max_hops=1, graph={"hop_decay": (1.0, 0.5), "vector_weight": 0.6, "graph_weight": 0.4, "seed_k": 2}
@@ -220,11 +222,11 @@ def test_the_shorthand_is_bfs_with_hop_decay():
         assert scores(short.retrieve("q")) == scores(long.retrieve("q"))
 
 
-# -- what a hit says -----------------------------------------------------------------------------------------------
+# -- metadata of hits -----------------------------------------------------------------------------------------------
 
 
-def test_an_expanded_hit_says_how_it_was_reached():
-    """Path, hops, and the edges of its path, the last one first."""
+def test_an_expanded_hit_has_its_path_and_edges():
+    """An expanded hit's metadata has its path, its number of hops and the edges of the path, last edge first."""
     with drawing() as store:
         metadata = {document.id: document.metadata for document in hop_decay(store).retrieve("q")}
         assert metadata["D"]["source_path"] == ["B", "C", "D"]
@@ -239,14 +241,14 @@ def test_an_expanded_hit_says_how_it_was_reached():
 
 
 def test_a_seed_has_no_context():
-    """A seed's path is itself."""
+    """A seed's path contains only the seed, and its graph context is empty."""
     with drawing() as store:
         metadata = hop_decay(store).retrieve("q")[0].metadata
         assert (metadata["source_path"], metadata["hops"], metadata["graph_context"]) == (["A"], 0, [])
 
 
 def test_the_method_is_graph():
-    """And the source says who brought each chunk."""
+    """Every hit's retrieval method is "graph", and a seed found by its vector has the source "vector"."""
     with drawing() as store:
         result = hop_decay(store, graph={"seed_k": 1}).retrieve("q")
         assert {document.metadata["retrieval_method"] for document in result} == {"graph"}
@@ -254,7 +256,7 @@ def test_the_method_is_graph():
 
 
 def test_a_shared_entity_is_named():
-    """One hop over the entity, which appears in the context."""
+    """A chunk reached through a shared entity names that entity in its graph context."""
     with ingested() as store:
         result = GraphRetriever(store, k=4, graph={"seed_k": 1}).retrieve("Who wrote notes on the Analytical Engine?")
         context = {document.id: document.metadata["graph_context"] for document in result}
@@ -264,7 +266,7 @@ def test_a_shared_entity_is_named():
 
 
 def test_the_parts_sum_to_the_score():
-    """The search and the graph each contribute parts."""
+    """The parts of a hit's score, one of which comes from the graph, add up to the score."""
     with ingested() as store:
         result = GraphRetriever(store, k=4).retrieve("Who wrote notes on the Analytical Engine?")
         assert "graph" in {name for document in result for name in document.metadata["score_breakdown"]}
@@ -281,7 +283,7 @@ JAWS = [
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name not in ("hop_decay", "distance_decay", "beam")])
 def test_the_graphs_part_of_a_seeds_score_has_a_reason(preset):
-    """All are seeds; the one that another's edge lifts has the path from there, the edge, and says so."""
+    """A seed whose score is raised by another seed's edge has that path and edge in its explanation."""
     with HybridGraphStore(None) as store:
         ingest(JAWS, store, split=None)
         hits = {hit.id: hit for hit in GraphRetriever(store, k=3, preset=preset).retrieve("director of Jaws").hits}
@@ -292,7 +294,7 @@ def test_the_graphs_part_of_a_seeds_score_has_a_reason(preset):
 
 
 def test_a_seed_whose_score_no_edge_raises_has_no_path():
-    """The best hit stays the best, although another seed leads to it, so there is nothing for a path to explain."""
+    """The best hit has no path, although another seed leads to it, because the edge does not raise its score."""
     pages = [
         Document(id="models", page_content="Declare query parameters in a model.", metadata={"title": "Models"}),
         Document(id="headers", page_content="Declare header parameters. First read [Models](models)."),
@@ -314,15 +316,15 @@ def test_a_seed_whose_score_no_edge_raises_has_no_path():
         ({"preset": "distance_decay", "semantic_weight": 1.0}, {"A": {"search": 0.7, "seed": 0.3}}),
     ],
 )
-def test_a_score_of_the_walk_has_parts(settings, parts):
-    """The parts are the chunk's own score, its share as a seed, and the share from edges."""
+def test_a_graph_score_has_parts(settings, parts):
+    """The parts of a graph score are the chunk's own score, its share as a seed, and the share from edges."""
     with drawing() as store:
         hits = {hit.id: dict(hit.parts) for hit in hop_decay(store, **settings).retrieve("q").hits}
         assert {id: hits[id] for id in parts} == {id: pytest.approx(part, abs=1e-6) for id, part in parts.items()}
 
 
 def test_equal_scores_are_ordered_by_similarity():
-    """Among seeds with equal scores, the one nearest to the question comes first, not the first by id."""
+    """Seeds with equal scores are ordered by similarity to the question, not by id."""
     with drawing() as store:
         options = {"max_hops": 0, "graph": {"graph_weight": 5.0, "vector_weight": 0.0, "seed_k": 5}, "k": 5}
         result = GraphRetriever(store, **options).retrieve("q")
@@ -330,11 +332,11 @@ def test_equal_scores_are_ordered_by_similarity():
         assert set(scores(result).values()) == {1.0}
 
 
-# -- who may be walked to ------------------------------------------------------------------------------------------
+# -- which chunks are reached ------------------------------------------------------------------------------------------
 
 
-def test_a_filter_holds_on_every_hop():
-    """C is filtered out, so it is neither found nor walked through to D."""
+def test_a_filter_applies_on_every_hop():
+    """A chunk that the filter excludes is neither returned nor traversed."""
     kinds = {name: {"kind": "open"} for name in "ABDZ"} | {"C": {"kind": "secret"}}
     with drawing(**kinds) as store:
         score_of = scores(hop_decay(store, filter=by_meta(kind="open")).retrieve("q"))
@@ -342,8 +344,8 @@ def test_a_filter_holds_on_every_hop():
         assert score_of["D"] == pytest.approx(0.07)
 
 
-def test_expired_chunks_are_not_walked_through():
-    """C was valid until 2020: as of then it leads to D, as of now it does not."""
+def test_expired_chunks_are_not_traversed():
+    """An expired chunk is traversed only if as_of is a time at which it was valid."""
     with drawing(C={"valid_until": "2020-06-01T00:00:00Z"}) as store:
         retriever = hop_decay(store)
         assert "D" in retriever.retrieve("q", as_of="2020-01-01T00:00:00Z")[3].id
@@ -351,50 +353,50 @@ def test_expired_chunks_are_not_walked_through():
 
 
 def test_an_expired_edge_is_not_traversed():
-    """The only edge to Z was valid until 1970."""
+    """An edge that expired in 1970 is not traversed."""
     with drawing() as store:
         store.upsert([], edges=[Edge("A", "Z", "cites", 1.0, "", valid_until=1.0)])
         assert "Z" not in {d.id for d in hop_decay(store).retrieve("q") if d.metadata["hops"]}
 
 
 def test_seeds_can_be_given():
-    """The walk begins at B alone: its own score, and what it leads to."""
+    """With seed_ids, the traversal starts only at the given seeds and returns only them and what they lead to."""
     with drawing() as store:
         result = hop_decay(store).retrieve("q", seed_ids=["B"])
         assert scores(result) == pinned(B=0.65, C=0.21, D=0.135)
 
 
 def test_seeds_can_be_given_without_a_question():
-    """Nothing is embedded; a seed counts 1."""
+    """Without a question each given seed has score 1, and nothing is embedded."""
     with drawing() as store:
         result = hop_decay(store).retrieve(None, seed_ids=["B"])
         assert scores(result) == pinned(B=1.0, C=0.21, D=0.135)
 
 
 def test_seeds_of_a_label():
-    """Only B has the label, so only B is a seed; A stays a candidate."""
+    """With seed_labels, only chunks with the label are seeds, while other chunks stay candidates."""
     with drawing(B={"labels": ["start", "other"]}) as store:
         metadata = {d.id: d.metadata for d in hop_decay(store, graph={"seed_labels": ["start"]}).retrieve("q")}
         assert metadata["C"]["source_path"] == ["B", "C"]
         assert metadata["A"]["relevance_score"] == pytest.approx(0.63)
 
 
-def test_a_filter_of_seeds_is_theirs_alone():
-    """C may come back although it could not be a seed."""
+def test_a_seed_filter_applies_to_seeds_only():
+    """A chunk that seed_filter excludes can still be reached through edges."""
     with drawing(B={"kind": "start"}) as store:
         metadata = {d.id: d.metadata for d in hop_decay(store, graph={"seed_filter": {"kind": "start"}}).retrieve("q")}
         assert metadata["C"]["hops"] == 1
 
 
-def test_places_can_be_kept_for_what_edges_lead_to():
-    """One of two places is reserved for C."""
+def test_slots_reserve_results_for_graph_hits():
+    """With slots=1, one of the two results is reserved for a chunk reached through edges."""
     with drawing() as store:
         assert list(scores(hop_decay(store, k=2).retrieve("q"))) == ["A", "B"]
         assert list(scores(hop_decay(store, k=2).retrieve("q", graph={"slots": 1}))) == ["A", "C"]
 
 
-def test_min_traversal_score_is_the_least_weight_of_an_edge():
-    """At .85 the edge from A is not walked: C comes from B over 1, D from C over .9."""
+def test_min_traversal_score_is_the_minimum_weight_of_an_edge():
+    """With min_traversal_score=.85 the edge of weight .8 from A is not traversed, so C is reached from B."""
     with drawing() as store:
         hits = {hit.id: hit for hit in hop_decay(store, graph={"min_traversal_score": 0.85}).retrieve("q").hits}
         assert {id: hits[id].score for id in "CD"} == pinned(C=0.21, D=0.135)
@@ -402,7 +404,7 @@ def test_min_traversal_score_is_the_least_weight_of_an_edge():
 
 
 def test_min_traversal_score_includes_the_weight_itself():
-    """At .9 the edge of .9 to D is walked; at .95 only that of 1 to C."""
+    """An edge whose weight equals min_traversal_score is traversed."""
     with drawing() as store:
         ids = [
             {d.id for d in hop_decay(store, graph={"min_traversal_score": least}).retrieve("q") if d.metadata["hops"]}
@@ -412,8 +414,8 @@ def test_min_traversal_score_includes_the_weight_itself():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_min_traversal_score_holds_for_every_preset(preset):
-    """No edge is as heavy as 1 but that from B, so nothing else is walked."""
+def test_min_traversal_score_applies_to_every_preset(preset):
+    """With min_traversal_score=1 every preset traverses only the edge of weight 1, from B to C."""
     with drawing() as store:
         hits = GraphRetriever(store, preset=preset, graph={"seed_k": 2, "min_traversal_score": 1.0}).retrieve("q").hits
         walked = {step for hit in hits for step in zip(hit.path, hit.path[1:], strict=False)}
@@ -421,11 +423,11 @@ def test_min_traversal_score_holds_for_every_preset(preset):
         assert walked <= {("B", "C"), ("C", "B")}
 
 
-# -- what may come back ---------------------------------------------------------------------------------------------
+# -- what is returned ---------------------------------------------------------------------------------------------
 
 
-def test_only_seeds_and_what_edges_reached_come_back():
-    """The search finds all five; the seed is B, from which edges lead to C and D."""
+def test_only_seeds_and_reached_chunks_are_returned():
+    """With candidates="reached", only the seed B and the chunks reached from it are returned."""
     with drawing(B={"labels": ["Claim"]}) as store:
         retriever = GraphRetriever(store, graph={"seed_labels": ["Claim"]}, preset="hop_decay")
         assert set(scores(retriever.retrieve("q"))) == set(COSINES)
@@ -435,7 +437,9 @@ def test_only_seeds_and_what_edges_reached_come_back():
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_seeds_restrict_the_answer_of_every_preset(preset):
-    """From B an edge leads to C, and every path begins at B; a filter does what a label does."""
+    """With candidates="reached", every path starts at the labelled seed in every preset, and a seed filter gives the
+    same hits.
+    """
     with drawing(B={"labels": ["Claim"], "kind": "claim"}) as store:
         retriever = GraphRetriever(store, preset=preset, graph={"candidates": "reached", "seed_labels": ["Claim"]})
         hits = retriever.retrieve("q").hits
@@ -447,8 +451,8 @@ def test_seeds_restrict_the_answer_of_every_preset(preset):
         assert [hit.id for hit in filtered.retrieve("q").hits] == [hit.id for hit in hits]
 
 
-def test_a_label_that_nobody_has_gives_no_hits_and_a_reason():
-    """With the search's hits kept the reason is there, too: no edge was walked."""
+def test_a_label_that_no_chunk_has_is_reported():
+    """If no chunk has the seed label, the result reports no-seeds, whether or not the search's own hits are kept."""
     with drawing() as store:
         none = GraphRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}).retrieve("q")
         assert (list(none), none.degraded) == ([], ("no-seeds",))
@@ -458,7 +462,7 @@ def test_a_label_that_nobody_has_gives_no_hits_and_a_reason():
 
 
 def test_seeds_are_found_below_any_number_of_better_hits():
-    """300 texts are more similar than the one with the label, and the search has 100 candidates."""
+    """A seed with the label is found although 300 other texts are more similar and the search has 100 candidates."""
     with HybridGraphStore(None, Angles()) as store:
         store.add_texts(["A"] * 300, ids=[f"c{n}" for n in range(300)])
         store.add_texts(["B"], [{"labels": ["Claim"]}], ids=["claim"])
@@ -468,7 +472,7 @@ def test_seeds_are_found_below_any_number_of_better_hits():
 
 
 async def test_candidates_may_be_set_for_one_call():
-    """Sync and async give the same; another value is refused by the constructor and by the call."""
+    """candidates can be set for one call, sync and async, and an invalid value is rejected by constructor and call."""
     with drawing(B={"labels": ["Claim"]}) as store:
         retriever = hop_decay(store, graph={"seed_labels": ["Claim"]})
         result = retriever.retrieve("q", graph={"candidates": "reached"})
@@ -484,8 +488,8 @@ async def test_candidates_may_be_set_for_one_call():
             retriever.retrieve("q", graph={"candidates": "seeds"})
 
 
-def test_without_edges_only_the_seeds_come_back():
-    """The reason is the missing graph."""
+def test_without_edges_only_the_seeds_are_returned():
+    """With candidates="reached" and no edges, only the seeds are returned and the result reports no-graph-store."""
     with HybridGraphStore(None, Angles()) as store:
         store.add_texts(list(COSINES), [{"labels": ["Claim"] if name == "B" else []} for name in COSINES])
         result = GraphRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}).retrieve("q")
@@ -493,8 +497,8 @@ def test_without_edges_only_the_seeds_come_back():
         assert result.degraded == ("no-graph-store",)
 
 
-def test_only_reached_texts_come_back_over_any_vector_store():
-    """LangChain's own in-memory store, with edges of the caller's."""
+def test_only_reached_texts_are_returned_over_any_vector_store():
+    """candidates="reached" works over LangChain's in-memory store with separately passed edges."""
     plain = InMemoryVectorStore(Angles())
     documents = [Document(name, id=name, metadata={"labels": ["Claim"]} if name == "B" else {}) for name in COSINES]
     plain.add_documents(documents)
@@ -505,8 +509,10 @@ def test_only_reached_texts_come_back_over_any_vector_store():
 
 
 @pytest.mark.parametrize("settings", [{}, {"memory": {"source_weights": {"vector": 1.0}}}, {"fusion": "rrf"}])
-def test_only_reached_memories_come_back(settings):
-    """MemoryRetriever scores by confidence and age what the walk left; without the graph's weight, too."""
+def test_only_reached_memories_are_returned(settings):
+    """With candidates="reached", MemoryRetriever scores only seeds and reached chunks, even if the graph has no
+    weight.
+    """
     with drawing(B={"labels": ["Claim"]}) as store:
         retriever = MemoryRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}, **settings)
         hits = retriever.retrieve("q").hits
@@ -516,7 +522,7 @@ def test_only_reached_memories_come_back(settings):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_without_conditions_the_best_seeds_are_kept(preset):
-    """Each hit is one of the best seed_k or on a path from one; the head of the answer for a larger k."""
+    """With candidates="reached" every path starts at one of the best seed_k seeds, and a smaller k gives a prefix."""
     with large() as store:
         retriever = GraphRetriever(
             store, preset=preset, graph={"candidates": "reached", "seed_k": 3}, selection={"budget": None}
@@ -527,8 +533,8 @@ def test_without_conditions_the_best_seeds_are_kept(preset):
         assert retriever.retrieve("gamma eta mu", k=5, max_tokens=10_000).hits == hits[:5]
 
 
-def test_other_candidates_are_measured_by_the_best_of_all():
-    """Z alone is a seed. B, second of all, is three edges away: .7 of its score over that of A, the best."""
+def test_other_candidates_are_scaled_by_the_best_candidate():
+    """A candidate that is not a seed is scored relative to the best of all candidates, not the best seed."""
     with drawing(Z={"labels": ["start"]}) as store:
         retriever = GraphRetriever(
             store, preset="distance_decay", graph={"seed_keyword_weight": 0.0, "seed_labels": ["start"]}
@@ -536,11 +542,11 @@ def test_other_candidates_are_measured_by_the_best_of_all():
         assert scores(retriever.retrieve("q"))["B"] == pytest.approx(0.7 * 61 / 62)
 
 
-# -- ladders -------------------------------------------------------------------------------------------------------
+# -- degradation -------------------------------------------------------------------------------------------------------
 
 
 def test_a_store_without_edges_answers_as_hybrid():
-    """And says so."""
+    """Over a store without edges, GraphRetriever gives HybridRetriever's scores and reports no-graph-store."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
         result = GraphRetriever(store, k=3).retrieve("Who wrote notes?")
@@ -548,8 +554,8 @@ def test_a_store_without_edges_answers_as_hybrid():
         assert scores(result) == scores(HybridRetriever(store, k=3).retrieve("Who wrote notes?"))
 
 
-def test_a_plain_store_without_edges_says_so():
-    """No graph ability, vectors and words alone."""
+def test_a_plain_store_without_edges_is_reported():
+    """A vector store without edges causes one warning at construction, and its results report no-graph-store."""
     plain = InMemoryVectorStore.from_documents(DOCUMENTS, ingested().embeddings)
     with pytest.warns(UserWarning, match=r"InMemoryVectorStore has no edges.*edges=\[Edge\(…\), …\]") as caught:
         retriever = GraphRetriever(plain, DOCUMENTS)
@@ -557,8 +563,8 @@ def test_a_plain_store_without_edges_says_so():
     assert retriever.retrieve("notes").degraded == ("no-graph-store",)
 
 
-def test_edges_are_not_missed_where_they_are_optional():
-    """There is no warning with edges, nor for memories."""
+def test_no_warning_where_edges_are_optional():
+    """No warning about missing edges is issued if a list of edges is passed, or by MemoryRetriever."""
     plain = InMemoryVectorStore.from_documents(DOCUMENTS, ingested().embeddings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -577,7 +583,7 @@ def test_edges_are_not_missed_where_they_are_optional():
 )
 @pytest.mark.parametrize("has_own_edges", [False, True])
 def test_a_relation_that_no_edge_has_is_reported(settings, has_own_edges):
-    """The walk takes the others, and plan and explanation say which there are; where all are known nothing is said."""
+    """A relation that no edge has is reported with the existing relations, and the other relations are traversed."""
     with drawing(Edge("A", "D", "likes")) as store:
         graph = {"edges": [*edges(*PINNED), Edge("A", "D", "likes")]} if has_own_edges else {}
         options = {"k": 5} | graph
@@ -592,8 +598,8 @@ def test_a_relation_that_no_edge_has_is_reported(settings, has_own_edges):
         assert (right.degraded, right.plan["remarks"]) == ((), {})
 
 
-def test_some_of_many_relations_are_named():
-    """Twenty stand for all."""
+def test_at_most_twenty_relations_are_listed():
+    """The message about an unknown relation lists twenty of the existing relations."""
     with drawing(*(Edge("A", "B", f"r{n:02}") for n in range(30))) as store:
         message = (
             GraphRetriever(store, graph={"relation_filter": ["zzz"]}).retrieve("q").plan["remarks"]["unknown-relation"]
@@ -602,7 +608,7 @@ def test_some_of_many_relations_are_named():
 
 
 def test_edges_can_be_shared_by_stores():
-    """Each sees its own chunks: the second has no C."""
+    """Stores that share a graph each reach only their own chunks."""
     shared = InMemoryGraph(edges(*PINNED))
     results = []
     for names in (COSINES, ["A", "B", "D"]):
@@ -615,7 +621,7 @@ def test_edges_can_be_shared_by_stores():
 
 
 def test_edges_next_to_a_plain_store():
-    """A list of edges gives the same walk."""
+    """A list of edges passed with a plain vector store gives the same scores as edges in the package's store."""
     plain = InMemoryVectorStore(Angles())
     documents = [Document(id=name, page_content=name) for name in COSINES]
     plain.add_documents(documents)
@@ -625,7 +631,7 @@ def test_edges_next_to_a_plain_store():
 
 
 class Broken:
-    """A graph that is gone when it is walked."""
+    """Graph that fails as soon as it is traversed."""
 
     has_graph = True
 
@@ -634,7 +640,7 @@ class Broken:
 
 
 class Breaking(Broken):
-    """A graph that is gone after the first hop."""
+    """Graph that fails after the first hop."""
 
     def __init__(self):
         self.hops_left = 1
@@ -645,7 +651,7 @@ class Breaking(Broken):
 
 
 class Ending:
-    """Hits of a walk over a graph that is unavailable after the first hop."""
+    """Scoped graph that fails once no hops are left."""
 
     def __init__(self, walked, graph):
         self._walked, self._graph = walked, graph
@@ -668,7 +674,7 @@ class Ending:
 
 @pytest.mark.parametrize("broken", [Broken, Breaking])
 def test_a_graph_that_disappears_leaves_the_hits(broken):
-    """graph-failed, and the search's own answer, whether it is gone before the walk or in the middle of it."""
+    """If the graph fails before or during the traversal, the search's own hits are returned with graph-failed."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
         retriever = GraphRetriever(store, edges=broken(), max_hops=2, graph={"seed_k": 1})
@@ -678,8 +684,8 @@ def test_a_graph_that_disappears_leaves_the_hits(broken):
         assert "disappeared" in result.plan["errors"]["graph"]
 
 
-def test_a_graph_that_is_set_later_is_walked():
-    """As one that the constructor was given, and None is the store's own again."""
+def test_a_graph_that_is_set_later_is_traversed():
+    """Assigning ``edges`` after construction replaces the graph, and assigning None restores the store's own edges."""
     with drawing() as store:
         retriever = hop_decay(store)
         own = [(hit.id, hit.metadata.get("path")) for hit in retriever.retrieve("q")]
@@ -691,7 +697,7 @@ def test_a_graph_that_is_set_later_is_walked():
 
 
 def test_visited_chunks_that_are_not_hits_leave_no_gap():
-    """From an entity, which is none itself: each answer is the head of that for a larger k, as long as there is any."""
+    """Starting at an entity, which cannot be a hit, an answer for a smaller k is a prefix of that for a larger k."""
     with drawing(*[Edge(id, "entity:q", "mentions", 1.0 - place / 10) for place, id in enumerate("ABCD")]) as store:
         retriever = hop_decay(store, semantic_weight=0.0, keyword_weight=1.0)
         ids = [[hit.id for hit in retriever.retrieve("A", k=k, seed_ids=["entity:q"])] for k in range(1, 6)]
@@ -700,7 +706,7 @@ def test_visited_chunks_that_are_not_hits_leave_no_gap():
 
 
 class Slow(InMemoryGraph):
-    """A separate graph that blocks until it is released."""
+    """Separate graph that blocks until it is released."""
 
     has_fast_lookups = True
     let = threading.Event()
@@ -714,7 +720,7 @@ class Slow(InMemoryGraph):
 
 
 def test_a_slow_graph_is_not_waited_for():
-    """The hits of the search come back in time, wherever the graph is."""
+    """If the graph is slow, the search's hits are returned at the deadline with deadline-exceeded:graph."""
     with drawing() as store:
         result = hop_decay(store, edges=Slow(edges(*PINNED)), deadline_ms=100).retrieve("q")
         Slow.let.set()
@@ -723,7 +729,7 @@ def test_a_slow_graph_is_not_waited_for():
 
 
 def test_a_failing_graph_can_raise():
-    """on_error='raise' goes for the graph, too."""
+    """With on_error="raise", a failing graph raises RetrievalError."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
         retriever = GraphRetriever(store, edges=Broken(), on_error="raise")
@@ -731,8 +737,8 @@ def test_a_failing_graph_can_raise():
             retriever.retrieve("Who wrote notes?")
 
 
-def test_a_cap_that_bites_is_named():
-    """Only one of C and D fits."""
+def test_an_exceeded_node_cap_is_reported():
+    """A traversal cut short by max_nodes reports node-cap-reached."""
     with drawing() as store:
         result = hop_decay(store, graph={"traversal": BFS(max_nodes=1)}).retrieve("q")
         assert "node-cap-reached" in result.degraded
@@ -742,16 +748,16 @@ def test_a_cap_that_bites_is_named():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_answers(preset):
-    """And brings both ends of the link."""
+def test_every_preset_finds_linked_chunks(preset):
+    """Every preset finds both of two chunks that are joined by a link."""
     with ingested() as store:
         result = GraphRetriever(store, preset=preset, k=4).retrieve("Who wrote notes on the Analytical Engine?")
         assert {"ada", "engine"} <= set(scores(result))
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_shorter_answer_is_the_head_of_a_longer_one(preset):
-    """For every preset."""
+def test_a_smaller_k_gives_a_prefix_of_the_hits(preset):
+    """For every preset, the hits for a smaller k are a prefix of the hits for a larger k."""
     with ingested() as store:
         retriever = GraphRetriever(store, preset=preset)
         longest = [document.id for document in retriever.retrieve("notes on the Engine", k=4)]
@@ -763,7 +769,7 @@ def test_a_shorter_answer_is_the_head_of_a_longer_one(preset):
 
 
 def large():
-    """A hundred short texts, joined at random."""
+    """Return a store with a hundred short texts and random edges."""
     rng = np.random.default_rng(3)
     words = np.array(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "mu"])
     ids = [f"d{number:02}" for number in range(100)]
@@ -780,8 +786,8 @@ def large():
 @pytest.mark.parametrize(
     "settings", [{}, {"fusion": "rrf"}, {"graph": {"min_traversal_score": 0.4}}, {"selection": {"mmr_lambda": 0.7}}]
 )
-def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
-    """For every preset, with many more candidates than seeds, and so is each score."""
+def test_a_smaller_k_gives_a_prefix_of_the_hits_and_scores(settings, options):
+    """A smaller k gives a prefix of the hits and scores in every preset, even with many more candidates than seeds."""
     with large() as store:
         for preset in PRESETS:
             selection = {"budget": TokenBudget(max_tokens=10_000)} | settings.get("selection", {})
@@ -794,7 +800,7 @@ def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
 
 
 def test_another_traversal_keeps_the_requested_score():
-    """By a preset, by ``score`` or by shorthand; by default it is the traversal's own."""
+    """A traversal given in the call keeps the graph score that the constructor chose by preset, score or shorthand."""
     with drawing() as store:
         results = [
             {"preset": "ring_decay"},
@@ -825,7 +831,7 @@ OWN_SCORES = {
 
 @pytest.mark.parametrize("traversal", TRAVERSALS)
 def test_a_traversal_alone_has_the_score_of_its_preset(traversal):
-    """Given to the constructor, to a call and to a copy, by name or with parameters."""
+    """A traversal given without a score uses the score of its preset, in the constructor, a call or a copy."""
     with large() as store:
         plain, form = GraphRetriever(store), {"type": traversal, "max_nodes": 50}
         result = GraphRetriever(store, graph={"traversal": traversal}).retrieve("gamma eta")
@@ -837,7 +843,7 @@ def test_a_traversal_alone_has_the_score_of_its_preset(traversal):
 
 
 def test_the_default_traversal_by_name_is_the_default():
-    """To the last digit."""
+    """Choosing the default traversal by name gives exactly the same hits as leaving it out."""
     with large() as store:
         plain = GraphRetriever(store)
         default = plain.retrieve("gamma eta mu").hits
@@ -846,7 +852,7 @@ def test_the_default_traversal_by_name_is_the_default():
 
 
 def test_a_bfs_alone_is_the_shorthand():
-    """HopDecay with its own defaults, over the same seeds."""
+    """A BFS traversal without a score gives the same hits as the max_hops shorthand."""
     with large() as store:
         long = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 2}}).retrieve("gamma eta mu")
         assert long.hits == GraphRetriever(store, max_hops=2).retrieve("gamma eta mu").hits
@@ -869,14 +875,14 @@ def test_a_bfs_alone_is_the_shorthand():
         ({"max_hop": 2}, "max_hop"),
     ],
 )
-def test_an_unusable_setting_says_what_would_do(settings, message):
-    """At construction, not in a query."""
+def test_the_error_for_an_invalid_setting_names_valid_values(settings, message):
+    """Invalid settings raise ValidationError at construction, with a message that names valid values."""
     with HybridGraphStore(None) as store, pytest.raises(ValidationError, match=message):
         GraphRetriever(store, **settings)
 
 
 def test_a_setting_may_be_changed():
-    """Values set after construction apply from then on."""
+    """Settings changed after construction apply to later searches."""
     with drawing() as store:
         retriever = GraphRetriever(store, preset="hop_decay", graph={"seed_k": 2}, k=10)
         retriever.graph = {"traversal": "beam", "score": HopDecay(score_expanded=False)}
@@ -892,7 +898,7 @@ def test_a_setting_may_be_changed():
     ],
 )
 def test_an_unusable_setting_cannot_be_set(name, value, message):
-    """The error is that of the constructor, and the retriever does not change."""
+    """Assigning an invalid setting raises ValidationError and leaves the retriever unchanged."""
     with drawing() as store:
         retriever = GraphRetriever(store, graph={"traversal": "beam"})
         before = retriever.retrieve("q").hits
@@ -901,16 +907,18 @@ def test_an_unusable_setting_cannot_be_set(name, value, message):
         assert (getattr(retriever, name), retriever.retrieve("q").hits) == (None, before)
 
 
-def test_a_setting_is_read_when_it_is_set():
-    """A filter that is a mapping becomes one, as in the constructor."""
+def test_an_assigned_filter_is_parsed():
+    """A mapping assigned to ``filter`` becomes a Filter, as in the constructor."""
     with drawing(C={"kind": "secret"}) as store:
         retriever = GraphRetriever(store)
         retriever.filter = {"kind": "secret"}
         assert [document.id for document in retriever.retrieve("q")] == ["C"]
 
 
-def test_a_copy_with_an_unknown_preset_says_which_there_are():
-    """Pydantic does not look at what a copy is updated with."""
+def test_the_error_for_a_copy_with_an_unknown_preset_lists_the_presets():
+    """model_copy accepts an unknown preset because Pydantic does not validate updates, but searching with the copy
+    fails.
+    """
     with (
         drawing() as store,
         pytest.raises(ConfigurationError, match=r"preset must be one of evidence, hop_decay.*got 'nope'"),
@@ -919,15 +927,15 @@ def test_a_copy_with_an_unknown_preset_says_which_there_are():
 
 
 @pytest.mark.parametrize(("value", "expected"), [(5.0, 1.0), (-1.0, 0.0)])
-def test_a_score_of_ones_own_is_held_between_0_and_1(value, expected):
-    """However much it says."""
+def test_a_custom_score_is_clipped_between_0_and_1(value, expected):
+    """Values of a custom graph score are clipped to the range from 0 to 1."""
     with drawing() as store:
         result = GraphRetriever(store, graph={"score": lambda walk: 0 * walk.seed + value}).retrieve("q")
         assert set(scores(result).values()) == {expected}
 
 
-def test_unknown_seeds_are_named():
-    """The walk begins at the others; of no seeds at all nothing can be asked."""
+def test_unknown_seeds_are_reported():
+    """Unknown seed ids are skipped and reported as seeds-missing, and an empty list of seed_ids raises ValueError."""
     with drawing() as store:
         result = hop_decay(store).retrieve("q", seed_ids=["B", "nobody"])
         assert result.degraded == ("seeds-missing",)
@@ -938,7 +946,7 @@ def test_unknown_seeds_are_named():
 
 @pytest.mark.parametrize("settings", [{}, {"preset": "evidence"}])
 def test_without_any_given_seed_nothing_is_found(settings):
-    """Neither by edges nor by a title in the question: that no seed is there is said, not covered up."""
+    """If none of the given seeds exists, no hit is returned, not even for a title in the question."""
     with ingested() as store:
         result = GraphRetriever(store, **settings).retrieve("When did Lord Byron live?", seed_ids=["nobody"])
         assert (list(result), result.degraded) == ([], ("seeds-missing",))
@@ -948,14 +956,14 @@ NUMBERED = {f"n{n}": f"word{n} of many" for n in range(5)}
 
 
 def numbered():
-    """Texts without an edge."""
+    """Return a store with five texts and no edges."""
     store = HybridGraphStore(None)
     store.add_texts(list(NUMBERED.values()), [{"year": n} for n in range(5)], ids=list(NUMBERED))
     return store
 
 
 def plain_numbered():
-    """A store of LangChain returns the same Documents."""
+    """Return LangChain's in-memory store with the same texts, and their Documents."""
     documents = [Document(id=id, page_content=text) for id, text in NUMBERED.items()]
     return InMemoryVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=16)), documents
 
@@ -965,7 +973,7 @@ def plain_numbered():
 )
 @pytest.mark.parametrize("query", ["word0", None])
 def test_given_seeds_without_edges_are_the_whole_answer(query, settings):
-    """With the search's own scores, best first, each once, and the reason; without a question each counts 1."""
+    """In a store without edges only the given seeds are returned, with the search's scores, or 1 without a question."""
     with numbered() as store:
         retriever = GraphRetriever(store, **settings)
         result = retriever.retrieve(query, seed_ids=["n2", "n0", "n2"])
@@ -975,8 +983,8 @@ def test_given_seeds_without_edges_are_the_whole_answer(query, settings):
         assert "selection" in settings or scores(result) == pytest.approx({id: searched[id] for id in ("n0", "n2")})
 
 
-def test_given_seeds_without_edges_are_admitted_as_any_hit():
-    """Those that are filtered out or nowhere are left out; of none at all there is no answer."""
+def test_given_seeds_without_edges_must_pass_the_filter():
+    """In a store without edges, given seeds that the filter excludes or that do not exist are left out."""
     with numbered() as store:
         result = GraphRetriever(store).retrieve("word0", seed_ids=["n1", "n3", "x"], filter={"year": {"$gte": 2}})
         assert [document.id for document in result] == ["n3"]
@@ -986,7 +994,7 @@ def test_given_seeds_without_edges_are_admitted_as_any_hit():
 
 @pytest.mark.parametrize("graph", [None, Broken(), InMemoryGraph([])])
 def test_given_seeds_over_a_plain_store_are_the_whole_answer(graph):
-    """A store without separate edges degrades like a graph that fails."""
+    """Over a plain vector store with no edges or a failing graph, only the given seeds are returned."""
     plain, documents = plain_numbered()
     for texts in (documents, None):
         result = GraphRetriever(plain, texts, edges=graph).retrieve("word0", seed_ids=["n2"])
@@ -996,7 +1004,7 @@ def test_given_seeds_over_a_plain_store_are_the_whole_answer(graph):
 
 @pytest.mark.parametrize("broken", [Broken, Breaking])
 def test_a_graph_that_disappears_leaves_the_given_seeds(broken):
-    """And nothing that the search alone has found."""
+    """If the graph fails, only the given seeds are returned, not the other hits of the search."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
         retriever = GraphRetriever(store, edges=broken(), max_hops=2)
@@ -1004,8 +1012,8 @@ def test_a_graph_that_disappears_leaves_the_given_seeds(broken):
         assert ([document.id for document in result], result.degraded) == (["ada"], ("graph-failed",))
 
 
-def test_memories_begin_at_given_seeds_without_edges():
-    """The one that is given, with a score as a memory."""
+def test_memory_retriever_returns_the_given_seeds_without_edges():
+    """Without edges, MemoryRetriever returns the given seed, with a memory score that includes recency."""
     with numbered() as store:
         result = MemoryRetriever(store).retrieve("word0", seed_ids=["n2"])
         assert [document.id for document in result] == ["n2"]
@@ -1013,7 +1021,7 @@ def test_memories_begin_at_given_seeds_without_edges():
 
 
 def test_a_missing_seed_changes_nothing_for_the_others():
-    """It does not set the scale for the others."""
+    """A missing seed does not change the scores of the other seeds."""
     with ingested() as store:
         question, retriever = "Who wrote notes on it?", GraphRetriever(store)
         both = retriever.retrieve(question, seed_ids=["ada", "nobody"])
@@ -1021,7 +1029,7 @@ def test_a_missing_seed_changes_nothing_for_the_others():
 
 
 def test_a_document_as_a_seed_is_all_of_its_chunks():
-    """Its id is what the caller has given it; those of its chunks are the store's."""
+    """A document's id in seed_ids makes all of its chunks seeds."""
     with HybridGraphStore(None) as store:
         ingest(
             [Document(id="poem", page_content="Ada wrote it.\n\nByron read it.")],
@@ -1033,8 +1041,8 @@ def test_a_document_as_a_seed_is_all_of_its_chunks():
         assert "seeds-missing" not in result.degraded
 
 
-def test_given_seeds_count_by_their_likeness():
-    """Z, far from the question, is worth less than A, whether or not the search had found them."""
+def test_given_seeds_are_weighted_by_similarity():
+    """A given seed far from the question scores lower than a near one, whether or not the search found either."""
     with drawing() as store:
         score_of = scores(
             hop_decay(store).retrieve("q", seed_ids=["Z", "A"], graph={"score": HopDecay(score_expanded=False)})
@@ -1043,7 +1051,7 @@ def test_given_seeds_count_by_their_likeness():
 
 
 def test_a_context_names_the_rarest_shared_name():
-    """Both mention the film and its country; the film is what joins them."""
+    """If two chunks share several entities, the graph context names the rarest one."""
     mentions = [("A", "entity:jaws"), ("C", "entity:jaws"), *((name, "entity:usa") for name in "ABCDZ")]
     with drawing(*(Edge(one, other, "mentions", 0.8) for one, other in mentions)) as store:
         walk = {"type": "evidence", "relations": ["mentions"], "sources": 1}
@@ -1061,28 +1069,28 @@ def test_a_context_names_the_rarest_shared_name():
         (7, r"seed_ids must be a list of ids, got 7; write seed_ids=\['7'\]"),
     ],
 )
-def test_seed_ids_are_a_list_of_texts(seed_ids, message):
-    """A text would be taken letter by letter; a number is not an id."""
+def test_seed_ids_must_be_a_list_of_strings(seed_ids, message):
+    """A single string, a number or a list of non-strings as seed_ids raises ConfigurationError."""
     with drawing() as store, pytest.raises(ConfigurationError, match=message):
         hop_decay(store).retrieve("q", seed_ids=seed_ids)
 
 
-def test_other_retrievers_refuse_seeds():
-    """An option that does nothing would be a lie."""
+def test_other_retrievers_reject_seed_ids():
+    """HybridRetriever, which has no graph, raises TypeError for seed_ids."""
     with drawing() as store, pytest.raises(TypeError, match="seed_ids"):
         HybridRetriever(store).retrieve("q", seed_ids=["A"])
 
 
 @pytest.mark.parametrize("hops", [0, 50])
 def test_no_hops_and_many(hops):
-    """Over a cycle: none leaves the seeds, fifty end where everything is reached."""
+    """In a cycle, max_hops=0 returns no expanded hits and max_hops=50 stops once every chunk has been reached."""
     with drawing(*edges(("D", "A", 1.0))) as store:
         result = GraphRetriever(store, max_hops=hops, graph={"seed_k": 1, "seed_keyword_weight": 0}).retrieve("q")
         assert {d.id for d in result if d.metadata["hops"]} == (set() if hops == 0 else {"C", "D"})
 
 
 async def test_sync_and_async_agree():
-    """Documents and metadata are the same."""
+    """retrieve and aretrieve return the same Documents and metadata."""
     with ingested() as store:
         retriever = GraphRetriever(store, k=4)
         question = "Who wrote notes on the Analytical Engine?"
@@ -1090,7 +1098,7 @@ async def test_sync_and_async_agree():
 
 
 class Whole:
-    """The default fusion, but for saying which candidates can be among the best: all of them are scored."""
+    """Default fusion that scores all candidates because it does not report which of them can be among the best."""
 
     calibrates = True
 
@@ -1105,8 +1113,8 @@ class Whole:
 
 
 @pytest.mark.parametrize("settings", [{"max_hops": 2}, {"max_hops": 1, "graph": {"min_traversal_score": 0.4}}, {}])
-def test_candidates_without_a_score_change_nothing(settings):
-    """Hits and scores, including BM25, are those of scoring every candidate by BM25."""
+def test_skipping_bm25_for_weak_candidates_changes_no_hit(settings):
+    """Hits and scores are the same as if BM25 had scored every candidate."""
     dice = np.random.default_rng(0)
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=16))
     words = [f"w{number}" for number in range(40)]
@@ -1122,6 +1130,6 @@ def test_candidates_without_a_score_change_nothing(settings):
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
 def test_a_retriever_over_a_store_in_memory_is_not_copied(copied):
-    """The error says that a store with a folder can be."""
+    """Copying or pickling a retriever over an in-memory store raises a StoreError that suggests a folder."""
     with drawing() as store, pytest.raises(StoreError, match=r"cannot be copied or pickled: give it a folder"):
         copied(GraphRetriever(store))

@@ -1,4 +1,4 @@
-"""HierarchicalRetriever: down the tree, by types and targets, over conversations, and through LangChain."""
+"""HierarchicalRetriever: tree traversal, types and targets, conversations, and use through LangChain."""
 
 import asyncio
 import math
@@ -36,7 +36,7 @@ OWN = {
 
 
 class Angles(Embeddings):
-    """A text is a uri; its cosine with any question is the one above."""
+    """Embedding of texts that are uris; their cosines with any question are in OWN."""
 
     def embed_documents(self, texts):
         return [self._vector(OWN.get(text.partition("\n")[0], 0.0)) for text in texts]
@@ -49,7 +49,7 @@ class Angles(Embeddings):
 
 
 def pinned(tree=None, **settings):
-    """SPEC's tree over a real store: directories without texts, whose summaries have the cosines above."""
+    """Return a retriever over SPEC's tree: directories without texts, whose summaries have the cosines in OWN."""
     store = HybridGraphStore(None, Angles())
     leaves = [uri for uri in OWN if "/" in uri]
     ingest([Document(uri, metadata={"uri": uri}, id=uri) for uri in leaves], store, split=None)
@@ -88,8 +88,8 @@ def shelf():
 # -- the numbers of the specification ---------------------------------------------------------------------------
 
 
-def test_the_pin():
-    """Limit 2: a1 .85, A .80, ended early; with no start but the root, E is not looked into."""
+def test_find_gives_the_scores_of_the_specification():
+    """With k=2, A/a1 (.85) and A (.80) are found and the traversal converges early, without opening E."""
     retriever = pinned()
     result = retriever.find("anything")
     assert [(each.uri, each.is_leaf) for each in result] == [("A/a1", True), ("A", False)]
@@ -98,14 +98,14 @@ def test_the_pin():
 
 
 def test_a_document_that_is_a_start_keeps_its_score():
-    """The best of the flat search is found, whatever its directory says, and no score is lowered by it."""
+    """The best hit of the flat search keeps its own score, regardless of its directory's score."""
     result = pinned({"start_documents": 1}).find("anything")
     assert uris(result) == ["E/e1", "A/a1"]
     assert [each.score for each in result] == pytest.approx([0.99, 0.85], abs=1e-5)
 
 
 def test_alpha_and_threshold():
-    """Own alone; and strictly above .85 is nothing."""
+    """With alpha=1 only a node's own score is used, and find returns only hits that exceed score_threshold."""
     assert [each.score for each in pinned({"alpha": 1.0, "max_rounds": 9}).find("x")] == pytest.approx(
         [0.99, 0.9], abs=1e-5
     )
@@ -114,7 +114,7 @@ def test_alpha_and_threshold():
 
 
 def test_parts_sum_to_the_score():
-    """The directory's share of the score is a separate part."""
+    """The parts of a hit's score, one of which comes from its directory, add up to the score."""
     hit = pinned().find("x").contexts[0].hit
     assert math.fsum(hit.parts.values()) == pytest.approx(hit.score)
     assert hit.parts["hierarchy"] == pytest.approx(0.4, abs=1e-5)
@@ -124,7 +124,7 @@ def test_parts_sum_to_the_score():
 
 
 def test_a_question_finds_its_document(shelf):
-    """And says what it is."""
+    """find returns the matching document first, with its uri, context type and abstract."""
     result = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find(
         "How much is the red roadster?"
     )
@@ -137,7 +137,7 @@ def test_a_question_finds_its_document(shelf):
 
 
 def test_a_document_is_found_once():
-    """By its best chunk."""
+    """A document with several matching chunks is returned once."""
     store = HybridGraphStore(None, "lsa")
     long = "\n\n".join(f"Chapter {n} tells of cats. " + "They purr and sleep. " * 60 for n in range(8))
     ingest([Document(long, metadata={"uri": "d/long.md"}, id="long"), *_documents()], store)
@@ -147,7 +147,7 @@ def test_a_document_is_found_once():
 
 
 def test_below_a_target(shelf):
-    """Nothing else is found; a document may be the target, and several may."""
+    """find returns only hits below the target, which may be a directory, a document or a list of both."""
     retriever = HierarchicalRetriever(shelf, k=10)
     assert set(uris(retriever.find("cats and dogs and a van", "lib/cars/"))) <= {"lib/cars", *_below("lib/cars")}
     assert uris(retriever.find("cat", "lib/pets/cats.md")) == ["lib/pets/cats.md"]
@@ -157,14 +157,14 @@ def test_below_a_target(shelf):
 
 @pytest.mark.parametrize("target", ["nowhere", ["lib/cars", "lib/nothing"]])
 def test_a_target_outside_the_tree(shelf, target):
-    """It is named, and so is what there is."""
+    """The error for a target outside the tree contains the target and the existing top directories."""
     with pytest.raises(ConfigurationError, match=r"nothing under '(nowhere|lib/nothing)'; .*'lib'"):
         HierarchicalRetriever(shelf).find("cats", target)
 
 
 @pytest.mark.parametrize("target", [7, [7], {"lib": 1}, b"lib", "", [None]])
 def test_a_target_must_be_a_uri(shelf, target):
-    """The error shows the value and the expected ones."""
+    """A target that is not a uri raises ConfigurationError with the value and an example of a uri."""
     with pytest.raises(ConfigurationError, match=r"target_uri must be a uri such as 'docs/api'.*, got"):
         HierarchicalRetriever(shelf).find("cats", target)
 
@@ -187,19 +187,19 @@ def test_a_target_must_be_a_uri(shelf, target):
     ],
 )
 def test_invalid_values(shelf, call, message):
-    """The error shows the value and the expected ones."""
+    """The error for an invalid argument contains the value and the accepted values."""
     with pytest.raises(ValueError, match=message):
         call(HierarchicalRetriever(shelf))
 
 
-def test_no_places_give_an_empty_answer(shelf):
-    """k 0 finds nothing, and nothing is wrong with that."""
+def test_k_0_gives_an_empty_result(shelf):
+    """k=0 returns an empty result that is not degraded."""
     result = HierarchicalRetriever(shelf).find("cats", k=0)
     assert (result.total, result.degraded) == (0, ())
 
 
-def test_a_type_that_nothing_is_of(shelf):
-    """Nothing is looked at for it, and the other queries of the plan find what they find."""
+def test_a_query_for_a_type_without_documents(shelf):
+    """A planned query for a type without documents scores no nodes, and the plan's other queries still find hits."""
     planned = QueryPlan([TypedQuery("cats"), TypedQuery("cats", "spell")])
     result = HierarchicalRetriever(shelf, planner=lambda *arguments: planned).search("cats", ["User: hello"])
     raw, spell = result.query_results
@@ -209,7 +209,7 @@ def test_a_type_that_nothing_is_of(shelf):
 
 
 def test_any_scheme_and_any_letters():
-    """Schemes, spaces and other scripts; a bare scheme is all that it has."""
+    """Uris may contain any scheme, spaces and other scripts, and a bare scheme is a target for all of its documents."""
     texts = {"viking://Käse & Brot/ein Text.md": "Käse schmeckt gut.", "note://日本/東京.md": "東京は大きい。"}
     retriever = HierarchicalRetriever(library(texts), k=5, tree={"include_directories": False})
     assert uris(retriever.find("Käse", "viking://Käse & Brot")) == ["viking://Käse & Brot/ein Text.md"]
@@ -217,7 +217,7 @@ def test_any_scheme_and_any_letters():
 
 
 def test_relations():
-    """Up to five edges to other documents, the heaviest first; neighbours in a text and directories are none."""
+    """A hit lists its edges to other documents, heaviest first, without edges to directories or within the document."""
     store = library()
     edges = [Edge("lib/pets/cats.md#0", f"{uri}#0", "cites", 0.5 + n / 10, "why") for n, uri in enumerate(TEXTS) if n]
     store.upsert([], edges=edges)
@@ -230,8 +230,8 @@ def test_relations():
     ]
 
 
-def test_no_more_than_five_relations():
-    """They are the head of twenty."""
+def test_at_most_five_relations_are_listed():
+    """A hit with twenty edges to other documents lists five of them."""
     store = library({**TEXTS, **{f"more/{n}.md": f"Text {n}." for n in range(20)}})
     store.upsert([], edges=[Edge("lib/pets/cats.md#0", f"more/{n}.md#0", "cites", 0.5) for n in range(20)])
     assert (
@@ -246,7 +246,7 @@ def test_no_more_than_five_relations():
 
 
 def test_layers_on_demand(shelf):
-    """L0, L1 and L2 of a directory and of a document."""
+    """abstract, overview and read return the three layers of a directory and of a document."""
     retriever = HierarchicalRetriever(shelf)
     assert retriever.abstract("lib/pets").startswith("pets: cats.md (Cats purr")
     assert "dogs.md: Dogs bark" in retriever.overview("lib/pets")
@@ -256,8 +256,8 @@ def test_layers_on_demand(shelf):
         retriever.read("lib/none")
 
 
-def test_a_whole_text_is_read_without_doublings():
-    """Chunks overlap; the text does not."""
+def test_a_text_is_read_without_repeating_overlaps():
+    """read returns a document's text without repeating the parts in which its chunks overlap."""
     store = HybridGraphStore(None, "lsa")
     text = " ".join(f"Sentence number {n} is here." for n in range(600))
     ingest([Document(text, metadata={"uri": "d/a"}, id="a")], store)
@@ -281,7 +281,7 @@ def typed(**settings):
 
 
 def test_types_by_directory():
-    """Documents outside the directories of all types are resources."""
+    """Documents get their type from their directory, and documents outside all typed directories are resources."""
     result = typed().find("the editor")
     assert {each.uri.rpartition("/")[2] for each in result.memories} == {"editor.md", "case.md"}
     assert {each.uri.rpartition("/")[2] for each in result.skills} == {"edit.md"}
@@ -289,8 +289,8 @@ def test_types_by_directory():
     assert result.by_type == {}
 
 
-def test_a_type_of_ones_own():
-    """Metadata decide; the hit appears in by_type."""
+def test_a_custom_type_from_metadata():
+    """A document with a custom context_type in its metadata appears in by_type."""
     store = library(TYPED)
     own = {"uri": "ctx://resources/ticket.md", "context_type": "ticket"}
     ingest([Document("A ticket about the editor.", metadata=own, id="ticket")], store)
@@ -298,8 +298,8 @@ def test_a_type_of_ones_own():
     assert uris(result.by_type["ticket"]) == ["ctx://resources/ticket.md"]
 
 
-def test_roots_of_ones_own():
-    """Other directories for a type."""
+def test_custom_roots():
+    """tree={"roots": …} assigns other directories to a type."""
     retriever = typed(
         tree={"include_directories": False, "roots": {"note": ["elsewhere/"], "memory": ["user/memories"]}}
     )
@@ -322,7 +322,7 @@ def planned(*queries, **settings):
 
 
 def test_without_a_session_nothing_is_planned():
-    """The planner is not asked."""
+    """Without a session the planner is not called, and the plan is the raw query."""
     retriever, calls = planned(TypedQuery("buffers", "resource"))
     result = retriever.search("the editor")
     assert calls == []
@@ -339,14 +339,14 @@ def test_without_a_session_nothing_is_planned():
     ],
 )
 def test_all_forms_of_a_session(session):
-    """The planner gets its messages."""
+    """The planner receives the messages of a session in any of the accepted forms."""
     retriever, calls = planned(TypedQuery("buffers", "resource"))
     assert retriever.search("the editor", session).query_plan == (TypedQuery("buffers", "resource"),)
     assert (calls[0][0], len(calls[0][1]), calls[0][2]) == ("", 2, "the editor")
 
 
-def test_the_planner_is_shown_so_much():
-    """The last five messages of ten thousand, and 30,000 characters of the summary."""
+def test_the_planner_receives_a_limited_part_of_the_session():
+    """The planner receives the last five messages and the first 30,000 characters of the summary."""
     retriever, calls = planned()
     retriever.search("x", {"summary": "s" * 90_000, "messages": [f"turn {n}" for n in range(10_000)]})
     assert (len(calls[0][0]), calls[0][1]) == (30_000, [f"turn {n}" for n in range(9_995, 10_000)])
@@ -354,13 +354,13 @@ def test_the_planner_is_shown_so_much():
 
 @pytest.mark.parametrize("session", ["a text", 7, {"history": []}])
 def test_invalid_sessions(session):
-    """It is named, with what would do."""
+    """An invalid session raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match=r"session (must be|has)"):
         typed().search("x", session)
 
 
-def test_a_type_finds_its_type():
-    """Below its directories only."""
+def test_a_typed_query_searches_the_directories_of_its_type():
+    """A query with a type searches only the directories of that type."""
     retriever, _ = planned(TypedQuery("the editor", "memory"))
     result = retriever.search("the editor", [])
     assert result.query_results[0].roots == ("ctx://user/memories", "ctx://agent/memories")
@@ -368,14 +368,14 @@ def test_a_type_finds_its_type():
 
 
 def test_explicit_targets_win():
-    """The type's own directories are not looked into then."""
+    """An explicit target replaces the directories of the query's type."""
     retriever, _ = planned(TypedQuery("the editor", "memory"))
     assert uris(retriever.search("x", [], "ctx://user")) == ["ctx://user/memories/editor.md"]
     assert uris(retriever.search("x", [], "ctx://resources")) == []
 
 
-def test_priority_weighs():
-    """(6 − priority) / 5 of the score alone."""
+def test_scores_are_weighted_by_priority():
+    """A query's scores are multiplied by (6 − priority) / 5, and their parts still add up."""
     alone, _ = planned(TypedQuery("editor buffers", "resource"))
     weighed, _ = planned(TypedQuery("editor buffers", "resource", priority=4))
     one, other = alone.search("x", ["hi"]), weighed.search("x", ["hi"])
@@ -385,7 +385,7 @@ def test_priority_weighs():
 
 
 def test_several_queries_are_merged():
-    """Each hit once, with its best score; each query's own result is there, too."""
+    """Hits of several planned queries are returned once, with the best score, and each query keeps its own result."""
     queries = TypedQuery("the editor", "memory"), TypedQuery("the editor", priority=2), TypedQuery("editor", "skill")
     retriever, _ = planned(*queries)
     results = retriever.search("x", ["hi"], k=3)
@@ -406,12 +406,12 @@ MEMORY = {"ctx://user/memories/key.md": "The user binds a key of their own."}
 
 
 def crowded(**settings):
-    """Many resources about the editor, and one memory that has little to do with it."""
+    """Return a retriever over many resources about the editor and one memory that has little to do with it."""
     return HierarchicalRetriever(library(MANUALS | MEMORY), **{"tree": {"include_directories": False}} | settings)
 
 
 def test_a_planned_memory_is_found_among_better_resources():
-    """k limits each type: thirty resources that score higher do not push out the memory that was planned for."""
+    """k limits each type separately, so thirty resources with higher scores do not displace a planned memory."""
     queries = [TypedQuery("editor manual"), TypedQuery("user's own key", "memory", priority=5)]
     result = crowded(planner=lambda *_: queries).search("editor manual", ["hi"], k=5)
     assert uris(result.memories) == ["ctx://user/memories/key.md"]
@@ -421,27 +421,27 @@ def test_a_planned_memory_is_found_among_better_resources():
 
 
 def test_the_rules_plan_finds_the_memory():
-    """The default planner, whose raw query finds resources first."""
+    """The default planner's queries find the memory, although the raw query finds resources first."""
     result = crowded().search("Which key of my editor manual did I bind?", ["hello"], k=5)
     assert uris(result.memories) == ["ctx://user/memories/key.md"]
     assert len(result.resources) == 5
 
 
 def test_a_search_without_a_session_limits_each_type_too():
-    """The raw query finds k of each existing type."""
+    """Without a session the raw query finds up to k hits of each existing type."""
     result = crowded().search("editor manual key", k=2)
     assert (len(result.memories), len(result.resources), result.total) == (1, 2, 3)
     assert result.query_results[0].hits == result.contexts
 
 
-def test_find_and_documents_have_k_in_all():
-    """One query without types; and as Documents, where k is the number of results."""
+def test_find_and_invoke_return_k_hits_in_total():
+    """find and invoke return at most k hits in total, not k of each type."""
     assert len(crowded().find("editor manual key", k=5)) == 5
     assert len(crowded().invoke("Which key of my editor manual did I bind?", session=["hello"], k=5)) == 5
 
 
 def test_each_type_is_limited_after_a_reranker_and_mmr():
-    """Later stages choose among the hits of a type."""
+    """A reranker, MMR and max_per_document each leave up to k hits of each type."""
     for settings in (
         {"reranker": counting(lambda text: 0.5)[0]},
         {"selection": {"mmr_lambda": 0.5}},
@@ -451,8 +451,8 @@ def test_each_type_is_limited_after_a_reranker_and_mmr():
         assert (len(result.memories), len(result.resources)) == (1, 3), settings
 
 
-def test_a_plan_says_how_it_came_about():
-    """The planner's reasoning and what it was shown of the session, in the result and in the plan of Documents."""
+def test_a_plan_contains_its_reasoning_and_the_session_context():
+    """The plan contains the planner's reasoning and the part of the session that it received."""
     session = {"summary": "They write code.", "messages": [HumanMessage("I use vi."), AIMessage("Noted.")]}
     result = typed().search("How do I open the editor?", session)
     assert "skills are searched" in result.query_plan.reasoning
@@ -465,28 +465,30 @@ def test_a_plan_says_how_it_came_about():
 
 
 def test_a_list_of_queries_is_a_plan_without_reasoning():
-    """A planner of one's own need not say why; the session's context is there."""
+    """A custom planner may return a list of queries, and the plan then has no reasoning but has the session's
+    context.
+    """
     retriever, _ = planned(TypedQuery("the editor"))
     plan = retriever.search("x", ["hi"]).query_plan
     assert (plan.reasoning, plan.session_context) == ("", "hi")
 
 
 def test_small_talk_searches_nothing():
-    """No queries, no hits."""
+    """A plan without queries gives no hits."""
     retriever, _ = planned()
     result = retriever.search("thanks!", ["hi"])
     assert (result.total, result.query_plan, result.query_results, result.degraded) == (0, (), (), ())
 
 
 def test_the_default_planner_needs_no_model():
-    """Rules make the queries."""
+    """The default planner makes queries by rules, without a model."""
     assert typed().search("thanks!", ["hello"]).total == 0
     assert typed().search("What does the manual of the editor explain?", ["hello"]).total > 0
 
 
 @pytest.mark.parametrize("answer", ["I would look for the editor.", None, [{"query": "x"}], [7], RuntimeError("down")])
-def test_a_planner_that_does_not_plan(answer):
-    """The raw query, and planner-failed."""
+def test_a_planner_with_an_invalid_answer(answer):
+    """If the planner fails or returns no plan, the raw query is searched and the result reports planner-failed."""
 
     def planner(summary, messages, query):
         if isinstance(answer, Exception):
@@ -499,14 +501,14 @@ def test_a_planner_that_does_not_plan(answer):
     assert result.total > 0
 
 
-def test_a_plan_that_says_it_failed():
-    """Its reason is passed on."""
+def test_a_plan_that_reports_a_failure():
+    """A failure recorded in the plan appears as planner-failed in the result."""
     result = typed(planner=lambda *_: QueryPlan.raw("the editor", ValueError("prose"))).search("x", ["hi"])
     assert "planner-failed" in result.degraded
 
 
 def test_a_history_that_cannot_be_read():
-    """The question is planned without it."""
+    """If the chat history cannot be read, the question is planned without it and the result reports session-failed."""
 
     class Broken(InMemoryChatMessageHistory):
         async def aget_messages(self):
@@ -533,7 +535,7 @@ def counting(scores):
 
 
 def test_search_thinks_and_find_is_quick(shelf):
-    """The reranker reads in the one and not in the other, unless the call says so."""
+    """search uses the reranker and find does not, unless the call sets the mode."""
     reranker, read = counting(lambda text: 0.5)
     retriever = HierarchicalRetriever(shelf, reranker=reranker)
     retriever.find("cats")
@@ -545,8 +547,8 @@ def test_search_thinks_and_find_is_quick(shelf):
     assert len(read) > 3
 
 
-def test_the_reranker_reads_starts_and_levels(shelf):
-    """Overviews of directories and texts of documents; what it says leads the walk."""
+def test_the_reranker_scores_directories_and_documents(shelf):
+    """The reranker scores overviews of directories and texts of documents, and its scores direct the traversal."""
     reranker, read = counting(lambda text: 0.9 if "van" in text.casefold() else 0.1)
     retriever = HierarchicalRetriever(shelf, k=1, reranker=reranker, tree={"include_directories": False})
     result = retriever.find("cats purr", mode="thinking")
@@ -558,7 +560,7 @@ def test_the_reranker_reads_starts_and_levels(shelf):
 
 
 def test_a_reranker_that_fails(shelf):
-    """The earlier order stays, and the failure is reported."""
+    """If the reranker fails, the hits keep their order and the result reports rerank-failed."""
     reranker = TextReranker(lambda query, texts: 1 / 0)
     one = HierarchicalRetriever(shelf, k=3, reranker=reranker).find("cats purr", mode="thinking")
     other = HierarchicalRetriever(shelf, k=3).find("cats purr")
@@ -567,8 +569,8 @@ def test_a_reranker_that_fails(shelf):
     assert one.degraded == ("rerank-failed", *other.degraded)
 
 
-def test_no_other_mode(shelf):
-    """It is named."""
+def test_an_unknown_mode_is_rejected(shelf):
+    """An unknown mode raises an error that contains it."""
     with pytest.raises(ConfigurationError, match="mode is 'slow'"):
         HierarchicalRetriever(shelf).find("x", mode="slow")
 
@@ -577,7 +579,7 @@ def test_no_other_mode(shelf):
 
 
 def test_every_hit_passes_the_filter():
-    """A directory is not a hit if the filter excludes anything below it."""
+    """A directory is not a hit if the filter excludes any document below it."""
     store = library()
     ingest([Document("Cats are secret.", metadata={"uri": "lib/pets/secret.md", "level": 9}, id="s")], store)
     build_layers(store)
@@ -590,7 +592,7 @@ def test_every_hit_passes_the_filter():
     assert retriever.find("cats", filter={"level": 8}).total == 0
 
 
-def test_time_holds_for_every_hit():
+def test_every_hit_is_valid_at_the_time_of_the_search():
     """Expired documents are found only with an earlier ``as_of``."""
     store = library()
     over = {"uri": "lib/pets/old.md", "valid_until": "2001-01-01"}
@@ -602,13 +604,13 @@ def test_time_holds_for_every_hit():
 
 
 def test_another_tenant_is_refused(shelf):
-    """As everywhere."""
+    """Searching another tenant in a single-tenant store raises TenantError."""
     with pytest.raises(TenantError):
         HierarchicalRetriever(shelf).find("x", tenant="other")
 
 
 def test_deleted_documents_are_not_found():
-    """Nor its directory, whose summary is still there."""
+    """Neither deleted documents nor their directory, whose summary still exists, are found."""
     store = library()
     store.delete(document=_below("lib/pets"))
     uris_of_hits = uris(HierarchicalRetriever(store, k=20).find("cats purr"))
@@ -619,28 +621,28 @@ def test_deleted_documents_are_not_found():
 
 
 def test_without_summaries():
-    """It starts from documents, and says so."""
+    """Without summaries the search starts from documents and reports no-layers."""
     result = HierarchicalRetriever(library(layers=False), k=1).find("Which cats purr?")
     assert uris(result) == ["lib/pets/cats.md"]
     assert "no-layers" in result.degraded
 
 
 def test_without_a_tree():
-    """Texts that stand nowhere are found all the same."""
+    """Texts outside any directory are still found, and the result reports no-tree."""
     store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=["a", "b", "c", "d", "e"])
     result = HierarchicalRetriever(store, k=1).find("Which cats purr?")
     assert (uris(result), "no-tree" in result.degraded) == (["a"], True)
 
 
 def test_an_empty_store():
-    """Nothing is found, and nothing is wrong."""
+    """An empty store gives an empty result without no-tree or no-layers."""
     result = HierarchicalRetriever(HybridGraphStore(None)).find("anything")
     assert result.total == 0
     assert not {"no-tree", "no-layers"} & set(result.degraded)
 
 
 def test_a_thousand_children():
-    """The wanted one is found among them, though not all are scored."""
+    """The matching document is found among a thousand siblings without scoring all of them."""
     texts = {f"d/{n:04}.md": f"Text number {n} about thing{n}." for n in range(1_000)}
     retriever = HierarchicalRetriever(library(texts), k=3, tree={"include_directories": False})
     result = retriever.find("thing123")
@@ -665,7 +667,7 @@ def test_queries_without_known_words(shelf, query, reason):
 
 
 def test_a_vector_alone(shelf):
-    """The question may be left out."""
+    """retrieve accepts a vector without a question."""
     vector = shelf.vectors(["lib/cars/van.md#0"])[0]
     result = HierarchicalRetriever(shelf, k=1, tree={"include_directories": False}).retrieve(None, vector=vector)
     assert result[0].metadata["uri"] == "lib/cars/van.md"
@@ -700,26 +702,26 @@ def test_failing_sources_raise_an_error(shelf, monkeypatch):
         {"alfa": 0.5},
     ],
 )
-def test_settings_that_cannot_be(shelf, settings):
-    """Each is refused at construction."""
+def test_invalid_settings_are_rejected(shelf, settings):
+    """Invalid settings raise ValidationError at construction."""
     with pytest.raises(ValidationError, match=next(iter(settings))):
         HierarchicalRetriever(shelf, **settings)
 
 
-def test_a_fusion_that_scores_no_single_chunk(shelf):
-    """It is named, with one that does."""
+def test_a_fusion_that_cannot_score_single_chunks(shelf):
+    """A fusion that cannot score single chunks, such as rrf, raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="ReciprocalRankFusion ranks whole lists"):
         HierarchicalRetriever(shelf, fusion="rrf")
 
 
 def test_an_option_that_does_not_exist(shelf):
-    """As everywhere."""
+    """An unknown option raises a TypeError that contains its name."""
     with pytest.raises(TypeError, match="treshold"):
         HierarchicalRetriever(shelf).invoke("x", treshold=1)
 
 
 def test_later_stages_work(shelf):
-    """min_score, diversity and the budget."""
+    """min_score, MMR and the token budget apply to the hits."""
     retriever = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False})
     scores = [document.metadata["score"] for document in retriever.retrieve("cats and dogs")]
     assert len(retriever.invoke("cats and dogs", min_score=scores[1])) == 2
@@ -751,7 +753,7 @@ def test_invoke_returns_the_hits_of_find(shelf):
 
 
 def test_invoke_is_search_with_a_session():
-    """The planner is asked."""
+    """With a session, invoke calls the planner as search does."""
     retriever, calls = planned(TypedQuery("the editor", "memory"))
     documents = retriever.invoke("what was it?", session=["The editor."], annotate="all")
     assert {document.metadata["context_type"] for document in documents} == {"memory"}
@@ -759,7 +761,7 @@ def test_invoke_is_search_with_a_session():
 
 
 def test_sync_and_async_agree(shelf):
-    """find, search, invoke and retrieve."""
+    """find, search, invoke and retrieve give the same results as their async versions."""
     retriever = HierarchicalRetriever(shelf, k=4)
     question, session = "Which pets sleep?", ["hello"]
 
@@ -779,7 +781,7 @@ def test_sync_and_async_agree(shelf):
 
 
 def test_an_awaited_planner():
-    """In an event loop its own coroutine is awaited."""
+    """In an event loop, the planner's coroutine method is awaited."""
 
     class Planner:
         def __call__(self, summary, messages, query):
@@ -792,8 +794,8 @@ def test_an_awaited_planner():
     assert [each.context_type for each in result] == ["skill"]
 
 
-def test_the_plan_says_what_was_done(shelf):
-    """Queries, roots, and how many nodes were scored."""
+def test_the_plan_lists_queries_roots_and_node_counts(shelf):
+    """The plan of a result lists the queries, their roots and the number of nodes scored."""
     result = HierarchicalRetriever(shelf, k=2).retrieve("cats", target_uri="lib/pets")
     (query,) = result.plan["queries"]
     assert (query["query"], query["roots"], query["nodes"]) == ("cats", ["lib/pets"], 9)
@@ -801,8 +803,10 @@ def test_the_plan_says_what_was_done(shelf):
     assert HierarchicalRetriever(shelf).get_retrieval_stats()["calls"] == 0
 
 
-def test_the_whole_tree_finds_what_a_flat_search_finds():
-    """A tree that is walked whole, own scores alone: the documents of the hybrid search in its order."""
+def test_a_full_traversal_equals_a_flat_search():
+    """With alpha=1 a complete traversal returns the documents of the hybrid search, in its order and with its
+    scores.
+    """
     store = library()
     tree = HierarchicalRetriever(store, k=5, tree={"alpha": 1.0, "max_rounds": 99})
     flat = HybridRetriever(store, k=5)
@@ -815,7 +819,7 @@ def test_the_whole_tree_finds_what_a_flat_search_finds():
 
 
 class TestStandard(RetrieversIntegrationTests):
-    """LangChain's own suite for retrievers."""
+    """langchain-tests' suite for retrievers."""
 
     @property
     def retriever_constructor(self):
@@ -838,7 +842,7 @@ def _below(directory):
     return [uri for uri in TEXTS if uri.startswith(f"{directory}/")]
 
 
-# -- summaries that are not true any more -----------------------------------------------------------------------
+# -- stale summaries -----------------------------------------------------------------------
 
 
 def changed_library(change):
@@ -853,7 +857,9 @@ def _changed(store):
 
 @pytest.mark.parametrize("change", [_changed, lambda store: store.delete(document="lib/pets/dogs.md")])
 def test_no_summary_repeats_an_old_text(change):
-    """Neither as a hit, nor as an abstract, from the moment of the write on; it is said."""
+    """After a document is changed or deleted, no hit or abstract contains its old text, and layers-stale is
+    reported.
+    """
     retriever = changed_library(change)
     result = retriever.find("Do dogs bark at strangers?")
     assert "layers-stale" in result.degraded
@@ -864,7 +870,7 @@ def test_no_summary_repeats_an_old_text(change):
 
 
 def test_the_rest_of_the_tree_is_as_it_was():
-    """Elsewhere directories are found by their summaries as before; after the next build all are."""
+    """Other directories are still found by their summaries, and rebuilding restores the changed one."""
     retriever = changed_library(_changed)
     assert "lib/cars" in uris(retriever.find("cars: roadster, van"))
     build_layers(retriever.vector_store)
@@ -874,7 +880,7 @@ def test_the_rest_of_the_tree_is_as_it_was():
 
 
 def test_summaries_outlive_the_model(tmp_path):
-    """A model that is fitted again to the corpus has them at once, without building anything."""
+    """Summaries stay searchable after the model is fitted again, without being rebuilt."""
     store = library(path=tmp_path)
     generation = store.admin.stats()["generation"]
     more = {f"lib/more/{n}.md": f"word{n} other{n} something{n}" for n in range(40)}
