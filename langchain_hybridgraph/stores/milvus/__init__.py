@@ -1,1 +1,1 @@
-"""A store in Milvus."""
+"""Store in Milvus."""

@@ -1,4 +1,4 @@
-"""Calls of a Milvus server, with a time limit."""
+"""Calls to a Milvus server, with a time limit."""
 
 from __future__ import annotations
 
@@ -29,33 +29,35 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 TIMEOUT = 10.0
-"""Seconds that a call of the server may take, by default."""
+"""Default time limit for a call to the server, in seconds."""
 
-# The loggers to which the client writes a traceback for every call that fails.
+# Loggers to which the client writes a traceback for every failed call.
 _CLIENT_LOGGERS = ("pymilvus.decorators", "pymilvus.client.connection_manager")
-# The schemes of the locations of stores; any other location is a folder.
+# Schemes of the URIs of Milvus stores; a location without one of them is a folder.
 SCHEMES = ("milvus", "http", "https")
 _is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
 
 
 def _is_logged(record: logging.LogRecord) -> bool:
-    """Logging filter: return whether a log record comes from a call that was not made by this package."""
+    """Logging filter: return whether a log record should be kept, which excludes warnings about calls by this
+    package.
+    """
     return record.levelno < logging.WARNING or not _is_translated.get()
 
 
 class ServerCall(NamedTuple):
-    """One call of the server: a method of the client and its arguments."""
+    """One call to the server: a method of the client and its arguments."""
 
     method: str
     arguments: Mapping[str, Any]
 
 
-# A generator of one read or search: it yields calls to the server and receives their answers.
+# Generator for one read or search: it yields calls to the server and receives their results.
 Calls = Generator[ServerCall, Any, Result]
 
 
 class Address(NamedTuple):
-    """The address of a database on a Milvus server with its access token, or of a milvus-lite file."""
+    """Address of a database on a Milvus server, with its access token, or of a milvus-lite file."""
 
     uri: str
     token: str
@@ -63,9 +65,10 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, uri: str, token: str = "", database: str = "") -> Address:
-        """Read ``milvus://[user:password@]host[:port][/database]``, ``http(s)://…``, or the path of a ``.db`` file.
+        """Return the address in a URI: ``milvus://[user:password@]host[:port][/database]``, ``http(s)://…``, or a
+        ``.db`` file.
 
-        Raises ConfigurationError for anything else.
+        Raises ConfigurationError for any other string.
 
         >>> Address.parse("milvus://ada:secret@db.example:19530/notes")
         Address(uri='http://db.example:19530', token='ada:secret', database='notes')
@@ -100,7 +103,7 @@ class Address(NamedTuple):
 
 
 def is_milvus_uri(location: str) -> bool:
-    """Return whether a text names a Milvus server or a file of milvus-lite, and not a folder.
+    """Return whether a string is the URI of a Milvus server or of a milvus-lite file, and not the path of a folder.
 
     >>> is_milvus_uri("milvus://localhost"), is_milvus_uri("https://db.example:19530"), is_milvus_uri("data/index")
     (True, True, False)
@@ -109,7 +112,7 @@ def is_milvus_uri(location: str) -> bool:
 
 
 def check_scheme(location: str) -> None:
-    """Raise ConfigurationError for a misspelt scheme, such as ``milvs:notes.db``, which would name a folder.
+    """Raise ConfigurationError for a misspelt scheme, such as ``milvs:notes.db``, which would be read as a folder name.
 
     >>> check_scheme("C:/index"), check_scheme("milvus:notes.db"), check_scheme("notes:2024")
     (None, None, None)
@@ -134,10 +137,10 @@ def _bad_uri(uri: str) -> ConfigurationError:
 
 
 class MilvusConnection:
-    """Milvus clients of this process: one for all threads and one per event loop, each created at first use.
+    """Milvus clients of this process: one for all threads, and one per event loop. Each is created at first use.
 
-    ``timeout`` is the limit in seconds for each call, including retries. A connection can be pickled, and used after
-    a fork.
+    ``timeout`` is the time limit in seconds for each call, including retries. A connection can be pickled, and it can
+    be used after a fork.
     """
 
     def __init__(self, address: Address, timeout: float) -> None:
@@ -155,10 +158,11 @@ class MilvusConnection:
         self.__init__(*state)  # type: ignore[misc]  # a new connection to the same server
 
     def call(self, method: str, **arguments: Any) -> Any:
-        """Call a method of the client and return its result; raise StoreError, or StoreUnavailableError without an
-        answer.
+        """Call a method of the client and return its result.
 
-        A collection that is not loaded is loaded first: milvus-lite forgets after a restart which ones were.
+        A collection that is not loaded is loaded first, because milvus-lite does not remember after a restart which
+        collections were loaded. Raises StoreUnavailableError if the server cannot be reached, denies access or does not
+        answer in time, and StoreError for other errors.
         """
         with self._translating_errors(method):
             client = self._client()
@@ -171,7 +175,7 @@ class MilvusConnection:
                 return getattr(client, method)(timeout=self.timeout, **arguments)
 
     async def acall(self, method: str, **arguments: Any) -> Any:
-        """Return what :meth:`call` returns, without blocking the event loop."""
+        """Return the result of :meth:`call` without blocking the event loop."""
         with self._translating_errors(method):
             client = self._async_client()
             try:
@@ -183,7 +187,7 @@ class MilvusConnection:
                 return await getattr(client, method)(timeout=self.timeout, **arguments)
 
     def upsert(self, request: UpsertRequest) -> None:
-        """Send an upsert request; raises what :meth:`call` raises."""
+        """Send an upsert request; raise the errors of :meth:`call`."""
         with self._translating_errors("upsert"):
             client = self._client()
             client._get_connection().upsert(
@@ -191,7 +195,7 @@ class MilvusConnection:
                 [],
                 timeout=self.timeout,
                 context=client._generate_call_context(),
-                schema={"fields": []},  # not needed for a finished request, but read from the server if missing
+                schema={"fields": []},  # a complete request needs no schema, but pymilvus would fetch a missing one
                 upsert_param=request,
             )
 
@@ -208,7 +212,7 @@ class MilvusConnection:
             calls.close()
 
     async def arun(self, calls: Calls[Result]) -> Result:
-        """Do what :meth:`run` does, without blocking the event loop."""
+        """Return the result of :meth:`run` without blocking the event loop."""
         try:
             call = next(calls)
             while True:
@@ -221,14 +225,14 @@ class MilvusConnection:
 
     @property
     def is_lite(self) -> bool:
-        """Whether the server is milvus-lite, in this process or in another one."""
+        """Whether the server is milvus-lite, in this process or in another process."""
         if self._is_lite is None:
             self._is_lite = "lite" in str(self.call("get_server_version")).lower()
         return self._is_lite
 
     @property
     def is_missing(self) -> bool:
-        """Whether the store is a folder of milvus-lite that does not exist; a call would create it."""
+        """Whether the store is a milvus-lite file that does not exist; a call would create it."""
         return not self.address.uri.startswith("http") and not os.path.exists(self.address.uri)
 
     def close(self) -> None:
@@ -238,7 +242,7 @@ class MilvusConnection:
             client.close()
 
     def _leave_parent(self) -> None:
-        """Discard the clients copied by a fork: their network channels do not work in the child."""
+        """Discard the clients copied by a fork, because their network channels do not work in the child."""
         if self._pid != os.getpid():
             self._pid, self._threads_client, self._loop_clients = os.getpid(), None, WeakKeyDictionary()
 
@@ -264,7 +268,7 @@ class MilvusConnection:
 
     @contextmanager
     def _translating_errors(self, method: str) -> Iterator[None]:
-        """Convert the client's errors to this package's, and keep the client from logging them."""
+        """Convert the client's errors to this package's errors, and prevent the client from logging them."""
         from pymilvus.exceptions import MilvusException
 
         for name in _CLIENT_LOGGERS:
@@ -310,7 +314,7 @@ def client_library() -> Any:
 
 
 def _is_not_loaded(error: Exception) -> bool:
-    """Return whether a collection was not loaded, as a server and as milvus-lite report it."""
+    """Return whether the error is a server's or milvus-lite's report of a collection that is not loaded."""
     message = _message(error)
     return "not loaded" in message or "state 'released'" in message
 
@@ -320,7 +324,9 @@ def _is_of_grpc(error: Exception) -> bool:
 
 
 def _refusal(error: Exception) -> Exception | None:
-    """Return the underlying error if the server refused the token: pymilvus reports this as a failed connection."""
+    """Return the underlying error if the server refused the token, because pymilvus reports only a failed
+    connection.
+    """
     cause = error.__cause__
     if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):
         return cause

@@ -1,13 +1,14 @@
-"""Filters as Milvus expressions over marks.
+"""Milvus filter expressions based on marks.
 
-Milvus compares JSON by its own rules, which differ from those of :mod:`~langchain_hybridgraph.filters` for missing
-keys, bools, times and nested values, and between versions. So a row has an array of *marks* in addition to its
-metadata: digests of the statements that are true of the metadata, such as "year equals 2020", "labels contains api" or
-"title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` on this array. Only order comparisons need
-values: numbers and times are stored as floats, by the digest of their key.
+Milvus compares JSON by its own rules. They vary between versions and differ from the rules of
+:mod:`~langchain_hybridgraph.filters` for missing keys, bools, times and nested values. Therefore, each row has an array
+of *marks* in addition to its metadata. A mark is the digest of a statement that is true of the metadata, such as "year
+equals 2020", "labels contains api" or "title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` conditions
+on this array. Only order comparisons need values: numbers and times are stored as floats under the digest of their key.
 
-An expression selects every matching row and sometimes others, because substrings and the order of texts have no
-marks. The store checks the rows that Milvus returns with :meth:`~langchain_hybridgraph.filters.Filter.matches`.
+An expression selects every matching row and sometimes others, because there are no marks for substrings and for the
+order of strings. The store checks the rows that Milvus returns with
+:meth:`~langchain_hybridgraph.filters.Filter.matches`.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 
 # Largest number of elements in an array field of Milvus.
 MOST_MARKS = 4_096
-# The only mark of a row that would need more marks; every expression selects such rows.
+# The only mark of a row that would need more than MOST_MARKS marks; every expression selects such rows.
 UNMARKED = "*"
 NOTHING, EVERYTHING = 'key == ""', 'key != ""'
-# From this number on, a float cannot represent every whole number.
+# Smallest number from which on floats cannot represent every integer.
 _INEXACT = 2.0**53
 _LARGEST = 1.7976931348623157e308
 
@@ -50,7 +51,7 @@ class RowMarks(NamedTuple):
 
 
 def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMarks:
-    """Return the marks of a chunk's metadata, together with the marks ``others``."""
+    """Return the marks of a chunk's metadata, together with the marks in ``others``."""
     marks: dict[str, None] = dict.fromkeys(others)
     numbers: dict[str, float] = {}
     for path, value in _values(metadata, ()):
@@ -76,7 +77,7 @@ def mark(*parts: str) -> str:
 
 
 def expression(filter: Filter) -> str:
-    """Return an expression that is true of every row that matches the filter, and possibly of others.
+    """Return an expression that is true for every row that matches the filter, and possibly for other rows.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> expression(parse_filter({"year": 2020}) & ~parse_filter({"labels": {"$exists": True}})).count("ARRAY_CONTAINS")
@@ -87,7 +88,7 @@ def expression(filter: Filter) -> str:
 
 
 def has_any(marks: Sequence[str]) -> str:
-    """Return an expression that is true of rows with at least one of these marks.
+    """Return an expression that is true for rows with at least one of these marks.
 
     >>> has_any(["a", "b"])
     'ARRAY_CONTAINS_ANY(marks, ["a", "b"])'
@@ -100,12 +101,12 @@ def has_any(marks: Sequence[str]) -> str:
 
 
 def texts(values: Iterable[str]) -> str:
-    """Return texts as a list in an expression."""
+    """Return the syntax of a list of strings in an expression."""
     return "[" + ", ".join(map(text, values)) + "]"
 
 
 def text(value: str) -> str:
-    r"""Return a text as it is written in an expression.
+    r"""Return the syntax of a string in an expression, with quotes and escapes.
 
     >>> print(text('a "quoted" \\ text'))
     "a \"quoted\" \\ text"
@@ -118,7 +119,7 @@ def text(value: str) -> str:
 
 
 def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield each key that a filter may name, with its value in canonical form; a null counts as missing."""
+    """Yield each key to which a filter may refer, with its value in canonical form; null values are left out."""
     for key, value in metadata.items():
         if value is not None:
             yield (*path, key), canonical(value)
@@ -139,7 +140,7 @@ def _statements(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _equals(value: Any) -> Iterator[str]:
-    """Yield the forms used to compare a value: its own form and, for a time, its instant."""
+    """Yield the forms by which a value is compared: its own form and, for a time, its instant."""
     form = _form(value)
     if form is not None:
         yield form
@@ -148,7 +149,7 @@ def _equals(value: Any) -> Iterator[str]:
 
 
 def _form(value: Any) -> str | None:
-    """Return a text that is the same for equal values only; None for a value that equals nothing, such as NaN."""
+    """Return a string that only equal values share; None for a value that equals no value, such as NaN."""
     form: str | None = "z"  # null in a list
     match value:
         case str():
@@ -179,7 +180,7 @@ def _join_forms(kind: str, forms: Iterable[str | None]) -> str | None:
 
 
 def _ordered(value: Any) -> Iterator[tuple[str, float]]:
-    """Yield the number that determines a value's order, with its kind: numbers or times."""
+    """Yield the number that determines a value's order, together with its kind: number, time or ordered text."""
     if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
         yield "number", _bounded(value)
     elif isinstance(value, str):
@@ -188,7 +189,7 @@ def _ordered(value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _bounded(value: float) -> float:
-    """Return a number as a finite float, which JSON can represent."""
+    """Return a number as a finite float, because JSON has no infinite numbers."""
     return float(min(max(value, -_LARGEST), _LARGEST))
 
 
@@ -196,7 +197,10 @@ def _bounded(value: float) -> float:
 
 
 class _MarkDialect(Dialect[str]):
-    """Translation of filters to expressions over marks. Only ``ARRAY_CONTAINS``, which is never null, is negated."""
+    """Translation of filters to expressions over marks.
+
+    Only conditions with ``ARRAY_CONTAINS`` are negated, because they are never null.
+    """
 
     def key(self, path: Path) -> str:
         return join_key(path)
@@ -206,7 +210,7 @@ class _MarkDialect(Dialect[str]):
             return _order(operator, operand, key, negated=False)
         marks = _operand_marks(key, operator, operand)
         if operator == "$contains" and isinstance(operand, str):
-            marks.append(mark("text", key, ""))  # the operand may be a substring of any text
+            marks.append(mark("text", key, ""))  # the operand may be a substring of any string
         return has_any(marks)
 
     def fails(self, key: str, operator: str, operand: Any) -> str:
@@ -223,7 +227,7 @@ class _MarkDialect(Dialect[str]):
 
 
 def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
-    """Return marks for a comparison: a row for which it is true has at least one of them."""
+    """Return the marks for a comparison; every row for which the comparison is true has at least one of them."""
     if operator == "$exists":
         return [mark("exists", key)]
     operands = operand if operator == "$in" else (operand,)
@@ -232,7 +236,10 @@ def _operand_marks(key: str, operator: str, operand: Any) -> list[str]:
 
 
 def _operand_forms(operand: Any) -> Iterable[str]:
-    """Return the forms of an operand: every equal value has one of them. A text equals a time only as text."""
+    """Return the forms of an operand; every value that equals the operand has one of them.
+
+    A string operand is compared with times as a string only.
+    """
     form = _form(operand)
     return _equals(operand) if isinstance(operand, CanonicalTime) else () if form is None else (form,)
 
@@ -247,6 +254,6 @@ def _order(operator: str, operand: Any, key: str, *, negated: bool) -> str:
     ordering = ORDERINGS[operator]
     sign = ORDERINGS[ordering.negation].symbol if negated else ordering.symbol
     if abs(number) >= _INEXACT and len(sign) == 1:
-        sign += "="  # two different numbers may be one float
+        sign += "="  # two different numbers may be stored as the same float
     comparison = f'(ARRAY_CONTAINS(marks, "{kind_mark}") and numbers["{kind_mark}"] {sign} {number!r})'
     return f"({comparison} or not {has_any([kind_mark])})" if negated else comparison

@@ -1,11 +1,14 @@
-"""The graph of a store in Milvus.
+"""Graph of a store in Milvus.
 
-A chunk lists its neighbours, and an edge to an entity lists the entities of its source (see ``rows``). So one call
-reads all edges of the nodes of a hop together with those of the entities that they mention. The edges of the next hop
-follow at once, since nearly every traversal from chunk to chunk goes on to them, and then one call reads all chunks
-that were reached. Two hops therefore take at most three calls, over edges and over entities. A traversal that needs the
-degrees of chunks has the edges of the chunks two hops away read at the same time as the chunks. An incomplete list
-costs a call and changes no result. A small graph is read completely by the first call.
+A chunk's row lists its neighbours, and the row of an edge to an entity lists all entities of the edge's source (see
+``rows``). Therefore, a single call reads all edges of the nodes of a hop together with the edges of the entities that
+they mention. The edges of the next hop are read immediately afterwards, since nearly every traversal from chunk to
+chunk continues with them. Then a single call reads all chunks that were reached. Two hops, through edges and entities,
+therefore take at most three calls.
+
+If a traversal needs the degrees of chunks, the edges of the chunks two hops away are read at the same time as the
+chunks. An incomplete list costs another call but does not change the result. The first call reads a small graph
+completely.
 """
 
 from __future__ import annotations
@@ -30,21 +33,21 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.milvus.rows import StoredRow
     from langchain_hybridgraph.stores.protocols import Graph, NeighborEdges, Nodes, Weights
 
-# Fields of an edge, without and with the entities of its source.
+# Fields of an edge, first without and then with the entities of its source.
 EDGE_FIELDS = ("source", "target", "relation", "weight", "description", "valid_from", "valid_until")
 TRAVERSED_FIELDS = (*EDGE_FIELDS, "entities")
-# Up to this number of chunks two hops away are read together with those one hop away: by a traversal that goes from
-# chunk to chunk, and by one that asks for links and may need only the chunks one hop away.
+# Largest number of chunks two hops away that are read together with the chunks one hop away. The second value applies
+# to a traversal that reads links, which may need only the chunks one hop away.
 MOST_AHEAD = MOST_KEYS
 MOST_AHEAD_OF_LINKS = 500
-# A tenant's graph of up to this number of edges, some 400 kB, is read in one call.
+# Largest number of edges of a graph that is read in one call (about 400 kB).
 MOST_AT_ONCE = 2_000
 
 
 class FetchedGraph:
     """The graph in the scope of one search: a :class:`~langchain_hybridgraph.stores.protocols.Graph`.
 
-    At most 16,384 edges are read, both for one node and for one hop.
+    At most 16,384 edges are read for each node and for each hop.
     """
 
     def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
@@ -53,7 +56,7 @@ class FetchedGraph:
         self._memory = InMemoryGraph(visible=self._visible, cosines=self._cosines)
         self._read: set[str] = set()  # ids whose edges have been read
         self._is_complete = False  # whether all edges have been read
-        self._surrounded: set[str] = set()  # ids around which the chunks have been read
+        self._surrounded: set[str] = set()  # ids whose neighbours have been read
         self._entities: dict[str, Sequence[str]] = {}  # entities of chunks whose edges may not have been read
         self._needs_degrees = False  # whether the traversal follows links from chunk to chunk, by their degrees
         self._rows: dict[str, StoredRow | None] = {}
@@ -69,12 +72,14 @@ class FetchedGraph:
 
     @property
     def relations(self) -> Collection[str]:
-        """The relations of the edges read so far, and the edge filter's relations that occur in the store."""
+        """Relations of the edges read so far, and the edge filter's relations that exist in the store."""
         selected = filter(self._has_relation, self._edge_filter.relations or ())
         return {*self._view().relations, *selected}
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """See :class:`~langchain_hybridgraph.stores.protocols.Graph`, also for the methods below."""
+        """Return the node of each id; see :class:`~langchain_hybridgraph.stores.protocols.Graph` for this and the other
+        methods.
+        """
         self._fetch(ids)
         return self._view().nodes(ids)
 
@@ -94,18 +99,20 @@ class FetchedGraph:
         return self._view().neighbours(nodes)
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the edges as stored."""
+        """Return the edges as they are stored."""
         self._fetch_around(nodes, goes_on=self._needs_degrees)
         return self._view().links(nodes)
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node; for chunks, later reads include the edges of the next two hops."""
+        """Return the number of edges of each node; after a call with chunks, later reads include the edges of the next
+        two hops.
+        """
         self._needs_degrees = self._needs_degrees or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))
         return self._view().degrees(nodes)
 
     def is_chunk(self, nodes: Nodes) -> Mask:
-        """Return which of the nodes are chunks."""
+        """Return a mask of the nodes that are chunks."""
         return self._view().is_chunk(nodes)
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
@@ -120,7 +127,7 @@ class FetchedGraph:
     # -- reading ----------------------------------------------------------------------------------------------
 
     def _view(self, *, is_checked: bool = True) -> Graph:
-        """Return the edges read so far as a graph; with ``is_checked`` False, every chunk counts as visible."""
+        """Return the edges read so far as a graph; if ``is_checked`` is False, every chunk is treated as visible."""
         if not is_checked:
             memory = copy(self._memory)
             memory.visible = None
@@ -136,8 +143,8 @@ class FetchedGraph:
     def _fetch_around(self, nodes: Nodes, *, goes_on: bool) -> None:
         """Read the edges of nodes, and the chunks at the ends of these edges.
 
-        If the traversal ``goes_on``, the edges of those chunks are read first, and then the chunks and their
-        neighbours together.
+        If the traversal ``goes_on``, the edges of those chunks are read first, and then the chunks are read together
+        with their neighbours.
         """
         begins = self._view().ids(nodes)
         self._fetch(begins)
@@ -165,7 +172,7 @@ class FetchedGraph:
                 self._fetch_edges(entities)
 
     def _keep_order(self, ids: Iterable[str]) -> Iterable[str]:
-        """Return the neighbours listed in the rows of these chunks and in their edges."""
+        """Yield the neighbours listed in the rows of these chunks and in their edges."""
         chunks = [id for id in ids if _is_chunk_id(id)]
         yield from self._index.neighbours(chunks)
         for id in chunks:
@@ -179,8 +186,10 @@ class FetchedGraph:
             self._is_complete = len(rows) <= MOST_AT_ONCE  # the count may be a minute old
 
     def _fetch_edges(self, ids: set[str], others: Collection[str] = ()) -> set[str]:
-        """Read all edges of these nodes, and of ``others`` if they fit in one call; return the nodes at the far
-        ends."""
+        """Read all edges of these nodes, and the edges of ``others`` if they fit in one call.
+
+        Return the nodes at the far ends whose edges have not been read yet.
+        """
         index, ends = self._index, set[str]()
         for keys in in_parts(sorted(map(index.key, ids.union(others)))):
             condition = f"(source_key in {texts(keys)} or target_key in {texts(keys)})"
@@ -200,7 +209,9 @@ class FetchedGraph:
         return view.ids(_with_ends(nodes[nodes >= 0], view))
 
     def _fetch_rows(self, begins: set[str], most_ahead: int) -> None:
-        """Read the chunks within two hops; if more than ``most_ahead`` are two hops away, only those within one hop."""
+        """Read the chunks within two hops, or only those within one hop if more than ``most_ahead`` nodes are within
+        two.
+        """
         view = self._view(is_checked=False)
         titles = _with_titles(id for id in self._ids_near(begins) if id.startswith(ENTITY))
         nodes = view.nodes(sorted(begins | titles))
@@ -236,7 +247,7 @@ def _is_chunk_id(id: str) -> bool:
 
 
 def _with_titles(ids: Iterable[str]) -> set[str]:
-    """Return these ids together with the title nodes that have the same names as the entities among them."""
+    """Return these ids and, for each entity among them, the id of the title node with the same name."""
     ids = set(ids)
     return ids | {TITLE + id.removeprefix(ENTITY) for id in ids if id.startswith(ENTITY)}
 

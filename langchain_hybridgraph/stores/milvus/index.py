@@ -1,4 +1,4 @@
-"""An open store in Milvus."""
+"""State of an open store in Milvus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 MOST_RESULTS = 16_384
 # Largest number of keys in one expression.
 MOST_KEYS = 4_000
-# Seconds for which a row that a search returned is not read again; with "Strong" consistency it is always read.
+# Seconds for which a row that a search returned is not read again. With "Strong" consistency, it is always read again.
 FRESH = 2.0
 MOST_FRESH = 4_096
 # Seconds for which the number of chunks and the presence of edges are cached.
@@ -35,8 +35,10 @@ CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "con
 
 
 class RecentRows:
-    """A short-lived cache of chunks that searches have returned, by key, so that later stages need not read them
-    again."""
+    """Short-lived cache of the chunks that searches have returned, by key.
+
+    Later stages of a search can use these chunks without another call to the server.
+    """
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
@@ -53,8 +55,10 @@ class RecentRows:
                 self._rows.popitem(last=False)
 
     def get(self, keys: Iterable[str], *, with_vectors: bool) -> dict[str, StoredRow]:
-        """Return the rows with these keys read less than ``FRESH`` seconds ago; ``with_vectors``: only those with a
-        vector."""
+        """Return the cached rows with these keys that were read less than ``FRESH`` seconds ago.
+
+        If ``with_vectors`` is True, return only rows with a vector.
+        """
         oldest = time.monotonic() - FRESH
         with self._lock:
             recent = {key: self._rows[key] for key in keys if key in self._rows}
@@ -65,7 +69,7 @@ class RecentRows:
         }
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Remove rows that are being written or deleted."""
+        """Remove the rows with these keys because they are being written or deleted."""
         with self._lock:
             for key in keys:
                 self._rows.pop(key, None)
@@ -98,7 +102,7 @@ class MilvusIndex:
 
     @property
     def tenant_name(self) -> str:
-        """The tenant's name as the value of Milvus' partition key."""
+        """The tenant's name as a value of Milvus' partition key; "" for no tenant."""
         return self.tenant or ""
 
     def key(self, id: str) -> str:
@@ -106,11 +110,11 @@ class MilvusIndex:
         return key_of(self.tenant_name, id)
 
     def of_tenant(self, *conditions: str) -> str:
-        """Combine conditions into an expression that selects the tenant's rows for which all of them are true."""
+        """Return an expression that selects the tenant's rows for which all conditions are true."""
         return " and ".join((f"tenant == {text(self.tenant_name)}", *conditions))
 
     def in_scope(self, scope: Scope, *conditions: str) -> str:
-        """Return an expression that selects all rows in a scope, and possibly others."""
+        """Return an expression that selects all rows in a scope, and possibly other rows."""
         self.check_scope(scope)
         condition_list = list(conditions)
         if scope.as_of is not None:
@@ -122,14 +126,15 @@ class MilvusIndex:
         return self.of_tenant(*condition_list)
 
     def with_keys(self, keys: Iterable[str]) -> str:
-        """Return the expression for rows with these keys. Keys differ between tenants, so no tenant is named.
+        """Return an expression that selects the rows with these keys.
 
-        milvus-lite looks the keys up directly; with any further condition it would evaluate all rows.
+        It has no condition on the tenant, because keys differ between tenants. milvus-lite looks the keys up directly,
+        but with any further condition it would evaluate all rows.
         """
         return f"key in {texts(keys)}"
 
     def check_scope(self, scope: Scope) -> None:
-        """Raise TenantError for a scope of another tenant."""
+        """Raise TenantError if the scope belongs to another tenant."""
         if scope.tenant is not None and scope.tenant != self.tenant:
             raise TenantError(
                 f"the store is open for tenant {self.tenant!r}, but the call requests "
@@ -137,12 +142,12 @@ class MilvusIndex:
             )
 
     def neighbours(self, ids: Iterable[str]) -> list[str]:
-        """Return known neighbours of these chunks, from rows in the cache; some may be missing."""
+        """Return neighbours of these chunks that are listed in cached rows; the result may be incomplete."""
         rows = self.recent.get(map(self.key, ids), with_vectors=False)
         return [id for row in rows.values() for id in row.neighbours]
 
     def note_write(self, keys: Iterable[str]) -> None:
-        """Remove these rows from the cache, and forget which collections are empty."""
+        """Remove these rows from the cache, and discard the cached numbers of rows."""
         self.recent.drop(keys)
         self.cache.clear()
         self.written_at = time.monotonic()
@@ -150,7 +155,7 @@ class MilvusIndex:
     # -- calls ------------------------------------------------------------------------------------------------
 
     def query(self, collection: str, filter: str, fields: Sequence[str], limit: int) -> ServerCall:
-        """Return the call that reads rows."""
+        """Return the call to read the rows that match an expression."""
         return ServerCall(
             "query",
             {
@@ -168,7 +173,7 @@ class MilvusIndex:
         return list(self.connection.call(call.method, **call.arguments))
 
     def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
-        """Yield all rows that match an expression, page by page in the order of their keys."""
+        """Yield all rows that match an expression, page by page, in the order of their keys."""
         last = ""
         while True:
             after = f"{filter} and key > {text(last)}" if last else filter
@@ -179,7 +184,7 @@ class MilvusIndex:
             last = page[-1]["key"]
 
     def count(self, collection: str, filter: str) -> int:
-        """Return the number of rows."""
+        """Return the number of rows that match an expression."""
         (row,) = self.connection.call(
             "query",
             collection_name=collection,
@@ -207,7 +212,7 @@ class MilvusIndex:
         return rows
 
     def recent_rows(self, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
-        """Return the chunks with these ids, in this order; those in the cache are not read from the server."""
+        """Return the chunks with these ids, in this order; chunks in the cache are not read from the server."""
         keys = {self.key(id): id for id in ids}
         recent = {} if self.consistency == "Strong" else self.recent.get(keys, with_vectors=with_vectors)
         missing = [id for key, id in keys.items() if key not in recent]
@@ -217,10 +222,11 @@ class MilvusIndex:
         return {id: results[id] for id in keys.values() if id in results}
 
     def has_rows(self, collection: str, *conditions: str) -> bool:
-        """Return whether a collection has rows of the tenant that meet the conditions; the answer is cached.
+        """Return whether a collection has rows of the tenant that meet the conditions; the result is cached.
 
-        The first row written by another process is noticed after ``FRESH`` seconds, with conditions after a minute.
-        Deletion of the last row is noticed within a minute: until then searches only do unnecessary work.
+        The first row written by another process is noticed within ``FRESH`` seconds, or within a minute if there are
+        conditions. The deletion of the last row is noticed within a minute; until then, searches only do unnecessary
+        work.
         """
         question = " ".join((collection, *conditions))
         has_any_row, until = self.cache.get(question, (False, 0.0))
@@ -233,7 +239,7 @@ class MilvusIndex:
         return bool(has_any_row)
 
     def count_of(self, collection: str) -> int:
-        """Return the number of rows of the tenant, at most a minute old."""
+        """Return the number of the tenant's rows in a collection; it may be up to a minute old."""
         question = f"number of {collection}"
         count, until = self.cache.get(question, (0, 0.0))
         if time.monotonic() >= until:
@@ -244,7 +250,7 @@ class MilvusIndex:
     # -- vectors ----------------------------------------------------------------------------------------------
 
     def query_vector(self, text: str | None, vector: Vector | None) -> Vector:
-        """Return the query's unit vector, embedding the text if there is no vector; raise ValueError without either."""
+        """Return the query's unit vector; if there is no vector, embed the text. Raises ValueError if both are None."""
         if vector is None and text is None:
             raise ValueError("a query needs a text or a vector, got neither")
         unit_vector: Vector = unit(self.embedding.embed_query(text or "") if vector is None else vector)
@@ -252,7 +258,7 @@ class MilvusIndex:
         return unit_vector
 
     def check_width(self, width: int) -> None:
-        """Raise EmbeddingMismatchError if a vector's dimension differs from that of the store."""
+        """Raise EmbeddingMismatchError if a vector's dimension differs from the store's dimension."""
         if width != self.facts.dimension:
             raise EmbeddingMismatchError(
                 f"the store has vectors of {self.facts.dimension} dimensions, got one of {width}; pass vectors of the "

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Scope
 
 
-# Methods that only a store in a folder has.
+# Methods that only the memory of a store in a folder has.
 _MEMORY_VERBS = frozenset(
     ("credibility", "expire", "feedback", "mark_used", "remember", "replace_fact", "retract", "set_mode", "supersede")
 )
@@ -24,12 +24,12 @@ _SESSION_VERBS = frozenset(("add", "add_pairs", "counts", "delete"))
 
 
 class MilvusMemory:
-    """Memory state of chunks, read from their metadata; changes learned after writing are not recorded."""
+    """Memory states of chunks, read from their metadata; values learned after writing are not recorded."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError; of a method that other stores have, it names what to do instead."""
+            """Raise AttributeError; for a method that other stores have, the message suggests an alternative."""
             if name in _MEMORY_VERBS:
                 raise AttributeError(
                     f"a store in Milvus has no memory.{name}: keep memories in a HybridGraphStore, which records what "
@@ -43,7 +43,7 @@ class MilvusMemory:
         self._index = index
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the memory state of these chunks (see ``stores.protocols.HasMemory``)."""
+        """Return the memory state of each of these chunks (see ``stores.protocols.HasMemory``)."""
         self._index.check_scope(scope)
         rows = self._index.recent_rows(ids)
         return {
@@ -53,18 +53,18 @@ class MilvusMemory:
         }
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the memory state as columns with one entry per id."""
+        """Return the memory states as columns with one entry per id."""
         states = self.states(ids, scope)
         return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
 
 
 class MilvusSessions:
-    """The sessions in Milvus: each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
+    """Sessions in Milvus; each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError; of a method that other stores have, it names what to do instead."""
+            """Raise AttributeError; for a method that other stores have, the message suggests an alternative."""
             if name in _SESSION_VERBS:
                 raise AttributeError(
                     f"a store in Milvus has no sessions.{name}: write each turn as a chunk with session_id and turn in "
@@ -76,7 +76,7 @@ class MilvusSessions:
         self._index = index
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return the last n turns of a session in the call's scope, the newest first."""
+        """Return the last ``n`` turns of a session in the call's scope, newest first."""
         filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
         rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
         turns = [row for row in rows if row.is_in(scope)]

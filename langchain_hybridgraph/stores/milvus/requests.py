@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def upsert_request(collection: str, rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> UpsertRequest:
-    """Return the request that ``MilvusClient.upsert`` makes of these rows, in a tenth of the time.
+    """Return the request that ``MilvusClient.upsert`` would build from these rows, in a tenth of the time.
 
-    pymilvus looks at every value of every row, and at every number of a vector. ``kinds``: the type of each field of
-    the collection. A row has a value for each of them: JSON as text, a vector as an array.
+    pymilvus inspects every value of every row, and every number of a vector. ``kinds`` maps each field of the
+    collection to its type. Each row must have a value for every field: a string for JSON, an array for a vector.
     """
     from pymilvus import DataType
     from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
@@ -49,8 +49,10 @@ def _fill(field: Any, kind: str, values: Sequence[Any]) -> None:
 
 
 def _packed_floats(floats: bytes) -> bytes:
-    """Return the wire format of a message with one repeated field of floats, number 1; extending it by a list takes
-    seventy times as long."""
+    """Return the wire format of a message with one repeated field of floats, with field number 1.
+
+    Extending the field by a list takes seventy times as long.
+    """
     length, size = bytearray(), len(floats)
     while size > 127:
         length.append(size & 127 | 128)

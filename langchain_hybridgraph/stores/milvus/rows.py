@@ -24,35 +24,35 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
     from langchain_hybridgraph.text.analyzer import Analyzer
 
-# Largest number of bytes in a text field, in a JSON field and in a name.
+# Largest number of bytes in a text or JSON field, and in a name.
 MOST_BYTES = 65_535
 MOST_NAME = 4_096
-# Stored values for a validity period without a start or an end; Milvus has no infinite numbers.
+# Stored start (negative) or end of a validity period that has none, because Milvus has no infinite numbers.
 ALWAYS = 1e300
-# Ids of neighbours that a row lists: of a chunk those to which its edges lead, of an edge the entities of its source,
-# which every mention of a chunk repeats.
+# Limits for the ids that a row lists. A chunk's row lists the nodes to which its edges lead. An edge's row lists the
+# entities of its source; as every mention of the same chunk repeats this list, its limit is lower.
 MOST_NEIGHBOURS = 1_000
 MOST_ENTITIES = 64
 MOST_LISTED_BYTES = 40_000
-# Values that other JSON libraries than Python's change or refuse: metadata with such a value is stored as text.
+# Values that JSON libraries other than Python's change or reject; metadata with such a value is stored as a string.
 _UNUSUAL = re.compile(r"NaN|Infinity|[0-9]{16}|\\u(?:d[89a-f]|0000)|\"\$json\"", re.IGNORECASE)
 
 
 class StoredRow(NamedTuple):
-    """A chunk as Milvus returns it; ``vector`` is None where it was not requested."""
+    """A chunk as Milvus returns it; ``vector`` is None if it was not requested."""
 
     chunk: Chunk
     added_at: int  # nanoseconds since 1970
     content_hash: str
     vector: Vector | None = None
-    neighbours: Sequence[str] = ()  # neighbours of the chunk when the list was last written
+    neighbours: Sequence[str] = ()  # neighbours that the chunk had when the list was last written
 
     def copied(self) -> StoredRow:
-        """Return a copy of the row, so that a caller may change its metadata."""
+        """Return a copy of the row whose metadata a caller may change."""
         return self._replace(chunk=replace(self.chunk, metadata=deepcopy(self.chunk.metadata)))
 
     def is_in(self, scope: Scope, *, filtered: bool = True) -> bool:
-        """Return whether the chunk is in a scope; with ``filtered`` False, its filter is not evaluated."""
+        """Return whether the chunk is in a scope; if ``filtered`` is False, the scope's filter is not evaluated."""
         metadata = ParsedMetadata.of(self.chunk.metadata)
         if scope.known_at is not None and self.added_at > scope.known_at * 1e9:
             return False
@@ -65,12 +65,12 @@ class StoredRow(NamedTuple):
 
 
 def filterable(chunk: Chunk) -> dict[str, Any]:
-    """Return the metadata used by filters, which always includes the id of the document."""
+    """Return the metadata that filters are evaluated on, which always includes the id of the document."""
     return {"document_id": chunk.document, **chunk.metadata}
 
 
 def key_of(tenant: str, *names: str) -> str:
-    """Return the primary key of a chunk, a parent or an edge: unique across tenants, unlike the id.
+    """Return the primary key of a chunk, a parent or an edge; unlike an id, it is unique across tenants.
 
     >>> key_of("", "a") == key_of("ada", "a")
     False
@@ -86,7 +86,7 @@ def key_of(tenant: str, *names: str) -> str:
 
 
 def check_row(row: ChunkRow) -> None:
-    """Raise ValueError for a text or metadata that Milvus cannot store."""
+    """Raise ValueError if the row's text or metadata is too large for Milvus."""
     _check_size(row.text, "the text", row.id, "cut it into smaller chunks")
     _check_size(row.metadata, "the metadata", row.id, "move large values into the text, or leave them out")
 
@@ -114,7 +114,7 @@ def chunk_row(row: ChunkRow, added_at: int, neighbours: Iterable[str] = ()) -> d
 
 
 def neighbour_row(tenant: str, key: str, neighbours: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of a chunk that change when its neighbours do."""
+    """Return the fields to write when only the neighbours of a chunk change."""
     return {"key": key, "tenant": tenant, "neighbours": neighbours_field(neighbours)}
 
 
@@ -133,7 +133,7 @@ def neighbours_field(ids: Iterable[str]) -> str:
 
 
 def _look_ups(row: ChunkRow) -> list[str]:
-    """Return marks for finding a chunk by its document, parent or session, or by its text."""
+    """Return the marks by which a chunk can be found: its document, text, parent and session."""
     marks = [mark("document", row.document), mark("hash", row.text_hash.hex())]
     if row.parent is not None:
         marks.append(mark("parent", row.parent))
@@ -170,9 +170,10 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
 
 
 def words_of(analyzer: Analyzer, text: str) -> str:
-    """Return a text's words for Milvus' BM25 function, analysed here so that all servers give the same result.
+    """Return a text's words for Milvus' BM25 function, separated by spaces.
 
-    Words that do not fit in the field are left out, the last ones first.
+    The words are analysed here because all servers then give the same result. If they do not fit in the field, the last
+    words are left out.
     """
     words = analyzer.joined_words(text)
     if not words.isascii():
@@ -181,13 +182,13 @@ def words_of(analyzer: Analyzer, text: str) -> str:
 
 
 def query_words(words: Iterable[str]) -> str:
-    """Return the words of a question, spelled as in :func:`words_of`."""
+    """Return the words of a question in the form that :func:`words_of` uses."""
     return " ".join(map(_as_ascii_word, words))
 
 
 @lru_cache(maxsize=1 << 17)
 def _as_ascii_word(word: str) -> str:
-    """Return a word in ASCII letters and digits, which every tokenizer leaves in one piece."""
+    """Return a word in ASCII letters and digits, which no tokenizer splits."""
     return word if word.isascii() else "x" + blake2b(word.encode(), digest_size=6).hexdigest()
 
 
@@ -195,7 +196,10 @@ def _as_ascii_word(word: str) -> str:
 
 
 def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
-    """Return the Milvus rows of edges; an edge to an entity also lists all entities that its source mentions here."""
+    """Return the Milvus rows of edges.
+
+    The row of a mention, an edge to an entity, also lists all entities that its source mentions in ``edges``.
+    """
     edges, entities = list(edges), dict[str, list[str]]()
     for edge in edges:
         if edge.relation == MENTIONS:
@@ -239,7 +243,7 @@ def stored_edge(entity: Mapping[str, Any]) -> Edge:
 
 
 def heaviest(edges: Sequence[Edge]) -> list[Edge]:
-    """Return one edge for each source, target and relation: the heaviest, the first of equally heavy ones."""
+    """Return the heaviest edge for each source, target and relation; the first one if several are equally heavy."""
     heaviest: dict[tuple[str, str, str], Edge] = {}
     for edge in edges:
         other = heaviest.get((edge.source, edge.target, edge.relation))
@@ -249,7 +253,7 @@ def heaviest(edges: Sequence[Edge]) -> list[Edge]:
 
 
 def seconds(value: float) -> str:
-    """Return a time as it is written in an expression.
+    """Return the syntax of a time in an expression.
 
     >>> seconds(86400)
     '86400.0'

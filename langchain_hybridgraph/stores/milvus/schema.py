@@ -1,4 +1,4 @@
-"""The collections of a store in Milvus."""
+"""Collections of a store in Milvus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
 
 COLLECTION = "hybridgraph"
-"""Prefix of the names of the collections, by default."""
+"""Default prefix of the names of the collections."""
 
 FORMAT = 2
 PROPERTY = "hybridgraph"
@@ -31,7 +31,7 @@ K1, B = 1.2, 0.75
 
 
 class CollectionSettings(NamedTuple):
-    """Settings that a store was created with, stored as JSON in the description of its collections."""
+    """Settings with which a store was created, stored as JSON in the description of its collections."""
 
     embedding: str
     dimension: int
@@ -39,15 +39,15 @@ class CollectionSettings(NamedTuple):
     has_tenants: bool
 
     def description(self) -> str:
-        """Return the description of a collection."""
+        """Return the settings as JSON, for the description of a collection."""
         return json.dumps({"hybridgraph": FORMAT, **self._asdict()})
 
     @classmethod
     def read(cls, description: str, where: str) -> CollectionSettings:
-        """Return the facts in a description.
+        """Return the settings in a collection's description.
 
-        Raises NotAnIndexError for a collection that another application made, FormatVersionError for one that this
-        version of the package cannot read.
+        Raises NotAnIndexError if the collection was created by another application, and FormatVersionError if this
+        version of the package cannot read it.
         """
         try:
             facts = dict(json.loads(description))
@@ -68,7 +68,7 @@ class CollectionSettings(NamedTuple):
             raise NotAnIndexError(f"{where} has an incomplete description: {description[:200]!r}") from None
 
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
-        """Raise an error that describes how an existing store differs from the requested one."""
+        """Raise an error that describes how the settings of an existing store differ from the requested ones."""
         if self.dimension != requested.dimension:
             raise EmbeddingMismatchError(
                 f"{where} has vectors of {self.dimension} dimensions, the embedding gives {requested.dimension}; pass "
@@ -99,7 +99,7 @@ class Collections(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> Collections:
-        """Return the collections of a store with this name."""
+        """Return the names of the collections of the store with this prefix."""
         return cls(f"{name}_chunks", f"{name}_parents", f"{name}_edges")
 
 
@@ -109,13 +109,13 @@ def fields_of(schema: CollectionSchema) -> dict[str, str]:
 
 
 def input_fields(schema: CollectionSchema) -> dict[str, str]:
-    """Return the type of each field that a row has a value for: all but those that Milvus computes."""
+    """Return the type of each field for which a row has a value; fields that Milvus computes are left out."""
     computed = {name for function in schema.functions for name in function.output_field_names}
     return {name: kind for name, kind in fields_of(schema).items() if name not in computed}
 
 
 def check_fields(described: Any, schema: CollectionSchema, where: str) -> None:
-    """Raise NotAnIndexError for a collection that lacks fields, or has them with other types."""
+    """Raise NotAnIndexError if a collection lacks fields or has fields of other types."""
     present = {field["name"]: getattr(field["type"], "name", str(field["type"])) for field in described["fields"]}
     expected = fields_of(schema)
     lacking = {name: kind for name, kind in expected.items() if present.get(name) != kind}
@@ -134,7 +134,7 @@ def collection_schemas(facts: CollectionSettings) -> tuple[CollectionSchema, Col
 
 
 def chunk_schema(dimension: int, description: str) -> CollectionSchema:
-    """Return the schema of the chunk collection, with Milvus' BM25 function over the chunks' words."""
+    """Return the schema of the chunk collection, including Milvus' BM25 function over the words of the chunks."""
     from pymilvus import DataType, Function, FunctionType
 
     schema = _schema(description)
@@ -196,9 +196,9 @@ def index_params(schema: CollectionSchema, *, is_lite: bool) -> Any:
 def open_collections(
     connection: MilvusConnection, names: Collections, requested: CollectionSettings, *, language_given: bool
 ) -> CollectionSettings:
-    """Return the facts of the collections; create those that do not exist.
+    """Return the stored settings of the collections; create the collections that do not exist.
 
-    Raises what :meth:`CollectionSettings.read`, :meth:`CollectionSettings.check` and :func:`check_fields` raise.
+    Raises the errors of :meth:`CollectionSettings.read`, :meth:`CollectionSettings.check` and :func:`check_fields`.
     """
     stored = stored_facts(connection, names)
     facts = requested if stored is None else stored
@@ -212,7 +212,10 @@ def open_collections(
 
 
 def stored_facts(connection: MilvusConnection, names: Collections) -> CollectionSettings | None:
-    """Return the stored settings; None if the collections do not exist. Raises what ``read`` raises."""
+    """Return the stored settings, or None if the collections do not exist.
+
+    Raises the errors of :meth:`CollectionSettings.read`.
+    """
     if connection.is_missing or not connection.call("has_collection", collection_name=names.chunks):
         return None
     described = connection.call("describe_collection", collection_name=names.chunks)
@@ -227,12 +230,12 @@ def create_collection(connection: MilvusConnection, name: str, schema: Collectio
         # milvus-lite does not keep descriptions.
         properties = {PROPERTY: schema.description} if connection.is_lite else None
         connection.call("create_collection", collection_name=name, schema=schema, properties=properties)
-        # An empty collection is ready immediately.
+        # The call need not wait (sync=True), because the index of an empty collection is ready immediately.
         connection.call("create_index", collection_name=name, index_params=indexes, sync=False)
     except StoreUnavailableError:
         raise
     except StoreError:
-        if not connection.call("has_collection", collection_name=name):  # another process may have made it meanwhile
+        if not connection.call("has_collection", collection_name=name):  # another process may have created it
             raise
 
 
@@ -272,7 +275,7 @@ def _add_chunk_fields(schema: CollectionSchema) -> None:
 
 
 def _add_unused_vector(schema: CollectionSchema) -> None:
-    """Add the vector field that Milvus requires of every collection."""
+    """Add a vector field that is not used, because Milvus requires one in every collection."""
     from pymilvus import DataType
 
     schema.add_field("unused", DataType.FLOAT_VECTOR, dim=2)

@@ -1,8 +1,9 @@
 """Vector, keyword and hybrid search in Milvus.
 
-Milvus' ``hybrid_search`` returns one score for each result. Here its ranker gives the vector search the weight 0, so
-that this score is the BM25 (0 for a chunk that only the vector search found). The cosine is computed from the vector,
-which comes with the chunk. So one call returns both scores of every candidate, from which any fusion can be computed.
+Milvus' ``hybrid_search`` returns one score for each result. Here, its ranker gives the vector search the weight 0. The
+score is therefore the BM25 score, which is 0 for a chunk that only the vector search returned. The cosine is computed
+from the vector, which is returned with the chunk. In this way, one call returns both scores of every candidate, from
+which any fusion can be computed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ SPARE = 16
 
 
 class Searcher:
-    """The searches of a store. Each is a generator of calls, which works with threads and with event loops."""
+    """Searches of a store. Each search is a generator of server calls that can be run by threads and by event loops."""
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
 
     def vector_search(self, query: Query, n: int) -> Calls[SourceResult]:
-        """Return the n chunks with the largest cosine."""
+        """Return the ``n`` chunks with the largest cosine."""
         vector = self._index.query_vector(query.text, query.vector)
         if n < 1 or not vector.any():
             return SourceResult([], reason=_without_vector(query) if n > 0 else None)
@@ -42,7 +43,7 @@ class Searcher:
         return SourceResult(entries, vector)
 
     def keyword_search(self, query: Query, n: int) -> Calls[SourceResult]:
-        """Return the n chunks with the largest BM25."""
+        """Return the ``n`` chunks with the largest BM25 score."""
         self._index.check_scope(query.scope)
         if query.text is None:
             return SourceResult([], reason="no-query-text")
@@ -53,11 +54,11 @@ class Searcher:
         return self._keyword_result(query.text, entries, n)
 
     def hybrid_search(self, query: Query, n: int) -> Calls[HybridResult]:
-        """Return the n chunks with the largest cosine and the n with the largest BM25."""
+        """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score."""
         words = self._words(query.text or "")
         vector = self._index.query_vector(query.text, query.vector)
         if n < 1 or not words or not vector.any():
-            # The query lacks words or a vector.
+            # Without words or a vector, at least one of the two searches makes no call.
             return HybridResult((yield from self.vector_search(query, n)), (yield from self.keyword_search(query, n)))
         limit = n + SPARE
         while True:
@@ -65,7 +66,7 @@ class Searcher:
             rows = self._admitted(hits, query.scope)
             if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit >= MOST_RESULTS:
                 break
-            limit *= 4  # the expression selected too many rows that the filter does not match
+            limit *= 4  # too many of the selected rows do not match the filter
         cosines = {row.chunk.id: float(row.vector @ vector) for row, _ in rows if row.vector is not None}
         bm25 = {row.chunk.id: score for row, score in rows if score > 0}
         nearest = _best(cosines.items(), n)
@@ -73,7 +74,7 @@ class Searcher:
         return HybridResult(SourceResult(nearest, vector), keyword)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
-        """Return the BM25 of each of these chunks that shares a word with the text."""
+        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
         words = self._words(text)
         keys = [self._index.key(id) for id in dict.fromkeys(ids)][:MOST_RESULTS]
         if not words or not keys:
@@ -85,7 +86,9 @@ class Searcher:
     # -- one search -------------------------------------------------------------------------------------------
 
     def _search(self, scope: Scope, n: int, field: str, data: Any, metric: str) -> Calls[list[ScoredId]]:
-        """Return the n best hits in a scope; fetch more if the filter rejects some of the rows that Milvus returned."""
+        """Return the ``n`` best hits in a scope; fetch more if the filter rejects some of the rows that Milvus
+        returned.
+        """
         filter = self._index.in_scope(scope)
         limit = n + SPARE
         while True:
@@ -93,7 +96,7 @@ class Searcher:
             (hits,) = yield self._search_call(field, data, metric, filter=filter, limit=limit, fields=CHUNK_FIELDS)
             rows = self._admitted(hits, scope)
             if len(rows) >= n or len(hits) < limit or limit == MOST_RESULTS:
-                # milvus-lite gives BM25 a minus sign.
+                # milvus-lite returns negative BM25 scores.
                 return _best(((row.chunk.id, abs(score) if metric == "BM25" else score) for row, score in rows), n)
             limit *= 4
 
@@ -134,16 +137,16 @@ class Searcher:
         )
 
     def _admitted(self, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
-        """Return the hits in a scope with the server's scores, and cache their rows."""
+        """Return the hits that are in a scope, with the server's scores, and cache their rows."""
         rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
         self._index.recent.add({key: row for key, (row, _) in rows.items()})
         return [(row, score) for row, score in rows.values() if row.is_in(scope)]
 
     def _keyword_result(self, text: str, entries: list[ScoredId], n: int) -> SourceResult:
-        """Return the result of a keyword search, with an upper bound of the BM25 of any text.
+        """Return the result of a keyword search, with an upper bound of the BM25 score of any text.
 
-        The bound assumes that each word occurs in one text only, since Milvus does not report the number of texts
-        with a word. It is therefore far above the BM25 of most texts.
+        The bound assumes that each word occurs in only one text, because Milvus does not report the number of texts
+        with a word. It is therefore far above the BM25 scores of most texts.
         """
         words = self._index.analyzer.words(text)[:MOST_TERMS]
         rest = entries[-1].score if len(entries) >= n else 0.0

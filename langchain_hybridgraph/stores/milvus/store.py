@@ -51,7 +51,7 @@ LACKS: Mapping[str, str] = MappingProxyType(
         "fitted embeddings": "The vectors of a fitted model change with the texts; use a pretrained model.",
     }
 )
-# What to use instead of the parts that only a store in a folder has.
+# Alternatives to the attributes that only a store in a folder has, by name.
 INSTEAD: Mapping[str, str] = MappingProxyType(
     {
         "admin": "len(store) counts its chunks, and Milvus' own tools, such as Attu and milvus-backup, show, check and "
@@ -65,18 +65,18 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
 class MilvusChunkStore:
     """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
 
-    ``uri`` is ``milvus://host:19530/database`` (also ``http://`` and ``https://``), or ``milvus:notes.db`` for
-    milvus-lite in this process. ``embedding`` computes the vectors; ``name`` identifies its model. Collections that
-    do not exist are created; ``collection`` is the prefix of their names. If they are created with a ``tenant``, they
-    are multi-tenant: every store opened on them later must name its tenant, which is the partition key. ``language``
-    decides stemming and stop words. ``consistency`` is Milvus' consistency level of reads; ``timeout`` is the limit
-    in seconds for each call of the server.
+    ``uri`` is ``milvus://host:19530/database`` (also with ``http://`` and ``https://``), or ``milvus:notes.db`` for
+    milvus-lite in this process. ``embedding`` computes the vectors; ``name`` identifies its model. Collections that do
+    not exist are created; ``collection`` is the prefix of their names. If they are created with a ``tenant``, they are
+    multi-tenant: every store that is opened on them later must specify its tenant, which is the partition key.
+    ``language`` determines stemming and stop words. ``consistency`` is Milvus' consistency level for reads; ``timeout``
+    is the time limit in seconds for each call to the server.
 
-    Any number of processes may read and write a server at once; the last write to a chunk wins. A write is not a
-    transaction: repeat it after a failure; chunks that were written are not embedded again.
+    Any number of processes may read and write a server at the same time; the last write to a chunk wins. A write is not
+    a transaction: repeat it after a failure. Chunks that were written before the failure are not embedded again.
 
-    Raises StoreUnavailableError when the server cannot be reached or refuses access, NotAnIndexError,
-    FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
+    Raises StoreUnavailableError if the server cannot be reached or refuses access, NotAnIndexError, FormatVersionError,
+    EmbeddingMismatchError, TenantError, and ConfigurationError.
     """
 
     lacks = LACKS
@@ -84,7 +84,7 @@ class MilvusChunkStore:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError; of a part that other stores have, it names what to do instead."""
+            """Raise AttributeError; for an attribute that other stores have, the message suggests an alternative."""
             if name in INSTEAD:
                 raise AttributeError(f"a store in Milvus has no {name}: {INSTEAD[name]}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -131,7 +131,7 @@ class MilvusChunkStore:
 
     @classmethod
     def embedding_of(cls, uri: str, *, token: str = "", collection: str = COLLECTION) -> str | None:
-        """Return the name of the embedding that a store was created with; None if the store does not exist.
+        """Return the name of the embedding with which a store was created, or None if the store does not exist.
 
         Raises StoreUnavailableError, NotAnIndexError and FormatVersionError.
         """
@@ -145,7 +145,7 @@ class MilvusChunkStore:
 
     @property
     def name(self) -> str:
-        """Name of the embedding."""
+        """Name of the embedding model."""
         return self._index.facts.embedding
 
     @property
@@ -155,14 +155,14 @@ class MilvusChunkStore:
 
     @property
     def consistency(self) -> Consistency:
-        """Milvus' consistency level of reads."""
+        """Milvus' consistency level for reads."""
         return self._index.consistency
 
     def with_consistency(self, level: Consistency) -> Self:
         """Return this store with another consistency level for reads; both share the connection.
 
-        ``"Strong"`` sees every write that any process has finished, ``"Session"`` those of this process,
-        ``"Bounded"`` and ``"Eventually"`` may lag behind by seconds and are the fastest.
+        With ``"Strong"``, reads include every write that any process has finished, and with ``"Session"``, every write
+        of this process. With ``"Bounded"`` and ``"Eventually"``, reads may lag behind by seconds, but are fastest.
         """
         other = copy(self)
         other._use(replace(self._index, consistency=_checked_level(level)))
@@ -177,15 +177,19 @@ class MilvusChunkStore:
     has_fast_lookups = False
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the existing, valid chunks among ``ids`` that match the filter (see
-        ``stores.protocols.ReadsChunks``)."""
+        """Return the chunks among ``ids`` that exist, are valid and match the filter.
+
+        See ``stores.protocols.ReadsChunks``.
+        """
         self._index.check_scope(scope)
         rows = self._index.recent_rows(ids)
         return {id: row.chunk for id, row in rows.items() if row.is_in(scope)}
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store has any parent; the first one may go unnoticed for two seconds."""
+        """Whether the store has any parent; a first parent written by another process may go unnoticed for two
+        seconds.
+        """
         return self._index.has_rows(self._index.names.parents)
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
@@ -195,13 +199,15 @@ class MilvusChunkStore:
         return {id: row.chunk for id, row in rows.items() if row.is_in(scope, filtered=False)}
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, in the order of ``ids``, valid or not; omit missing ones."""
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``; missing ids are left
+        out.
+        """
         names = self._index.names
         rows = self._index.rows(names.parents, ids) | self._index.rows(names.chunks, ids)
         return [rows[id].chunk for id in dict.fromkeys(ids) if id in rows]
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of each document's present chunks and parents."""
+        """Return the ids of each document's current chunks and parents."""
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
         by_reference = {reference(id): id for id in chunks}
         for part in in_parts(list(by_reference)):
@@ -231,15 +237,16 @@ class MilvusChunkStore:
         return {content: id_of[content] for content in contents if content in id_of}
 
     def find(self, scope: Scope) -> list[str]:
-        """Return the ids of all chunks in this scope, the oldest first."""
+        """Return the ids of all chunks in this scope, oldest first."""
         filter = self._index.in_scope(scope)
         rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
         return [row.chunk.id for row in sorted(rows, key=lambda row: row.added_at) if row.is_in(scope)]
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
-        """Return the first n chunks of a scope, in the order in which they were added or last changed.
+        """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed.
 
-        Milvus returns rows in no order, so the times of all chunks in scope are read, and then the first chunks.
+        Milvus returns rows in no particular order. Therefore, the times of all chunks in the scope are read, and then
+        the first chunks.
         """
         index, collection = self._index, self._index.names.chunks
         chunk_rows = index.read_all(collection, index.in_scope(scope), ["added_at"])
@@ -259,27 +266,27 @@ class MilvusChunkStore:
     # -- searching --------------------------------------------------------------------------------------------
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
+        """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
         return self._index.connection.run(self._searcher.vector_search(query, n))
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the result of :meth:`vector_search`, awaited."""
+        """Return the result of :meth:`vector_search` without blocking the event loop."""
         return await self._index.connection.arun(self._searcher.vector_search(query, n))
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest BM25 (see ``stores.protocols.SearchesKeywords``)."""
+        """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``)."""
         return self._index.connection.run(self._searcher.keyword_search(query, n))
 
     async def akeyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the result of :meth:`keyword_search`, awaited."""
+        """Return the result of :meth:`keyword_search` without blocking the event loop."""
         return await self._index.connection.arun(self._searcher.keyword_search(query, n))
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
-        """Return the results of both searches in one call (see ``stores.protocols.SearchesHybrid``)."""
+        """Return the results of both searches, made in one call (see ``stores.protocols.SearchesHybrid``)."""
         return self._index.connection.run(self._searcher.hybrid_search(query, n))
 
     async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
-        """Return the result of :meth:`hybrid_search`, awaited."""
+        """Return the result of :meth:`hybrid_search` without blocking the event loop."""
         return await self._index.connection.arun(self._searcher.hybrid_search(query, n))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
@@ -288,11 +295,11 @@ class MilvusChunkStore:
         return {id: float(row.vector @ vector) for id, row in rows.items() if row.vector is not None}
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
+        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
         return self._index.connection.run(self._searcher.keyword_scores(text, ids))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
         rows = self._index.recent_rows(ids, with_vectors=True)
         vectors = np.zeros((len(ids), self._index.facts.dimension), np.float32)
         for place, id in enumerate(ids):
@@ -304,7 +311,7 @@ class MilvusChunkStore:
 
     @property
     def has_graph(self) -> bool:
-        """Whether the store has any edge; the first one may go unnoticed for two seconds."""
+        """Whether the store has any edge; a first edge written by another process may go unnoticed for two seconds."""
         return self._index.has_rows(self._index.names.edges)
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
@@ -316,7 +323,10 @@ class MilvusChunkStore:
         return self._tree.scoped(scope)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
+        """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them.
+
+        They are sorted by source, relation and target.
+        """
         side, results = ("target_key" if backwards else "source_key"), list[Edge]()
         for keys in in_parts([self._index.key(id) for id in dict.fromkeys(ids)]):
             filter = self._index.of_tenant(f"{side} in {texts(keys)}")
@@ -324,7 +334,9 @@ class MilvusChunkStore:
         return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Make ``edges`` the only edges of these relations that leave these sources; return their number."""
+        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new
+        edges.
+        """
         return self._writer.replace_edges(sources, relations, edges)
 
     # -- writing ----------------------------------------------------------------------------------------------
@@ -337,19 +349,22 @@ class MilvusChunkStore:
         edges: Sequence[Edge] = (),
         vectors: Sequence[Sequence[float]] | None = None,
     ) -> dict[str, int]:
-        """Write a batch (see ``stores.protocols.AcceptsChunks``); ``vectors``, one per chunk, replace embedding.
+        """Write a batch (see ``stores.protocols.AcceptsChunks``).
 
-        Not a transaction: after a failure, part of the batch may be written; repeating the call completes it.
+        If ``vectors`` contains one vector per chunk, the chunks are not embedded. The call is not a transaction: after
+        a failure, part of the batch may have been written, and repeating the call completes it.
         """
         return self._writer.upsert(chunks, parents, edges, vectors)
 
     def flush(self) -> int:
-        """Make searches of the written batches fast; returns 0, since no text was left to embed."""
+        """Make searches of the written batches fast; return 0, because all texts have already been embedded."""
         self._writer.flush()
         return 0
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; return the number deleted."""
+        """Delete chunks and parents together with their edges, and parents left without children; return the number
+        deleted.
+        """
         return self._writer.remove(ids)
 
 

@@ -1,4 +1,4 @@
-"""Milvus as source or destination of copies."""
+"""Milvus as the source or destination of copies."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 KINDS: Sequence[Kind] = ("parents", "chunks", "edges")
 TIMEOUT = 60.0
-# Key of the row that contains the progress of a copy.
+# Key of the row that stores the progress of a copy.
 PROGRESS = "progress"
-# Facts that a store learns about a chunk or parent after writing, and that Milvus does not store.
+# Values that a store learns about a chunk or parent after writing and that Milvus does not store.
 LEFT_OUT = {"learned_at": "arrival times", "expires_at": "expiry times", "used_at": "times of last use"}
 TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 
@@ -47,7 +47,7 @@ TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 class MilvusSource:
     """The collections of a store in Milvus, read in the order in which their rows were written.
 
-    The keys of one tenant are held in memory, 50 bytes each: Milvus returns rows in no useful order.
+    The keys of one tenant are kept in memory, 50 bytes each, because Milvus does not return rows in a useful order.
     """
 
     kinds = KINDS
@@ -118,11 +118,11 @@ class MilvusSource:
         return RecordPage([EdgeRecord(stored_edge(entity)) for entity in entities], entities[-1]["key"])
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the n chunks of a tenant nearest to the query's vector."""
+        """Return the ``n`` chunks of a tenant whose vectors are nearest to the query vector."""
         return self._connection.run(Searcher(self._index(tenant)).vector_search(query, n))
 
     def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the n chunks of a tenant that match the query's words best."""
+        """Return the ``n`` chunks of a tenant that match the query's words best."""
         return self._connection.run(Searcher(self._index(tenant)).keyword_search(query, n))
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class MilvusSource:
         return stored
 
     def _tenants(self) -> tuple[str, ...]:
-        """Return the names of all tenants; Milvus can only list their rows."""
+        """Return the names of all tenants, read from all rows, because Milvus cannot list the values of a field."""
         index = self._index("")
         rows = (row for name in self._names for row in index.read_all(name, 'key > ""', ["tenant"]))
         return tuple(sorted({row["tenant"] for row in rows}))
@@ -154,10 +154,10 @@ class MilvusSource:
 
 
 class MilvusDestination(MilvusSource):
-    """Collections in Milvus that receive a copy; an additional collection stores its progress.
+    """Collections in Milvus that receive a copy; an additional collection stores the progress of the copy.
 
-    Milvus stores a chunk's memory state only as metadata. Current values that were learned later are therefore
-    written as metadata; retracted chunks and earlier values are left out.
+    Milvus stores a chunk's memory state only as metadata. Therefore, current values that were learned later are written
+    as metadata, and retracted chunks and earlier values are left out.
     """
 
     def __init__(self, uri: str, *, token: str = "", collection: str = COLLECTION) -> None:
@@ -166,7 +166,7 @@ class MilvusDestination(MilvusSource):
         self._writers: dict[str, Writer] = {}
 
     def progress(self) -> Mapping[str, Any] | None:
-        """Return the progress of an unfinished copy into these collections, None if there is none."""
+        """Return the progress of an unfinished copy into these collections, or None if there is none."""
         if self._connection.is_missing or not self._connection.call("has_collection", collection_name=self._ledger):
             return None
         self._connection.call("load_collection", collection_name=self._ledger)
@@ -180,7 +180,7 @@ class MilvusDestination(MilvusSource):
         return dict(json.loads(rows[0]["state"])) if rows else None
 
     def begin(self, facts: StoreFacts) -> None:
-        """Make the collections, if they do not exist; raise StoreError for collections that hold anything."""
+        """Create the collections that do not exist; raise StoreError if they contain any chunks, parents or edges."""
         if facts.model is not None or facts.embedding == "lsa":
             raise ConfigurationError(
                 "the source has the embedding 'lsa', a model fitted to its texts and kept in its folder, which Milvus "
@@ -201,7 +201,11 @@ class MilvusDestination(MilvusSource):
         self._create_ledger()
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return chunks with learned values as metadata, and edges without the time at which they were stored."""
+        """Return chunks with the learned values in their metadata, and edges without the time at which they were
+        stored.
+
+        Also return the number of values lost, by name.
+        """
         if kind == "edges":
             timed = sum(record.learned_at is not None for record in records)
             return [EdgeRecord(record.edge) for record in records], {"arrival times of edges": timed}
@@ -219,7 +223,10 @@ class MilvusDestination(MilvusSource):
         return adapted, left_out
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
-        """Write records, then the new progress; after a crash in between, the records are written again."""
+        """Write records, and then the new progress.
+
+        If the process crashes between the two, the next attempt writes the records again.
+        """
         writer = self._writers.get(tenant) or self._writers.setdefault(tenant, Writer(self._index(tenant)))
         if kind == "edges":
             writer.upsert((), (), [record.edge for record in records], ())
@@ -236,7 +243,7 @@ class MilvusDestination(MilvusSource):
             writer.flush()
 
     def finish(self) -> Sequence[str]:
-        """Delete the progress; return the list of problems, which is always empty."""
+        """Delete the progress and return the list of problems, which is always empty."""
         self._connection.call("drop_collection", collection_name=self._ledger)
         return ()
 
@@ -255,7 +262,7 @@ def _is_retracted(memory: MemoryRecord | None) -> bool:
 
 
 def _with_learned(record: ChunkRecord) -> Any:
-    """Return the chunk with the values that were learned about it in its metadata."""
+    """Return the chunk with the values that were learned about it added to its metadata."""
     if record.memory is None:
         return record.chunk
     metadata = ParsedMetadata.of(record.chunk.metadata)._asdict()

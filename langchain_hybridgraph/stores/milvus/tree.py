@@ -1,4 +1,4 @@
-"""The directories and documents of a store in Milvus."""
+"""Directories and documents of a store in Milvus."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Tree:
-    """The tree of a tenant's directories and documents, read at first use and again after ``FRESH`` seconds.
+    """The tree of a tenant's directories and documents, read at first use and again after ``FRESH`` seconds or a write.
 
-    Reading takes one call per 16,384 chunks, so trees are suitable for thousands of documents rather than millions.
+    Reading takes one call per 16,384 chunks, so the tree is suitable for thousands of documents rather than millions.
     """
 
     def __init__(self, index: MilvusIndex) -> None:
@@ -44,7 +44,7 @@ class Tree:
 
 
 class _CollectionRows:
-    """All chunks as rows, in the order in which they were added (see ``directory_tree.TreeRows``)."""
+    """All chunks of a tenant as rows, in the order in which they were added (see ``directory_tree.TreeRows``)."""
 
     def __init__(self, index: MilvusIndex) -> None:
         entities = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])

@@ -1,8 +1,8 @@
-"""Writing to Milvus.
+"""Writes to a store in Milvus.
 
-Milvus has no transactions over several collections, so the order of writes follows the references: parents, then
-chunks, then edges; deletions use the reverse order. Every write can be repeated. Repeating a failed write completes it,
-and neither embeds nor counts as changed anything that was written before.
+Milvus has no transactions over several collections. Therefore, parents are written first, then chunks, then edges,
+which refer to chunks; deletions use the reverse order. Every write can be repeated. Repeating a failed write completes
+it; records that were already written are neither embedded again nor counted as changed.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Edge, Vector
     from langchain_hybridgraph.stores.embedded.catalog.records import ChunkRow
 
-# Rows and bytes of one write: a gRPC message holds 64 MB, and many servers accept less. An upsert of 1,000 chunks is
-# several writes, so that one is prepared while the server takes in another.
+# Limits for one write in rows and bytes. A gRPC message can have 64 MB, and many servers accept less. An upsert of
+# 1,000 chunks takes several writes, each of which is prepared while the server processes the one before.
 MOST_ROWS = 250
 MOST_BATCH_BYTES = 16_000_000
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
-# Number of chunks whose neighbours are collected before their lists are written.
+# Largest number of chunks whose neighbours are collected before their lists are written.
 MOST_NOTED = 10_000
 NEW: Mapping[str, Any] = MappingProxyType({"neighbours": ()})
-# milvus-lite does not support writes at the same time; a server does.
+# Unlike a server, milvus-lite does not support concurrent writes.
 _LITE_TURN = ForkSafeLock()
 
 
 class Writer:
-    """The writes of a store.
+    """Writes to a store.
 
-    Each chunk's row lists the chunk's neighbours, so that a traversal can read them in the same call as the edges. If
-    a chunk is written before its edges, :meth:`flush` completes its list. The lists only save calls: a traversal also
-    finds neighbours that are missing in them.
+    Each chunk's row lists the chunk's neighbours, which lets a traversal read them in the same call as the edges. If a
+    chunk is written before its edges, :meth:`flush` completes its list. The lists only save calls: a traversal also
+    finds neighbours that are missing from them.
     """
 
     def __init__(self, index: MilvusIndex) -> None:
@@ -70,7 +70,7 @@ class Writer:
         edges: Sequence[Edge],
         vectors: Sequence[Sequence[float]] | None,
     ) -> dict[str, int]:
-        """Write a batch; return the counts of ``stores.protocols.AcceptsChunks``."""
+        """Write a batch and return the counts defined by ``stores.protocols.AcceptsChunks``."""
         index = self._index
         own_vectors = self._given_vectors(chunks, vectors)
         edges = checked_edges(edges)
@@ -108,9 +108,10 @@ class Writer:
         return counts
 
     def flush(self) -> None:
-        """Let milvus-lite build its indexes; without them a search compares the query with every row.
+        """Complete the lists of neighbours, and have milvus-lite build its indexes.
 
-        A server builds its indexes automatically, and limits the rate of such requests.
+        Without its indexes, milvus-lite compares a query with every row. A server builds its indexes automatically, and
+        limits the rate of such requests.
         """
         self._write_neighbours()
         connection = self._index.connection
@@ -119,7 +120,11 @@ class Writer:
                 connection.call("flush", collection_name=collection)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges, and parents without children; return the number deleted."""
+        """Delete chunks and parents together with their edges, and parents left without children; return the number
+        deleted.
+
+        The parents left without children are not included in the number.
+        """
         index, names = self._index, self._index.names
         removed, parents = 0, set()
         for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
@@ -135,7 +140,9 @@ class Writer:
         return removed
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Make ``edges`` the only edges of these relations that leave these sources; return their number."""
+        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new
+        edges.
+        """
         index = self._index
         new = heaviest(checked_edges(edges))
         new_keys = {(edge.source, edge.target, edge.relation) for edge in new}
@@ -152,7 +159,7 @@ class Writer:
     # -- parts of a write -------------------------------------------------------------------------------------
 
     def _stored_rows(self, collection: str, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """Return the stored hashes and neighbours, by id."""
+        """Return the stored hashes and neighbours of the rows with these ids, by id."""
         index, stored = self._index, {}
         for keys in in_parts([index.key(id) for id in ids]):
             for row in index.read(collection, index.with_keys(keys), STORED_FIELDS, len(keys)):
@@ -160,7 +167,7 @@ class Writer:
         return stored
 
     def _given_vectors(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None) -> dict[str, Vector]:
-        """Return the vectors that the caller gave, with length 1."""
+        """Return the vectors passed by the caller, scaled to length 1, by id."""
         if vectors is None or not chunks:
             return {}
         for vector in vectors:
@@ -172,7 +179,7 @@ class Writer:
         return {id: row.vector for id, row in rows.items() if row.vector is not None}
 
     def _embedded(self, rows: Sequence[ChunkRow]) -> dict[str, Vector]:
-        """Return the vectors of the rows' texts, computed in one call of the embedding."""
+        """Return the vectors of the rows' texts, computed in one call to the embedding."""
         if not rows:
             return {}
         vectors = unit(self._index.embedding.embed_documents([row.text for row in rows]))
@@ -186,7 +193,7 @@ class Writer:
         vectors: Mapping[str, Vector],
         neighbours: Mapping[str, Sequence[str]],
     ) -> None:
-        """Write chunks, or parents, which have no vectors."""
+        """Write chunks, or write parents, which have no vectors."""
         added_at = time.time_ns()
         self._write(
             collection,
@@ -214,14 +221,14 @@ class Writer:
         self._write(index.names.edges, list(rows.values()))
 
     def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
-        """Collect neighbours of chunks. The lists are written later, because further edges of the chunks may follow."""
+        """Collect neighbours of chunks to write later, because further edges of the same chunks may follow."""
         for id, neighbour_ids in neighbours.items():
             self._noted.setdefault(id, []).extend(neighbour_ids)
         if len(self._noted) > MOST_NOTED:
             self._write_neighbours()
 
     def _write_neighbours(self) -> None:
-        """Complete the lists of neighbours of stored chunks."""
+        """Add the collected neighbours to the lists of stored chunks."""
         index, collection = self._index, self._index.names.chunks
         noted, self._noted = self._noted, {}
         for keys in in_parts([index.key(id) for id in noted]):
@@ -236,7 +243,7 @@ class Writer:
             index.recent.drop(row["key"] for row in changed)
 
     def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
-        """Write rows in batches; prepare each batch while the previous one is written."""
+        """Write rows in batches; each batch is prepared while the previous one is being written."""
         running: Future[None] | None = None
         with ThreadPoolExecutor(1) as sender:
             for batch in _batches(rows):
@@ -254,7 +261,7 @@ class Writer:
 
     @cached_property
     def _kinds(self) -> dict[str, dict[str, str]]:
-        """The types of the fields of each collection."""
+        """Types of the fields of each collection."""
         schemas = collection_schemas(self._index.facts)
         return {name: input_fields(schema) for name, schema in zip(self._index.names, schemas, strict=True)}
 
@@ -269,7 +276,7 @@ class Writer:
         return _LITE_TURN if self._index.connection.is_lite else nullcontext()
 
     def _remove_childless(self, parents: set[str]) -> None:
-        """Delete the given parents that no longer have a child."""
+        """Delete those of the parents that no longer have a child."""
         index, orphans = self._index, []
         for parent in sorted(parents):
             child = has_any([mark("parent", reference(parent))])
