@@ -1,4 +1,4 @@
-"""Probability that the texts answer a question."""
+"""Estimate of whether the texts answer a question."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from langchain_hybridgraph.records import Answerability
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import QuestionWords
 
-# Logistic regressions over the questions of thirteen sets, each searched in its own texts and in those of other sets,
-# with all-MiniLM-L6-v2 and with LSA (benchmarks/README.md). Each has the factors of the similarity, of the matched
-# share and of words / 20, and a constant.
+# Coefficients of logistic regressions. They were fitted to the questions of thirteen evaluation sets, each searched in
+# the texts of its own set and of other sets, with all-MiniLM-L6-v2 and with LSA (benchmarks/README.md). The order is:
+# similarity, matched share, words / 20, constant.
 _BOTH = (6.0, 12.0, 4.0, -8.0)
 _WORDS = (0.0, 15.0, 4.0, -5.7)
 _SIMILARITY = (9.0, 0.0, 0.0, -4.4)
@@ -22,11 +22,11 @@ _MOST_WORDS = 20
 def answerability(
     cosine: float | None, mean: float, bm25: float | None, words: QuestionWords | None, exact: float = 0.0
 ) -> Answerability | None:
-    """Return the probability that the question has an answer; None if neither cosines nor words are known.
+    """Return the probability that the texts answer the question, or None if neither cosines nor words are known.
 
     ``cosine`` and ``bm25`` are the highest scores among all results. ``mean`` is the mean cosine of the question with
-    arbitrary texts. ``exact`` is the probability that the question means a text by an identifier in it; the result is
-    at least this probability.
+    arbitrary texts. ``exact`` is the probability that the question refers to a text by an identifier that the text
+    contains; the result is at least this probability.
     """
     similarity = None if cosine is None else min(1.0, max(0.0, (cosine - mean) / max(1 - mean, 1e-3)))
     matched = None if bm25 is None or words is None or not words.bound else min(1.0, bm25 / words.bound)

@@ -1,4 +1,4 @@
-"""Limit of hits to a number of tokens."""
+"""Limit on the number of tokens of all hits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Limit of the total length of the hits to ``max_tokens`` tokens; chunks are never cut.
+    """Limit of ``max_tokens`` tokens on the total length of the hits; chunks are never cut.
 
     The first hit is always kept, and the order does not change. A hit that does not fit is left out. With ``fill``,
     later hits that are small enough are still kept; otherwise, all later hits are left out. ``counter`` returns the
-    number of tokens of a text. Raises ConfigurationError for a ``max_tokens`` below 1.
+    number of tokens in a text. Raises ConfigurationError if ``max_tokens`` is below 1.
     """
 
     max_tokens: int = 4096
@@ -32,7 +32,7 @@ class TokenBudget:
             raise ConfigurationError(f"max_tokens must be an integer ≥ 1, such as 4096, got {max_tokens!r}")
 
     def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
-        """Return the hits that fit, in their order, and the reasons for ``degraded``.
+        """Return the hits that fit into the budget, in their order, and the reasons to add to ``degraded``.
 
         If the first hit alone is larger than the budget, it is the only hit, and the reason is
         ``single-chunk-exceeds-budget``.

@@ -19,18 +19,18 @@ from langchain_hybridgraph.registry import from_config
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Weights
 
-# Mean and standard deviation of the cosine of a question and an arbitrary chunk, for a source that does not report
-# its own. all-MiniLM-L6-v2 has .02 to .25 and .09 to .13 (benchmarks/README.md); a mean of 0 leaves small cosines their
-# order, and this deviation puts large ones where .1 and .095 would.
+# Mean and standard deviation of the cosine of a question and an arbitrary chunk, for sources that do not report their
+# own. With all-MiniLM-L6-v2, they are .02 to .25 and .09 to .13 (benchmarks/README.md). A mean of 0 keeps the order of
+# small cosines, and with this deviation large cosines get the same scores as with a mean of .1 and a deviation of .095.
 COSINE = (0.0, 0.115)
-# Number of standard deviations above the mean that counts as 1; a cosine of 1 is about ten above it.
+# Number of standard deviations above the mean at which the score is 1; a cosine of 1 is about ten above the mean.
 DEVIATIONS = 12.0
-# BM25 of the best entry at which a keyword list has exactly its configured weight.
+# Best BM25 score at which the keyword source has exactly its configured weight.
 EVIDENCE = 40.0
 
 
 class Fusion(Protocol):
-    """Function that merges several lists into one."""
+    """Function that merges the ranked lists of several sources into one list."""
 
     @property
     def method(self) -> str:
@@ -38,7 +38,9 @@ class Fusion(Protocol):
         ...
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """Return each candidate once, best first, ties by id; a score is in [0, 1] and is the sum of its parts.
+        """Return each candidate once, best first, ties by id.
+
+        Scores are in [0, 1], and each score is the sum of its parts.
 
         The weight of a source without entries is shared among the others, in proportion to their weights.
         """
@@ -47,28 +49,32 @@ class Fusion(Protocol):
 
 @runtime_checkable
 class DependsOnK(Protocol):
-    """Fusion that needs the number of requested hits."""
+    """Fusion that depends on the number of requested hits."""
 
     def for_k(self, k: int) -> Fusion:
-        """Return the fusion to use in a call for k hits."""
+        """Return the fusion to use for a request of k hits."""
         ...
 
 
 @runtime_checkable
 class ScoresOthers(Protocol):
-    """Fusion that can also score chunks that are in no list, from their own scores."""
+    """Fusion that can also score chunks that are in none of the lists, using each source's score of them."""
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return these chunks, scored from ``Ranking.scores`` and the lists' best entries; best first, ties by id."""
+        """Return these chunks with scores from ``Ranking.scores`` and the best entry of each list, best first, ties
+        by id.
+        """
         ...
 
 
 @runtime_checkable
 class KnowsContenders(Protocol):
-    """Fusion that can tell which candidates need no further scores."""
+    """Fusion that can determine which candidates may be among the best, before all scores are known."""
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """Return all ids that may be among the best n once the missing scores are known; others may be included.
+        """Return the ids of all candidates that may be among the best n once the missing scores are known.
+
+        The result may include other ids.
 
         A missing score is at most ``Ranking.rest``; if that is None, the source has no score for the chunk.
         """
@@ -77,12 +83,12 @@ class KnowsContenders(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
-    """Σ weight / (rank_constant + rank) over the lists, rank from 1: LangChain's EnsembleRetriever.
+    """Sum of weight / (rank_constant + rank) for each list, ranks from 1, as in LangChain's EnsembleRetriever.
 
-    ``normalize`` is the divisor of the scores: ``"theoretical"``, the largest possible score, which a candidate has
-    that is first in every list; ``"max"``, the score of the best candidate; or ``"none"``, no division (with weights
-    that sum to 1, no score exceeds 1/61). If a list contains a candidate twice, its better rank counts; the ranks after
-    it do not change.
+    ``normalize`` is the divisor of the scores: ``"theoretical"`` for the largest possible score, that of a candidate
+    that is first in every list; ``"max"`` for the score of the best candidate; or ``"none"`` for no division (with
+    weights that sum to 1, no score exceeds 1/61). If a list contains a candidate twice, its better rank is used, and
+    the ranks of the candidates after it do not change.
 
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
@@ -122,33 +128,35 @@ class ReciprocalRankFusion:
 
 @dataclass(frozen=True, slots=True)
 class ConvexCombination:
-    """Σ weight · normalised score, the weights summing to 1; each source's own score counts for every candidate.
+    """Sum of weight · normalised score for each source, with weights that sum to 1.
 
-    ``normalize`` says how a score becomes a number in [0, 1]:
+    Each source scores every candidate, including candidates found only by other sources.
+
+    ``normalize`` selects how a source's score is converted to a number in [0, 1]:
 
     - ``"standard"``: a cosine becomes its distance from the mean cosine of arbitrary chunks, in standard deviations; 12
       standard deviations above the mean become 1. The mean and the standard deviation are ``Ranking.background``, or
-      else the entry of ``typical`` for the source. This makes scores comparable across queries, even with an embedding
-      model that finds all texts similar. If neither is known for a source (BM25), its scores are divided by the best
-      score of its list.
+      the entry of ``typical`` for the source if that is None. This makes scores comparable across queries, even with an
+      embedding model that finds all texts similar. If neither is known for a source (BM25), its scores are divided by
+      the best score of its list.
     - ``"max"``: every score is divided by the best score of its list.
     - ``"bound"``: every score is divided by ``Ranking.bound`` if that is known; sources in ``typical`` return cosines,
       whose bound is 1.
 
-    A result below 0 counts as 0. The smallest score of a list is not subtracted, so a score depends on no other
-    candidate except the best one.
+    A result below 0 becomes 0. The smallest score of a list is not subtracted, so a candidate's score depends on no
+    other candidate except the best one.
 
-    ``adaptive`` corrects a weakness of dividing by the best score: every list then has a 1, even if its best match is
-    poor. BM25 is a sum of log-odds, so its size tells how good a match is. A candidate's share of the best score is
-    multiplied by √(its BM25 / 40), computed as weight · √(best / 40) and share ^ 1.5. This applies to sources that
-    report their ``bound``; the unit of other scores is unknown. Exact matches (``Ranking.exact``) count more than
-    similarity: if m is the largest of their values, a candidate's score is (1 − m) · score + its own value, and this
-    value is its part ``exact``.
+    ``adaptive`` corrects a weakness of dividing by the best score: the best match of every list gets 1, even if it is
+    poor. BM25 is a sum of log-odds, so its magnitude shows how good a match is. A candidate's share of the best score
+    is multiplied by √(its BM25 / 40), computed as weight · √(best / 40) and share ^ 1.5. This applies to sources that
+    report their ``bound``; the scale of other scores is unknown. Exact matches (``Ranking.exact``) take precedence over
+    similarity: if m is the largest of their values, a candidate's score is (1 − m) · score + its own value, and its own
+    value is the part ``exact``.
 
     The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
-    scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson
-    and Zaragoza, The Probabilistic Relevance Framework, 2009. The root is our own, and measured
-    (benchmarks/README.md).
+    scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson and
+    Zaragoza, The Probabilistic Relevance Framework, 2009. The square root is our own addition; benchmarks/README.md
+    measures its effect.
 
     >>> from langchain_hybridgraph.records import ScoredId
     >>> cosines, bm25 = {"a": 0.69, "b": 0.552}, {"b": 9.0, "a": 4.5}
@@ -161,7 +169,7 @@ class ConvexCombination:
     """
 
     method: ClassVar[str] = "hybrid"
-    calibrates: ClassVar[bool] = True  # the pipeline may put its scores on another scale
+    calibrates: ClassVar[bool] = True  # the pipeline may convert its scores to another scale
 
     normalize: Literal["standard", "max", "bound"] = "standard"
     adaptive: bool = True
@@ -196,13 +204,13 @@ class ConvexCombination:
             return candidates.keys()
         least, most = self._bounds(rankings, candidates)
         if np.isnan(least).any():
-            return candidates.keys()  # the pipeline reports a score that is NaN
-        # Sums in another order may differ in the last digits.
+            return candidates.keys()  # the pipeline reports NaN scores
+        # Sums computed in another order may differ in the last digits.
         is_contender = most >= np.partition(least, -n)[-n] - 1e-9
         return set(compress(candidates, is_contender.tolist()))
 
     def _bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
-        """Return the lowest and the highest possible score of each chunk; NaN if a source's score is not a number."""
+        """Return the lowest and the highest possible score of each chunk, or NaN if a source's score is NaN."""
         exact = self._exact(rankings)
         similar = 1 - max(exact.values(), default=0.0)
         least = np.array([exact.get(id, 0.0) for id in ids]) if exact else np.zeros(len(ids))
@@ -254,10 +262,10 @@ class ConvexCombination:
 
 @dataclass(frozen=True, slots=True)
 class DistributionBased:
-    """Σ weight · score on a scale from three standard deviations below the list's mean (0) to three above (1).
+    """Sum of weight · score on a scale from three standard deviations below the list's mean (0) to three above it (1).
 
-    Mean and standard deviation are those of the list, so the scores depend on the number of candidates that a source
-    returns. If all scores of a list are equal, each becomes 0.5.
+    The mean and the standard deviation are computed from the scores of each list, so the result depends on the number
+    of candidates that a source returns. If all scores of a list are equal, each becomes 0.5.
 
     Mazzanti, Distribution-Based Score Fusion, 2023; Qdrant's ``dbsf``.
     """
@@ -280,7 +288,7 @@ class DistributionBased:
 
 @dataclass(frozen=True, slots=True)
 class MaxWeighted:
-    """The largest weight · score among the sources, divided by the largest weight.
+    """Largest weight · score of all sources, divided by the largest weight.
 
     Scores are divided by their ``bound``. Without a bound, they are divided by the best score of the list if that is
     above 1, and otherwise stay as they are.
@@ -304,7 +312,9 @@ class MaxWeighted:
 
 @dataclass(frozen=True, slots=True)
 class Interleave:
-    """Takes one candidate of each list in turn; a list whose next candidate was already taken loses its turn.
+    """Fusion that takes one candidate from each list in turn.
+
+    A list whose next candidate was already taken loses its turn.
 
     The i-th of n candidates, from 0, scores 1 − i/n. Only ranks are used. A weight of 0 leaves a source out; other
     weights have no effect.
@@ -327,7 +337,7 @@ class Interleave:
 
 @dataclass(frozen=True, slots=True)
 class Concat:
-    """Takes the first ``quota`` candidates of every list, list after list; then the rest in the same way.
+    """Fusion that takes the first ``quota`` candidates of every list, then the remaining candidates of every list.
 
     The default quota is k // 2 + 1; with it, the first results for a larger k may differ from the results for k. The
     i-th of n candidates, from 0, scores 1 − i/n; a source of weight 0 is left out.
@@ -346,7 +356,7 @@ class Concat:
         return self if self.quota is not None else Concat(k // 2 + 1)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """See :class:`Fusion`; without a quota the complete lists follow each other."""
+        """See :class:`Fusion`; if there is no quota, each list is taken completely before the next one."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
         quota = self.quota or _longest(lists)
         firsts = ((source, id) for source, ids in lists for id in ids[:quota])
@@ -378,7 +388,7 @@ def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
 
 
 def check_weights(weights: Sequence[float]) -> None:
-    """Raise ConfigurationError unless all weights are finite numbers from 0 and one of them is above 0.
+    """Raise ConfigurationError unless all weights are finite numbers ≥ 0 and at least one of them is above 0.
 
     An empty sequence is valid.
 
@@ -395,7 +405,7 @@ def check_weights(weights: Sequence[float]) -> None:
 
 
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
-    """Return the rankings that have entries, with their weights and their shares of the other weights."""
+    """Return the rankings with entries and their weights, which include a share of the weights of empty rankings."""
     answering = [ranking for ranking in rankings if ranking.entries]
     total = math.fsum(ranking.weight for ranking in rankings)
     present = math.fsum(ranking.weight for ranking in answering)
@@ -405,7 +415,7 @@ def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
 
 
 def _ranks(ranking: Ranking) -> dict[str, int]:
-    """Return the best rank of each id, from 1, in the order of the list."""
+    """Return the best rank of each id, counted from 1, in the order of the list."""
     ranks: dict[str, int] = {}
     for rank, entry in enumerate(ranking.entries, start=1):
         ranks.setdefault(entry.id, rank)
@@ -417,11 +427,11 @@ def _candidates(rankings: Sequence[Ranking]) -> dict[str, None]:
 
 
 def _clipped(value: float) -> float:
-    return min(max(value, 0.0), 1.0)  # in this order NaN stays NaN, which the pipeline looks for
+    return min(max(value, 0.0), 1.0)  # with this order of min and max NaN stays NaN, which the pipeline checks for
 
 
 class _Scale(NamedTuple):
-    """Scale of a source: the scores that become 0 and 1, a factor of the weight, an exponent for scores between."""
+    """Scale of a source: the scores that become 0 and 1, a factor for the weight, and an exponent for scaled scores."""
 
     zero: float
     one: float
@@ -434,7 +444,7 @@ class _Scale(NamedTuple):
 
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
-    """Add to each candidate's parts its score on the scale, multiplied by ``share``."""
+    """Add to each candidate's parts its score, converted to the scale and multiplied by ``share``."""
     source, scores = ranking.source, ranking.scores
     zero, width, power = scale.zero, scale.width, scale.power
     for id, part in parts.items():
@@ -445,14 +455,16 @@ def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: 
 
 
 def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[FusedCandidate]:
-    # fsum: three sources give the same sum in every order, so that ties are ties; it may round to just above 1.
+    # fsum returns the same sum in any order of the sources, so equal candidates stay equal; the sum may round to just
+    # above 1.
     scores = {id: min(math.fsum(part.values()), 1.0) for id, part in parts.items()}
-    order = sorted(sorted(parts), key=scores.__getitem__, reverse=True)  # stable: equal scores stay in order of id
+    # A stable sort keeps equal scores in order of id.
+    order = sorted(sorted(parts), key=scores.__getitem__, reverse=True)
     return [FusedCandidate(id, scores[id], parts[id]) for id in order]
 
 
 def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
-    """Return the ids of (source, id) pairs as candidates, each once, at its first position."""
+    """Return the ids of (source, id) pairs as candidates, each once, scored by its first position."""
     finder: dict[str, str] = {}
     for source, id in turns:
         finder.setdefault(id, source)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def hybrid_sources(
     store: SearchesHybrid, vector_weight: float, keyword_weight: float
 ) -> tuple[VectorSource, KeywordSource]:
-    """Return the two sources of one search; the first one to be called makes the request for both."""
+    """Return a vector source and a keyword source that share one request to the store.
+
+    The source that is called first makes the request.
+    """
     shared = _SharedCall(store)
     return (
         _HybridVectorSource(store, vector_weight, shared=shared),
@@ -29,7 +32,7 @@ def hybrid_sources(
 
 
 class _SharedCall:
-    """One call of the store per query; each source receives its part of the result."""
+    """Call to the store that is made once per query; each source receives its part of the result."""
 
     def __init__(self, store: SearchesHybrid) -> None:
         self.store = store
@@ -38,12 +41,15 @@ class _SharedCall:
         self._task: tuple[Query, asyncio.Task[HybridResult]] | None = None
 
     def run(self, query: Query, n: int) -> HybridResult:
-        """Return the result; a second thread waits for the first one's call."""
+        """Return the store's result for the query, calling the store only once.
+
+        A second thread waits for the call of the first one.
+        """
         with self._lock:
             if self._result is None or self._result[0] is not query:
                 try:
                     self._result = query, self.store.hybrid_search(query, n)
-                except Exception as error:  # noqa: BLE001 - both sources fail with it
+                except Exception as error:  # noqa: BLE001 - both sources raise the same error
                     self._result = query, error
             result = self._result[1]
         if isinstance(result, Exception):
@@ -51,7 +57,10 @@ class _SharedCall:
         return result
 
     async def arun(self, query: Query, n: int) -> HybridResult:
-        """Await and return the result; the call is cancelled only together with the event loop."""
+        """Return the store's result for the query, awaiting a single call.
+
+        The call is cancelled only together with the event loop.
+        """
         if self._task is None or self._task[0] is not query:
             self._task = query, asyncio.ensure_future(self.store.ahybrid_search(query, n))
             self._task[1].add_done_callback(_retrieve)
@@ -60,12 +69,15 @@ class _SharedCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridVectorSource(VectorSource):
-    """Vector results of the shared call."""
+    """Source of the vector results of the shared call."""
 
     shared: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search by the query's vector or the vector of its text; a query without text is a separate call."""
+        """Return the call that searches by the query's vector or the vector of its text.
+
+        For a query without text, it is a separate call.
+        """
         if query.text is None:
             return VectorSource.search(self, query, n)
         shared = self.shared
@@ -78,12 +90,12 @@ class _HybridVectorSource(VectorSource):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridKeywordSource(KeywordSource):
-    """Keyword results of the shared call."""
+    """Source of the keyword results of the shared call."""
 
     shared: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search by the words of the query's text."""
+        """Return the call that searches for the words of the query's text, or None for a query without text."""
         if query.text is None:
             return None
         shared = self.shared
@@ -94,7 +106,7 @@ class _HybridKeywordSource(KeywordSource):
         return Effect(self.name, lambda: shared.run(query, n).keyword, arun, lane=lane_of(self.name, self.store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None: the BM25 of chunks beyond the best n is not worth another round trip."""
+        """Return None, because the BM25 of chunks beyond the best n is not worth another round trip."""
         return None
 
 

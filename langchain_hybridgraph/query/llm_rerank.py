@@ -1,4 +1,4 @@
-"""Reranking by the marks of a chat model."""
+"""Reranking by a chat model's ratings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from langchain_hybridgraph.execution.structured_output import (
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
 
-# Defaults: number of texts per call, characters of each, calls at the same time, and seconds for all of them.
+# Defaults: number of texts per call, maximum number of characters of each text, number of concurrent calls, and time
+# limit in seconds for all calls.
 BATCH_SIZE, MAX_CHARACTERS, WORKERS, TIMEOUT = 10, 2_000, 5, 30.0
 _LONGEST_QUERY = 4_000
-_EARLIER = 1e-7  # weight of the earlier order in a score, since many texts get the same mark
+_EARLIER = 1e-7  # weight of the earlier order in a score, because many texts get the same rating
 _FORM = answer_schema(
     "Marks",
     "A mark for every passage.",
@@ -43,22 +44,22 @@ _INSTRUCTIONS = (
 
 
 class LLMReranker:
-    """Reranker that asks a chat model to mark each text from 0 to 10 for a query; it never drops hits.
+    """Reranker that asks a chat model to rate each text from 0 to 10 for a query; it never drops hits.
 
-    A mark of 7 is a score of .7. Hits with equal marks keep their earlier order, by a difference of less than a
-    millionth. The model reads the texts in their earlier order, in batches of ``batch_size``, and up to
+    A rating of 7 becomes a score of .7. Hits with equal ratings keep their earlier order; their scores differ by less
+    than a millionth. The model reads the texts in their earlier order, in batches of ``batch_size``, and up to
     ``max_characters`` of each text; ``workers`` batches are sent at the same time. ``llm`` is any LangChain chat model;
     one without structured output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``
     (``"json_mode"``, …) if its default does not work.
 
-    A hit that the model did not mark gets None, so it follows those with a mark. If a batch fails, its hits cannot
-    be compared with the others: ``rerank`` raises (the model's own error; ValueError for an answer without marks and
-    for marks on another scale; TimeoutError after ``timeout`` seconds, None means no limit). The pipeline then keeps
-    the earlier order and reports ``rerank-failed``. Retries are a setting of the model (``max_retries``). A call that
-    times out keeps running in the background, and threads that LangChain started for it delay the exit of the process,
-    so set a ``timeout`` on the model as well.
+    A hit that the model did not rate gets None and is placed after the rated hits. If a batch fails, its hits cannot be
+    compared with the others, so ``rerank`` raises an error: the model's own error, ValueError for an answer without
+    ratings or with ratings outside 0 to 10, or TimeoutError after ``timeout`` seconds (None means no limit). The
+    pipeline then keeps the earlier order and reports ``rerank-failed``. Retries are a setting of the model
+    (``max_retries``). A call that times out keeps running in the background, and threads that LangChain started for it
+    delay the exit of the process, so set a ``timeout`` on the model as well.
 
-    Raises ConfigurationError for an object that is not a model and for numbers outside their ranges.
+    Raises ConfigurationError if ``llm`` is not a model or a number is outside its range.
 
     >>> from langchain_core.runnables import RunnableLambda
     >>> from langchain_hybridgraph.records import Chunk, Hit
@@ -92,11 +93,11 @@ class LLMReranker:
         self.timeout = timeout
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return a tenth of each text's mark, None for a text without a mark."""
+        """Return a tenth of each text's rating, which is in [0, 1], or None for a text without a rating."""
         return drive(self._marks(query, hits), deadline_in(self.timeout))
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Do what :meth:`rerank` does, without blocking the event loop."""
+        """Return the same result as :meth:`rerank`, without blocking the event loop."""
         return await adrive(self._marks(query, hits), deadline_in(self.timeout))
 
     def _marks(self, query: str, hits: Sequence[Hit]) -> Search[list[float | None]]:
@@ -122,12 +123,18 @@ class LLMReranker:
 
 
 def _score(mark: float, place: float) -> float:
-    """Return a tenth of a mark, plus a little for a hit that was earlier; ``place`` is its former rank in [0, 1)."""
+    """Return a tenth of a rating, adjusted slightly so that earlier hits rank first.
+
+    ``place`` is the former rank, scaled to [0, 1).
+    """
     return mark / 10 * (1 - _EARLIER) + _EARLIER * (1 - place)
 
 
 def _read(answer: Any, n: int) -> list[float | None]:
-    """Return the marks of n passages in order; raises ValueError if there is no mark or one outside 0 to 10."""
+    """Return the ratings of n passages in order.
+
+    Raises ValueError if there are no ratings, or if one is outside 0 to 10.
+    """
     parsed = parse_answer(answer)
     marks: dict[int, float] = {}
     for number, mark in _pairs(parsed, n):
@@ -141,7 +148,7 @@ def _read(answer: Any, n: int) -> list[float | None]:
 
 
 def _pairs(parsed: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
-    """Return pairs of a passage's number and its mark, from any form of answer."""
+    """Yield pairs of a passage's number and its rating, from any of the forms in which models answer."""
     if isinstance(parsed, Mapping) and "marks" in parsed:
         yield from _pairs(parsed["marks"], n)
     elif isinstance(parsed, Mapping) and "passage" in parsed:

@@ -19,8 +19,8 @@ def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[
     """Return the hits with each child replaced by its parent, best first, ties by id.
 
     A parent appears once, with the score and the path of its best child (of equal children, the one with the smaller
-    id); ``Hit.child`` is that child. If the parent is itself among the hits, the better of the two scores counts. A hit
-    without a parent, or with a parent that is not in ``parents``, stays as it is.
+    id); ``Hit.child`` is that child. If the parent is itself among the hits, it has the better of the two scores. A hit
+    without a parent, or with a parent that is not in ``parents``, is returned unchanged.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> children = [("c1", 0.6), ("c2", 0.9)]

@@ -1,4 +1,4 @@
-"""Rerankers, and how their scores are applied to hits."""
+"""Rerankers, and applying their scores to hits."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from langchain_hybridgraph.stores.protocols import implements
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
 
-_ROUNDING = 1e-6  # a float32 cosine of 1.0000001 is a 1, not a logit
+_ROUNDING = 1e-6  # a float32 cosine of 1.0000001 is a rounded 1, not a logit
 
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Scores hits by reading the query and the texts together."""
+    """Object that scores hits by reading the query and the texts together."""
 
     @property
     def filters(self) -> bool:
-        """Whether a hit without a score is dropped; if not, it ranks below all that have one."""
+        """Whether hits without a score are dropped; if not, they rank below all hits with a score."""
         ...
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return one score per hit, in the order of the hits, higher is better; None for a hit without a score.
+        """Return one score per hit in the order of the hits, None for a hit without a score; a higher score is better.
 
         Scores are in [0, 1]. If any score is outside this range, all scores are treated as logits.
         """
@@ -41,25 +41,25 @@ class AsyncReranker(Reranker, Protocol):
     """Reranker that can be awaited instead of occupying a thread."""
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Do what :meth:`Reranker.rerank` does, without blocking the event loop."""
+        """Return the same result as :meth:`Reranker.rerank`, without blocking the event loop."""
         ...
 
 
 def is_awaited(reranker: Reranker) -> TypeIs[AsyncReranker]:
-    """Return whether a reranker has an ``arerank`` and does not set ``is_asynchronous`` to False."""
+    """Return whether a reranker has the method ``arerank`` and does not set ``is_asynchronous`` to False."""
     return implements(reranker, AsyncReranker) and bool(getattr(reranker, "is_asynchronous", True))
 
 
 def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[Hit]:
     """Return the hits with the reranker's scores, best first, ties by id.
 
-    Logits go through a sigmoid. The earlier parts stay and the part ``rerank`` is what the reranker added or
-    took away, so they still sum to the score; ``rerank_score`` is the reranker's own score. Hits without a score
-    are dropped if the reranker ``filters``; otherwise they follow in their earlier order, with scores spread evenly
-    between 0 and the reranker's lowest score. If a reranker that does not filter returns no score at all, the
-    hits stay as they are.
+    A sigmoid is applied to logits. The earlier parts of a score are kept, and the part ``rerank`` is the change made by
+    the reranker, so the parts still sum to the score. ``rerank_score`` is the reranker's own score. Hits without a
+    score are dropped if the reranker ``filters``; otherwise they follow in their earlier order, with scores spread
+    evenly between 0 and the reranker's lowest score. If a reranker that does not filter returns only None, the hits are
+    unchanged.
 
-    Raises ValueError if the number of scores is not that of the hits, and for NaN.
+    Raises ValueError if the number of scores differs from the number of hits, or if a score is NaN.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> a, b = (Hit(Chunk(id, ""), 0.5, "fused", {"vector": 0.3, "keyword": 0.2}) for id in "ab")
@@ -104,7 +104,7 @@ def _clamped(score: float) -> float:
 
 
 def sigmoid(logit: float) -> float:
-    """1 / (1 + e^−x), without overflow at either end.
+    """Return 1 / (1 + e^−logit), without overflow for large positive or negative values.
 
     >>> sigmoid(0.0), sigmoid(-1000.0)
     (0.5, 0.0)
@@ -122,7 +122,7 @@ def _rescored(hit: Hit, score: float, rerank_score: float | None) -> Hit:
 
 @dataclass(frozen=True)
 class ScoreReranker:
-    """Drops the hits whose score is below ``min_score``; the others keep score and order.
+    """Reranker that drops the hits whose score is below ``min_score``; the others keep their scores and their order.
 
     Raises ConfigurationError for a ``min_score`` outside [0, 1].
 
@@ -140,7 +140,7 @@ class ScoreReranker:
             raise ConfigurationError(f"min_score must be a number from 0 to 1, got {self.min_score}")
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return each hit's own score, None below ``min_score``."""
+        """Return the score of each hit, or None for a score below ``min_score``."""
         return [hit.score if hit.score >= self.min_score else None for hit in hits]
 
 
@@ -158,15 +158,16 @@ class TextReranker:
     filters: bool = False
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return the function's scores of the texts."""
+        """Return the scores that the function returns for the texts."""
         return self.score(query, [hit.chunk.text for hit in hits])
 
 
 class CrossEncoderReranker:
-    """Scores query and text together with a cross-encoder of sentence-transformers; it never drops hits.
+    """Reranker that scores the query and each text with a sentence-transformers cross-encoder; it never drops hits.
 
-    ``model`` is a name or path, or a loaded ``CrossEncoder``. It is loaded at construction, so that a missing
-    extra (MissingExtraError), an unknown model, or one with several labels (ConfigurationError) fails there.
+    ``model`` is a name or path, or a loaded ``CrossEncoder``. The model is loaded by the constructor, which raises
+    MissingExtraError if the extra is not installed, ConfigurationError for a model with several labels, and the
+    library's error for an unknown model.
     """
 
     filters = False
@@ -196,7 +197,7 @@ class CrossEncoderReranker:
             [(query, hit.chunk.text) for hit in hits],
             batch_size=self.batch_size,
             show_progress_bar=False,
-            activation_fn=lambda scores: scores,  # models differ in their default: some give logits, some sigmoids
+            activation_fn=lambda scores: scores,  # by default, some models return logits and others sigmoids
         )
         return [sigmoid(float(logit)) for logit in logits]
 
@@ -215,4 +216,4 @@ def _load(name: str, device: str | None, max_length: int | None) -> Any:
 RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType(
     {"score": ScoreReranker, "cross_encoder": CrossEncoderReranker}
 )
-"""Rerankers that a configuration file can name; others need an object that only code can pass."""
+"""Rerankers that a configuration file can name. Other rerankers need an object, which only code can pass."""

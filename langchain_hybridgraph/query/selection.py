@@ -1,4 +1,4 @@
-"""Selection of hits: threshold, diversity, documents, k."""
+"""Selection of the k hits of the result."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def select_hits(
     graph_slots: int = 0,
     vectors: NDArray[np.float32] | None = None,
 ) -> list[Hit]:
-    """Return the k hits of the result, in order.
+    """Return the k hits of the result, best first unless ``mmr_lambda`` changes the order.
 
-    ``min_score``: hits with a lower score are left out; an equal one is enough. ``mmr_lambda``: order by maximal
-    marginal relevance; 1 considers the score only, 0 only the difference from the hits chosen before; None keeps the
-    order. ``max_per_document``: maximum number of hits of one document. ``graph_slots``: number of the k places
-    reserved for hits that were reached over edges, as far as there are any; they replace the last of the other hits.
-    Without graph slots the result for k is the head of the result for a larger k.
+    Hits with a score below ``min_score`` are left out. ``mmr_lambda`` orders the hits by maximal marginal relevance: 1
+    considers only the score, 0 only the difference from the hits before it, and None keeps the order.
+    ``max_per_document`` is the maximum number of hits from one document. ``graph_slots`` is the number of the k results
+    reserved for hits reached through edges, if there are any; these replace the last of the other hits. Without graph
+    slots, the result for k is the beginning of the result for a larger k.
 
     ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension, with zeros for a hit without a
-    vector, which counts as different from all others. Without ``vectors`` the order is not changed by ``mmr_lambda``.
+    vector, whose cosine with every other hit is therefore 0. Without ``vectors``, ``mmr_lambda`` has no effect.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> scores = {"a1": 0.9, "a2": 0.8, "b": 0.4}
@@ -56,7 +56,7 @@ def select_hits(
 
 
 def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32], mmr_lambda: float) -> Iterator[int]:
-    """Yield the positions of the candidates by marginal relevance, best first; ties by position.
+    """Yield the positions of the candidates in order of marginal relevance, best first, ties by position.
 
     The next candidate is the one with the largest λ · score − (1 − λ) · (largest cosine with an earlier candidate).
 
@@ -78,7 +78,7 @@ def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32]
 
 
 def _with_slots(hits: list[Hit], slots: int, k: int) -> list[Hit]:
-    """Return the first k hits, with at least ``slots`` that were reached over edges if there are enough of them."""
+    """Return the first k hits, including at least ``slots`` hits reached through edges if there are that many."""
     graph_places = [place for place, hit in enumerate(hits) if hit.hops][: min(slots, k)]
     other_places = [place for place in range(len(hits)) if place not in graph_places]
     return [hits[place] for place in sorted([*graph_places, *other_places[: k - len(graph_places)]])]

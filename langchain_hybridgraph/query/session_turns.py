@@ -1,4 +1,4 @@
-"""Turns of a session, stored or from a history."""
+"""Turns of a session, from a store or a history."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class SessionTurns(Protocol):
-    """The turns of one call's session."""
+    """Turns of the session that one call belongs to."""
 
     turns: Sequence[Chunk]
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the turns are outside the store."""
+        """Whether the turns are not in the store."""
         ...
 
     def call(self, query: Query) -> Effect:
@@ -41,12 +41,12 @@ class SessionTurns(Protocol):
         ...
 
     def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
-        """Return the unit vectors of the turns that were read; None if they have none."""
+        """Return the unit vectors of the turns that were read, or None if they have no vectors."""
         ...
 
 
 class StoredTurns:
-    """The last turns of a session that a store keeps."""
+    """Last turns of a session that is kept in a store."""
 
     is_foreign = False
 
@@ -69,7 +69,7 @@ class StoredTurns:
 
 
 class HistoryTurns:
-    """The last messages of a chat history or a list."""
+    """Last messages of a chat history or of a list of messages."""
 
     is_foreign = True
 
@@ -101,7 +101,10 @@ def _chunk_of(text: str, speaker: str) -> Chunk:
 
 
 class StoreWithMessages:
-    """Store with the messages of a session added; filters apply to the messages as to stored chunks."""
+    """Store that also contains the messages of a session.
+
+    Filters are applied to the messages in the same way as to stored chunks.
+    """
 
     def __init__(self, store: ReadsChunks, session: SessionTurns) -> None:
         self.store = store
@@ -114,7 +117,10 @@ class StoreWithMessages:
         return {id: stored.get(id) or messages[id] for id in ids if id in stored or id in messages}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`; empty without copies."""
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasOriginals`.
+
+        The result is empty if the store does not have this method.
+        """
         return self.store.originals(ids) if implements(self.store, HasOriginals) else {}
 
     @property
@@ -128,7 +134,10 @@ class StoreWithMessages:
         return self.store.read_parents(ids, scope)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasVectors`; zeros for a message."""
+        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasVectors`.
+
+        A message has the vector 0, and so has every chunk if the store has no vectors.
+        """
         if not implements(self.store, HasVectors):
             return np.zeros((len(ids), 1), np.float32)
         return self.store.vectors(ids)

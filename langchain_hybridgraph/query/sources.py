@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Source of one list of candidates, with its weight in the fusion."""
+    """Source of one ranked list of candidates, with its weight in the fusion."""
 
     @property
     def name(self) -> str:
-        """Name in ``retrieval_source`` and in ``degraded``."""
+        """Name that appears in ``retrieval_source`` and in ``degraded``."""
         ...
 
     @property
@@ -39,11 +39,17 @@ class Source(Protocol):
         ...
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return a call for a SourceResult with up to n entries; None if the query has no input for this source."""
+        """Return the call that searches for up to n entries, or None if the query has no input for this source.
+
+        The call returns a SourceResult.
+        """
         ...
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return a call for this source's scores, by id, of other sources' candidates; None if it has none."""
+        """Return the call that scores other sources' candidates, or None if this source cannot score them.
+
+        The call returns this source's scores by id.
+        """
         ...
 
 
@@ -56,7 +62,7 @@ class VectorSource:
     name: str = "vector"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search by the query's vector, else by the vector of its text."""
+        """Return the call that searches by the query's vector, or by the vector of its text if it has no vector."""
         if query.vector is None and query.text is None:
             return None
         store = self.store
@@ -84,7 +90,7 @@ class KeywordSource:
     name: str = "keyword"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search by the words of the query's text."""
+        """Return the call that searches for the words of the query's text, or None for a query without text."""
         if query.text is None:
             return None
         store = self.store
@@ -101,10 +107,10 @@ class KeywordSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedVectorSource:
-    """Source of the chunks with the largest cosines, overall and within the times that the query names.
+    """Source of the chunks with the largest cosines, searching also within times that the query mentions.
 
-    ``within`` returns the filter for these times, None for a query that names none. The user may mean chunks of such a
-    time even if other chunks are more similar.
+    ``within`` returns the filter for these times, or None for a query that mentions no time. The user may mean chunks
+    from such a time even if other chunks are more similar to the query.
     """
 
     all: VectorSource
@@ -126,7 +132,10 @@ class TimedVectorSource:
         return self.all.store
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search twice with one vector if the query names times."""
+        """Return the call that searches all chunks and, if the query mentions times, also the chunks from these times.
+
+        Both searches use the same vector.
+        """
         call = self.all.search(query, n)
         times = self.within(query)
         if call is None or times is None:
@@ -152,10 +161,12 @@ class TimedVectorSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionSource:
-    """Source of the last turns of a session, newest first: the i-th of n has the score 1 − (i − 1) / n.
+    """Source of the last turns of a session, newest first.
 
-    ``turns`` returns the call that reads them for a query. With ``brings``, the turns are not in the store, so the
-    result contains their texts.
+    The i-th of n turns has the score 1 − (i − 1) / n.
+
+    ``turns`` returns the call that reads the turns for a query. ``brings`` is set if the turns are not in the store;
+    the result then contains their texts.
     """
 
     turns: Callable[[Query], Effect]
@@ -182,7 +193,7 @@ class SessionSource:
         return call._replace(run=lambda: as_result(call.run()), arun=None if awaited is None else aread)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None: only turns have a score."""
+        """Return None, because only turns have a score."""
         return None
 
 
@@ -201,7 +212,7 @@ class ListedSource:
         return Effect(self.name, partial(self.listing, scope, n), lane=lane_of(self.name, self.store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None: only listed chunks have a score."""
+        """Return None, because only listed chunks have a score."""
         return None
 
 

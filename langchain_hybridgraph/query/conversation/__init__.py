@@ -1,6 +1,6 @@
-"""Completion of questions that depend on a conversation.
+"""Completion of questions that depend on the conversation.
 
-An expander is a function from the question and the turns before it to an :class:`ExpandedQuery`.
+An expander is a function that takes the question and the turns before it and returns an :class:`ExpandedQuery`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 EXPANDERS: Mapping[str, Callable[..., Expander]] = MappingProxyType(
     {"history_terms": HistoryTerms, "append_history": AppendHistory, "strip_question": StripQuestion}
 )
-"""The expanders that a file can name; LLMRewrite needs a model."""
+"""Expanders that a configuration file can name. LLMRewrite is not among them because it needs a model."""
 
 
 def expander_from(form: str | Mapping[str, Any] | Expander) -> Expander:

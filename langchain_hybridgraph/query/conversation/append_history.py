@@ -1,4 +1,4 @@
-"""Questions followed by the last turns."""
+"""Expander that appends the last turns to questions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from langchain_hybridgraph.query.conversation.expander import ConversationTurn, 
 
 @dataclass(frozen=True, slots=True)
 class AppendHistory:
-    """Appends the last ``turns`` turns of the conversation to the question, unchanged.
+    """Expander that appends the last ``turns`` turns of the conversation, unchanged, to the question.
 
     This helps embedding models and hurts BM25: on two sets of conversations nDCG@10 falls by a third
     (benchmarks/README.md). Therefore the result is not ``sure``, and the raw question is searched for as well. Raises
-    ConfigurationError for fewer turns than 1.
+    ConfigurationError if ``turns`` is below 1.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> history = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
@@ -28,5 +28,5 @@ class AppendHistory:
         at_least_one("AppendHistory", turns=self.turns)
 
     def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
-        """Return the question with the turns after it."""
+        """Return the question followed by the last turns."""
         return ExpandedQuery(" ".join([query, *(turn.line for turn in history[-self.turns :])]), sure=False)

@@ -9,7 +9,7 @@ from langchain_hybridgraph.query.conversation.expander import ConversationTurn
 from langchain_hybridgraph.text.function_words import function_words
 
 _TURN = 1_000
-_BACK = 6  # number of turns in which the name is looked for
+_BACK = 6  # number of last turns that are searched for the name
 _PERSON = re.compile(r"\b(he|she|him|his|hers?)\b(?P<owns>(?=\s+\w))?", re.IGNORECASE)
 _PART = r"[^\W\d_a-z][^\W\d_]*\.?(?:['’-][^\W\d_]+)*"
 # Two words or more; a single capitalised word may be the beginning of a sentence.
@@ -21,8 +21,8 @@ _NAME = re.compile(
 def with_name(query: str, history: Sequence[ConversationTurn]) -> str:
     """Return the question with its "he" or "she" replaced by a name, if only one person can be meant.
 
-    The latest turn that contains names must contain only one; the name must have at least two words and no article. A
-    question that contains a name stays unchanged. Only English is supported.
+    The latest turn that contains names must contain exactly one; a name has at least two words and no article before
+    it. A question that contains a name is returned unchanged. Only English is supported.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> with_name("And whom did she marry?", turns([("user", "Who wrote it?"), ("ai", "Marguerite Oldenburg.")]))
@@ -47,7 +47,7 @@ def _names(text: str) -> list[str]:
 
 
 def _without_lead(name: str) -> str:
-    """Return a name without function words before it and without a possessive ending."""
+    """Return a name without function words at its beginning and without a possessive ending."""
     words = re.sub(r"['’]s$", "", name.strip(".")).split()
     while words and words[0].lower() in function_words([words[0].lower()]).words:
         words = words[1:]

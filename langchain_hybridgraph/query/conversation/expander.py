@@ -11,11 +11,11 @@ from langchain_hybridgraph.records.serialization import Serializable
 
 
 class ConversationTurn(Protocol):
-    """A turn of a conversation (``query.conversation.history.Turn``)."""
+    """Turn of a conversation, for example a ``query.conversation.history.Turn``."""
 
     @property
     def speaker(self) -> str:
-        """``"user"``, ``"assistant"``, another role, or "" if unknown."""
+        """Role of the speaker: ``"user"``, ``"assistant"``, another role, or "" if it is unknown."""
         ...
 
     @property
@@ -25,20 +25,20 @@ class ConversationTurn(Protocol):
 
     @property
     def line(self) -> str:
-        """Text of the turn with its speaker."""
+        """Text of the turn, preceded by its speaker if known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery(Serializable):
-    """The question to search for, as completed by an expander.
+    """Question to search for, as completed by an expander.
 
     ``text`` is the complete question. ``context`` is the part of the conversation that the question depends on; if
-    vectors can be mixed, the vector of the question is moved towards that of the context. ``weight`` in [0, 1] is the
-    share of the context in that vector, or the share of a second search for ``text`` when its results are fused with
-    those of the question. If ``sure`` is True and there is no context, the text replaces the question. If ``sure`` is
-    False, the topic may have changed; the search then compares the hits of the question with those of the context, if
-    it can.
+    vectors can be mixed, the vector of the question is moved towards the vector of the context. ``weight`` in [0, 1] is
+    the share of the context in that vector, or the share of a second search for ``text`` when its results are fused
+    with the results of the question. If ``sure`` is True and there is no context, ``text`` replaces the question. If
+    ``sure`` is False, the topic may have changed; the search then compares the hits of the question with the hits of
+    the context, if it can.
     """
 
     text: str
@@ -48,10 +48,10 @@ class ExpandedQuery(Serializable):
 
 
 class Expander(Protocol):
-    """Function that completes a question from the turns before it."""
+    """Function that completes a question using the turns before it."""
 
     def __call__(self, query: str, history: Sequence[ConversationTurn], /) -> ExpandedQuery | str:
-        """Return the question to search for; the question is unchanged if there is nothing to add."""
+        """Return the question to search for, which is the original question if there is nothing to add."""
         ...
 
 
@@ -65,7 +65,7 @@ class AsyncExpander(Protocol):
 
 
 def at_least_one(owner: str, **settings: int) -> None:
-    """Raise ConfigurationError for a setting below 1."""
+    """Raise ConfigurationError if a setting is below 1; ``owner`` is the class named in the error."""
     for name, value in settings.items():
         if value < 1:
             raise ConfigurationError(f"{name} of {owner} must be an integer ≥ 1, got {value!r}")

@@ -1,6 +1,6 @@
-"""Turns of a conversation, from any form of history.
+"""Conversion of conversation histories to turns.
 
-A history can be a list of texts, pairs, mappings or messages; it becomes a list of turns, oldest first.
+A history can be a list of strings, pairs, mappings or messages. It is converted to a list of turns, oldest first.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.conversation.speakers import ASSISTANT, LABEL, SKIPPED_ROLES, SPEAKERS, USER
 
-# A message that calls tools may have no text; then it is not a turn.
+# A message that calls tools may have no text, and is then left out.
 _CONTENTS = ("content", "text", "tool_calls", "function_call")
-# The first and the last turns of a longer history are read: follow-up questions seldom refer to those between.
+# Numbers of the first and last turns of a longer history that are read; follow-up questions seldom refer to turns
+# between them.
 _FIRST, _LAST = 5, 45
 _EXPECTED = (
     'expected a list of strings, (role, text) pairs, {"role": …, "content": …} or LangChain messages, oldest first, '
@@ -22,10 +23,10 @@ _EXPECTED = (
 
 
 class Turn(NamedTuple):
-    """One message of a conversation.
+    """Message of a conversation.
 
-    ``speaker`` is ``"user"``, ``"assistant"``, another role as it was passed, or "" if there was none. ``line`` is the
-    turn with its speaker, unchanged if it was passed as one text.
+    ``speaker`` is ``"user"``, ``"assistant"``, another role exactly as it was passed, or "" if there was none. ``line``
+    is the text preceded by its speaker, or the original string if the turn was passed as one string.
     """
 
     speaker: str
@@ -34,14 +35,14 @@ class Turn(NamedTuple):
 
 
 def turns(history: Any, query: str = "") -> list[Turn]:
-    """Return the turns of a history, oldest first; [] for None and for a history without texts.
+    """Return the turns of a history, oldest first, or [] for None and for a history without text.
 
-    An item is a text (``"User: …"`` names its speaker), a (role, text) pair, a pair of a question and its answer, a
-    mapping with ``role`` and ``content`` (or ``text``), or a LangChain message. The history may also be a chat history
-    or a mapping, with ``messages``. If a message has several parts, only its texts are read. Messages without a text
-    (images, tool calls) are left out, and so are system and tool messages. If the last turn of the user equals
-    ``query``, it is left out. If there are more than 50 items, the first 5 and the last 45 are read. Raises
-    ConfigurationError for anything else.
+    An item is a string (which may begin with its speaker, such as ``"User: …"``), a (role, text) pair, a pair of a
+    question and its answer, a mapping with ``role`` and ``content`` (or ``text``), or a LangChain message. The history
+    may also be a chat history object or a mapping with ``messages``. If a message has several parts, only its texts are
+    read. Messages without a text (images, tool calls) are left out, and so are system and tool messages. If the last
+    turn of the user equals ``query``, it is left out. If there are more than 50 items, the first 5 and the last 45 are
+    read. Raises ConfigurationError for anything else.
 
     >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
     ...     print(turn)
@@ -84,13 +85,16 @@ def _turns(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
 
 
 def _is_question_and_answer(item: Any) -> bool:
-    """Return whether a pair is a question and its answer; a role contains no blank and no question mark."""
+    """Return whether an item is a pair of a question and its answer.
+
+    Unlike a question, a role contains no space or question mark.
+    """
     is_pair = isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(part, str) for part in item)
     return is_pair and any(sign in item[0].strip() for sign in (" ", "?", "？"))
 
 
 def _parts(item: Any, place: int) -> tuple[str, Any, str]:
-    """Return the role and the content of an item, and its unchanged line if it is a text that names its speaker."""
+    """Return the role and the content of an item, and its original line if it is a string (otherwise "")."""
     if isinstance(item, str):
         label = LABEL.match(item)
         return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())

@@ -1,4 +1,4 @@
-"""Completion of a question by words of its history."""
+"""Expander that adds words of the history to questions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from langchain_hybridgraph.query.conversation.coreference import with_name
 from langchain_hybridgraph.query.conversation.expander import ConversationTurn, ExpandedQuery, at_least_one
 from langchain_hybridgraph.text.function_words import function_words
 
-# Number of characters of a turn that are read; its topic is at its beginning.
+# Maximum number of characters of a turn that are read; a turn states its topic at the beginning.
 _TURN = 1_000
 _DISTINCT = 4  # a question with this number of content words is complete
 _FROM_ANSWER = 8
-_STEM = 5  # number of letters in which most forms of a word agree
+_STEM = 5  # number of first letters that most forms of a word share
 _CONTINUES = re.compile(
     r"\W*(?:(?:and|but|or|so|then|also|(?:what|how) about|what of|"
     r"und|aber|oder|was ist mit|wie (?:ist|steht) es mit|et|mais|ou|qu['’]en est-il|y|pero|qué (?:tal|hay)|e|ma|mas|en|"
@@ -35,23 +35,25 @@ _POINTS_BACK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HistoryTerms:
-    """Completes a question that needs context with words of the conversation; the default, needs no model.
+    """Expander that completes questions with words of the conversation; it is the default and needs no model.
 
     The fewer content words a question has, the more context it needs: with up to two content words it depends fully on
-    the conversation ("and its price?", "What about transplant?"), with three content words it depends by half. A
-    question with four content words is complete and stays unchanged, except that a "he" or "she" in it is replaced by a
-    name, if only one person can be meant (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A
+    the conversation ("and its price?", "What about transplant?"), and with three it depends on the conversation by
+    half. A question with four content words is complete and stays unchanged, except that "he" or "she" is replaced by a
+    name if only one person can be meant (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). A
     short question may also change the topic. Therefore, unless its first word or a word such as "it" or "other" refers
     back, a question that depends by half is completed only if it shares a word with its context, and a question that
     depends fully ("How old is the moon?") is not ``sure``.
 
     In the result, ``context`` is the first question, the last question and the last answer of the conversation.
-    ``text`` is the question, followed by at most ``most`` words of the context that it lacks: first words of the
-    questions, then words of the answer, names first. ``weight`` is the share of the context when the question depends
-    fully on it. Function words of 19 languages are known; Chinese, Japanese and Thai, which are written without spaces,
-    are counted by letters. Raises ConfigurationError for a weight outside [0, 1].
+    ``text`` is the question, followed by at most ``most`` words of the context that the question lacks: words of the
+    questions first, then words of the answer, names first. ``weight`` is the share of the context if the question
+    depends fully on it. Function words of 19 languages are recognised. In Chinese, Japanese and Thai, which are written
+    without spaces, content words are estimated from the number of letters. Raises ConfigurationError for a weight
+    outside [0, 1].
 
-    Measured in benchmarks/README.md: it closes the gap between the last turn alone and a human's rewrite.
+    Measured in benchmarks/README.md: it closes the gap between searching for the last turn alone and a rewrite by a
+    person.
 
     >>> from langchain_hybridgraph.query.conversation.history import turns
     >>> history = turns([("user", "Which red cars are there?"), ("assistant", "The Tesla Roadster is red.")])
@@ -74,7 +76,7 @@ class HistoryTerms:
             )
 
     def __call__(self, query: str, history: Sequence[ConversationTurn]) -> ExpandedQuery:
-        """Return the question completed by a name or by words and turns of the history, or unchanged."""
+        """Return the question completed with a name or with words of the history, or the question itself."""
         leans = leaning(query)
         questions, answer = _questions_and_answer(history)
         context = " ".join(dict.fromkeys(text for text in (*questions, answer) if text))
@@ -88,7 +90,7 @@ class HistoryTerms:
 
 
 def leaning(query: str) -> float:
-    """Return how much a question depends on earlier turns, from 0 to 1, by its number of content words.
+    """Return how strongly a question depends on earlier turns, from 0 to 1, estimated from its number of content words.
 
     >>> leaning("why?"), leaning("What about Romeo and Juliet?"), leaning("How heavy is the red car?")
     (1.0, 1.0, 0.5)
@@ -100,7 +102,7 @@ def leaning(query: str) -> float:
 
 
 def _continues(query: str) -> bool:
-    """Return whether a question refers back: by its first word, by a pronoun, or because it has no content word."""
+    """Return whether a question refers back by its first word or by a pronoun, or has no content words."""
     beginning = query[:_TURN]
     return bool(_CONTINUES.match(beginning) or _POINTS_BACK.search(beginning)) or not _content_words(beginning)
 
@@ -117,9 +119,11 @@ def _stem(word: str) -> str:
 
 
 def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str], str]:
-    """Return the first and the last question (one if they are the same) and the last answer, each cut to its beginning.
+    """Return the first and the last question and the last answer, each cut to ``_TURN`` characters.
 
-    If no speakers are known, the last turn counts as the answer to the turn before it.
+    There is only one question if the first one is also the last.
+
+    If no speakers are known, the last turn is treated as the answer to the turn before it.
     """
     answers = [place for place, turn in enumerate(history) if turn.speaker not in ("user", "")]
     questions = [place for place, turn in enumerate(history) if turn.speaker in ("user", "")]
@@ -130,7 +134,7 @@ def _questions_and_answer(history: Sequence[ConversationTurn]) -> tuple[list[str
 
 
 _WORD = re.compile(r"[^\W_]+")
-# Parts of words that remain when a text is split at apostrophes.
+# Parts of words that remain after splitting a text at apostrophes.
 _LEFT_OVER = frozenset(
     ("re", "ll", "ve", "don", "doesn", "didn", "isn", "aren", "wasn", "weren", "couldn", "wouldn", "shouldn", "hasn")
 )
@@ -153,7 +157,7 @@ def _content_words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Yield a word, or the parts of a text that is written without spaces; nothing for a single letter."""
+    """Return a word as a list, split into parts if its script has no spaces; a single letter gives []."""
     if _UNSPACED.search(word):
         return _LETTERS.findall(_CHINESE.sub(" ", word))
     return [word] if len(word) > 1 or word.isdigit() else []

@@ -44,10 +44,10 @@ _LONGEST = 1_000
 def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
     """Return the question in a model's answer, without the text that models put around it.
 
-    ``answer`` is a text or a message. Thoughts (``<think>``), code fences, JSON, labels ("Rewritten question:"),
-    quotation marks and everything after the first paragraph are removed. Raises ValueError if the rest is not a
-    question: if it is empty, a refusal or a remark (unless ``query`` itself begins like one), or longer than
-    ``longest`` characters.
+    ``answer`` is a string or a message. Reasoning (``<think>``), code fences, JSON, labels ("Rewritten question:"),
+    quotation marks and everything after the first paragraph are removed. Raises ValueError if the remaining text is not
+    a question: if it is empty, is longer than ``longest`` characters, or is a refusal or a remark (unless ``query``
+    itself begins like a refusal or a remark).
 
     >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"', "its price?")
     'What does the roadster cost?'
@@ -60,13 +60,13 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
 
 
 def _is_no_question(text: str) -> bool:
-    """Return whether a text begins like a model's refusal or remark, instead of a question."""
+    """Return whether a text begins like a refusal or a remark by a model, and not like a question."""
     plain = text.replace("’", "'")
     return bool(_REFUSAL.match(plain) or _REMARK.match(plain))
 
 
 def _unwrap(text: str) -> str:
-    """Return the content of a code fence, of a JSON value, or after a label."""
+    """Return the text inside a code fence or a JSON value or after a label, if there is one."""
     if fence := _FENCE.search(text):
         text = fence[1]
     text = text.strip("` \n")
@@ -76,7 +76,10 @@ def _unwrap(text: str) -> str:
 
 
 def _text_of(value: Any) -> str:
-    """Return the text of a JSON value; for a mapping, the value of a key such as "question", or else its only text."""
+    """Return the string in a JSON value.
+
+    In a mapping, it is the value of a key such as "question", or the only value.
+    """
     if isinstance(value, Mapping):
         preferred = [value[key] for word in _KEYS for key in value if word in str(key).casefold()]
         texts = [text for text in (*preferred, *value.values()) if isinstance(text, str)]
@@ -87,6 +90,6 @@ def _text_of(value: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return the first paragraph as one line, without quotation marks around it."""
+    """Return the first paragraph as one line, without enclosing quotation marks."""
     first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
     return " ".join(first.strip("\"'“”„«»‘’*_ \n").split())

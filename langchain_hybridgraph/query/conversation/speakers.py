@@ -11,10 +11,10 @@ SPEAKERS: Mapping[str, str] = {
     "assistant": ASSISTANT, "ai": ASSISTANT, "agent": ASSISTANT, "bot": ASSISTANT, "model": ASSISTANT,
     "chatbot": ASSISTANT, "answer": ASSISTANT,
 }  # fmt: skip
-"""Speakers by the names that roles and lines of text give them."""
+"""Speakers by the names used for them in roles and at the beginning of lines."""
 
-# Neither questions nor answers: instructions and raw results do not tell the topic of a conversation.
+# Roles that are neither questions nor answers; instructions and raw results do not show the topic of a conversation.
 SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function", "remove"})
 
 LABEL = re.compile(rf"\s*({'|'.join([*SPEAKERS, *SKIPPED_ROLES])})\s*[:：]\s*", re.IGNORECASE)
-"""Beginning of a line that names its speaker, such as ``User:``."""
+"""Pattern for the speaker's name at the beginning of a line, such as ``User:``."""

@@ -1,4 +1,4 @@
-"""Questions without courtesies and question words."""
+"""Expander that strips courtesies and question words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StripQuestion:
-    """Removes courtesies, question words and auxiliary verbs from the beginning of a question.
+    """Expander that removes courtesies, question words and auxiliary verbs from the beginning of a question.
 
     The history is not used, and only English is supported. A question that consists only of such words stays unchanged.
 

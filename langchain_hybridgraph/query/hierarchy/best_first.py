@@ -1,9 +1,9 @@
-"""Best-first search down a tree of directories.
+"""Best-first search of a tree of directories.
 
-This is a separate search, which makes the same calls as the pipeline. It does not use the traversal ``BestFirst`` over
-a store's graph, for three reasons: a directory need not be a chunk, and is then not a node of the graph; each level is
-scored by the complete search and by the reranker, which have to be waited for; and only the best children of every
-directory count.
+This search is separate from the traversal ``BestFirst`` of a store's graph, for three reasons: a directory need not be
+a chunk, and is then not a node of the graph; each level is scored by the complete search and by the reranker, which
+take time to answer; and only the best children of every directory are considered. It makes the same calls as the
+pipeline.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
 
-# Number of decimals to which values are compared, so that the order of addition does not matter.
+# Number of decimals to which values are rounded for comparison, so that rounding errors do not matter.
 _DECIMALS = 12
 
 
 class ScoredLevel(NamedTuple):
-    """Own scores of the nodes of one level, with one entry per node, in the order of ``names``.
+    """Scores of the nodes of one level, before the scores of their directories are mixed in; one entry per node.
 
-    ``answer_scores`` rate the nodes as answers, ``descent_scores`` as directories in which answers may be; both are in
-    [0, 1]. A descent score of NaN is unknown: the node is opened when nothing better is left, and its children are
-    scored like roots. ``names`` break ties. ``may_answer`` is False for nodes that may be opened but cannot be answers.
+    ``answer_scores`` rate the nodes as answers, and ``descent_scores`` rate them as directories that may contain
+    answers; both are in [0, 1]. A descent score of NaN means unknown: the node is opened when no better node is left,
+    and its children are scored like roots. Ties are resolved by ``names``. ``may_answer`` is False for nodes that may
+    be opened but cannot be answers.
     """
 
     nodes: Nodes
@@ -45,11 +46,11 @@ class ScoredLevel(NamedTuple):
 
     @property
     def worth(self) -> Weights:
-        """The better of the two scores of each node."""
+        """Larger of the answer score and the descent score of each node."""
         return np.fmax(self.answer_scores, self.descent_scores)
 
     def at(self, places: Sequence[int]) -> ScoredLevel:
-        """Return the entries at these places."""
+        """Return the entries at these positions."""
         return ScoredLevel(
             self.nodes[places],
             [self.names[place] for place in places],
@@ -61,9 +62,9 @@ class ScoredLevel(NamedTuple):
 
 
 class ReachedNode(NamedTuple):
-    """A reached node: its value, its own score, and the value of its directory.
+    """Node reached by the search, with its value, its own score, and the value of its directory.
 
-    ``directory_value`` is None for a node at which the walk starts, and below a root without a score.
+    ``directory_value`` is None for a node at which the search starts, and for a node below a root without a score.
     """
 
     node: int
@@ -73,7 +74,11 @@ class ReachedNode(NamedTuple):
 
 
 class DescentResult(NamedTuple):
-    """The reached nodes, best first, ties by name; ``opened`` directories, and whether the walk ended early."""
+    """Result of a search of the tree.
+
+    ``nodes`` are the reached nodes, best first, ties by name. ``opened`` is the number of opened directories.
+    ``converged`` is set if the search ended early because its best nodes did not change.
+    """
 
     nodes: tuple[ReachedNode, ...]
     opened: int
@@ -82,15 +87,15 @@ class DescentResult(NamedTuple):
 
 @dataclass(frozen=True)
 class BestFirstSettings:
-    """Settings of a walk down a tree.
+    """Settings of a best-first search of a tree.
 
     The value of a child is ``alpha`` · its own score + (1 − ``alpha``) · the value of its directory (``Propagation``);
     below a directory without a value, it is the child's own score. Values not above ``threshold`` are left out. A
-    directory is not opened if nothing in it could be above the threshold, or if its own score is 0. The max(2 k, 20)
-    best children of each directory count. The walk ends when the best ``k`` stay the same for ``max_rounds``
-    directories; with fewer than k it continues.
+    directory is not opened if nothing in it could be above the threshold, or if its value is 0. Only the max(2 k, 20)
+    best children of each directory are considered. The search ends when the best ``k`` nodes stay the same while
+    ``max_rounds`` directories are opened; it does not end early with fewer than ``k`` nodes.
 
-    Raises ConfigurationError for values that cannot be used.
+    Raises ConfigurationError for values outside their ranges.
     """
 
     k: int
@@ -108,7 +113,7 @@ class BestFirstSettings:
 
     @property
     def width(self) -> int:
-        """Number of children of a directory that count."""
+        """Maximum number of children of a directory that are considered."""
         return max(2 * self.k, 20)
 
 
@@ -122,10 +127,13 @@ def descend(
     score_children: Callable[[int], Search[ScoredLevel | None]],
     descent: BestFirstSettings,
 ) -> Search[DescentResult]:
-    """Return the nodes reached from ``starts`` and, when nothing is left there, from ``roots`` (node, name).
+    """Return the nodes reached from ``starts`` and then, once no directory is left to open, from ``roots``.
 
-    ``score_children`` returns the scores of a directory's children; None if it has none. Every directory is opened
-    once, so the walk ends even in a tree with a loop. A node that is reached several times keeps its best value.
+    ``roots`` are pairs of a node and its name.
+
+    ``score_children`` returns the scores of a directory's children, or None if it has no children. Every directory is
+    opened at most once, so the search ends even in a tree with a loop. A node that is reached several times keeps its
+    best value.
 
     >>> own = np.array([0.0, 0.8, 0.9])
     >>> def level(nodes):
@@ -156,7 +164,7 @@ def descend(
 
 
 class _Descent:
-    """The nodes reached by a walk, and the directories that wait, best first; those without a value come last."""
+    """State of a search: the reached nodes, and the queued directories, best first, those without a value last."""
 
     def __init__(self, descent: BestFirstSettings) -> None:
         self._descent = descent
@@ -171,7 +179,7 @@ class _Descent:
         self.unchanged = 0
 
     def next(self) -> int | None:
-        """Return the best directory that has not been opened, and mark it as opened."""
+        """Return the best directory that has not been opened, or None, and record it as opened."""
         while self._waiting:
             node = heapq.heappop(self._waiting)[2]
             if node not in self._opened:
@@ -180,7 +188,7 @@ class _Descent:
         return None
 
     def open(self, directory: int, level: ScoredLevel) -> None:
-        """Add the children of a directory."""
+        """Add the best children of a directory to the reached nodes and to the queue."""
         width = self._descent.width
         if len(level.nodes) > width:
             best = np.argsort(-np.round(level.worth, _DECIMALS), kind="stable")
@@ -190,7 +198,7 @@ class _Descent:
         self._update_best()
 
     def add(self, level: ScoredLevel, directory_value: float | None) -> None:
-        """Add nodes that are above the threshold and better than before."""
+        """Add nodes with a value above the threshold, and queue directories that may contain such nodes."""
         alpha, threshold = self._descent.alpha, self._descent.threshold
         nodes, names, owns = level.nodes.tolist(), level.names, level.answer_scores.tolist()
         values = _mixed(level.answer_scores, directory_value, alpha)
@@ -199,7 +207,7 @@ class _Descent:
         if not level.has_children.any():
             return
         descent_scores = _mixed(level.descent_scores, directory_value, alpha)
-        # Children can exceed the threshold only if a perfect child would (or if the way is unknown).
+        # A child can exceed the threshold only if a perfect child would, or if the directory's value is unknown.
         hopeful = np.isnan(descent_scores) | ((descent_scores > 0) & (_mixed(1.0, descent_scores, alpha) > threshold))
         for place in np.flatnonzero(level.has_children & hopeful).tolist():
             descent_score = float(descent_scores[place])
@@ -222,24 +230,27 @@ class _Descent:
         heapq.heappush(self._waiting, (-_priority(descent_score), name, node))
 
     def result(self, *, converged: bool) -> DescentResult:
-        """Return the reached nodes."""
+        """Return the reached nodes, best first, as the result of the search."""
         ordered = sorted(self._nodes, key=self._ranks.__getitem__)
         return DescentResult(tuple(map(self._nodes.__getitem__, ordered)), self._rounds, converged)
 
     def _update_best(self) -> None:
-        """Check whether new nodes have changed the best k; values only grow, so other nodes cannot change them."""
+        """Update the best k nodes, and count the rounds in which they stay the same.
+
+        Values only grow, so only new nodes can change the best k.
+        """
         k = self._descent.k
         best = sorted({*self._best, *self._new}, key=self._ranks.__getitem__)[:k]
-        # With fewer than k the walk continues.
+        # With fewer than k nodes the search continues.
         self.unchanged = self.unchanged + 1 if len(best) == k and set(best) == set(self._best) else 0
         self._best, self._new = best, []
 
 
 def _priority(descent_score: float | None) -> float:
-    """Return the value by which descent scores are compared; an unknown one is the least."""
+    """Return the value by which descent scores are compared; an unknown score has the lowest value."""
     return -1.0 if descent_score is None else round(descent_score, _DECIMALS)
 
 
 def _mixed(own: Any, directory_value: Any, alpha: float) -> Any:
-    """Return the value of nodes below a directory with this value; without a value, their own score."""
+    """Return alpha · own + (1 − alpha) · directory_value, or ``own`` if the directory has no value."""
     return own if directory_value is None else alpha * own + (1 - alpha) * directory_value

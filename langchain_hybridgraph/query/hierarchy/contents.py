@@ -1,4 +1,4 @@
-"""Abstract, overview and text at a uri."""
+"""Abstract, overview and text of a uri."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from langchain_hybridgraph.text.abstracts import OVERVIEW_LENGTH, abstract_of
 
 
 class NodeContents(NamedTuple):
-    """The current summary of a directory, if it has one, and the chunks of a document in order."""
+    """Contents of a uri: the current summary of a directory, if it has one, and the chunks of a document in order."""
 
     summary: Chunk | None
     chunks: list[Chunk]
 
     def abstract(self) -> str:
-        """Level 0, a short abstract: up to 256 characters; "" for a directory without a summary."""
+        """Return the abstract (level 0), up to 256 characters, or "" for a directory without a summary."""
         return lead(self.chunks) if self.summary is None else str(self.summary.metadata["abstract"])
 
     def overview(self) -> str:
-        """Level 1, an overview: up to 4,000 characters; for a document, the beginning of its text."""
+        """Return the overview (level 1), up to 4,000 characters; for a document, it is the beginning of the text."""
         return self.text()[:OVERVIEW_LENGTH] if self.summary is None else self.summary.text
 
     def text(self) -> str:
-        """Level 2, the full text of a document."""
+        """Return the full text of a document (level 2)."""
         return whole_text(self.chunks)
 
 
 def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
-    """Return the contents of a uri that a call may see; raises ConfigurationError if there are none."""
+    """Return the contents of a uri that are in the scope of a call.
+
+    Raises ConfigurationError if there are none.
+    """
     tree = store.scoped_tree(scope)
     node = target_nodes(tree, [uri])[0][0]
     summaries = summaries_of(store)
@@ -42,7 +45,7 @@ def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
 
 
 def lead(chunks: Sequence[Chunk]) -> str:
-    """Return the abstract of a document, from its first chunk; "" for a document without chunks."""
+    """Return the abstract of a document, made from its first chunk, or "" for a document without chunks."""
     return abstract_of(chunks[0].text, str(chunks[0].metadata.get("title") or "")) if chunks else ""
 
 
@@ -53,7 +56,7 @@ def place_of(chunk: Chunk) -> float:
 
 
 def whole_text(chunks: Sequence[Chunk]) -> str:
-    """Return the text of a document from its chunks; text in which they overlap appears once."""
+    """Return the text of a document, joined from its chunks; text that overlaps in two chunks appears once."""
     text, end = "", None
     for chunk in chunks:
         start = chunk.metadata.get("start_index")

@@ -1,4 +1,4 @@
-"""Nodes of a tree as one query sees them."""
+"""Nodes of a tree, scored for one query."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ if TYPE_CHECKING:
 
 
 TOP = -1
-"""The parent of all top-level nodes."""
+"""Number that stands for the parent of all top-level nodes."""
 
 # In a directory with more than WIDE children, only the NEAR children most similar to the question are scored.
 WIDE, NEAR = 400, 200
-# Number of the best documents of the flat search, and of the best directories, at which a walk may start.
+# Maximum number of documents, and of directories, among the results of the flat search that are considered as starts.
 CANDIDATES = 20
 
 
 class _RerankScores(NamedTuple):
-    """The reranker's scores of a node (see ``ScoredLevel``); ``may_answer`` states whether it may be an
-    answer."""
+    """Reranker's scores of a node (see ``ScoredLevel``), and whether the node may be an answer."""
 
     answer: float
     descent: float
@@ -43,11 +42,11 @@ class _RerankScores(NamedTuple):
 
 
 class QueryTree:
-    """The nodes of a tree, scored for one query.
+    """Tree whose nodes are scored for one query.
 
-    The score of a document is that of its best chunk, the score of a directory that of its summary. A document that is
-    also a directory is opened by the better of the two scores. ``are_answers`` returns which nodes of a level may be
-    hits; ``scored_nodes`` are the nodes for which a score was computed.
+    The score of a document is the score of its best chunk, and the score of a directory is the score of its summary.
+    The descent score of a document that is also a directory is the better of the two. ``are_answers`` returns which
+    nodes of a level may be hits. ``scored_nodes`` are the nodes for which a score was computed.
     """
 
     def __init__(self, tree: Tree, run: SearchContext) -> None:
@@ -69,7 +68,7 @@ class QueryTree:
     # -- starts ---------------------------------------------------------------------------------------------
 
     def search(self, weights: tuple[float, float]) -> Search[None]:
-        """Search the texts, then the summaries of the directories."""
+        """Search the chunks, then the summaries of the directories."""
         results = yield from gather(self._run)
         candidates = fuse(self._run, (yield from rank(self._run, results, CANDIDATES)))
         self._vector = next((result.vector for result in results.values() if result.vector is not None), None)
@@ -110,10 +109,12 @@ class QueryTree:
             self._trace.errors[f"layers: {source}"] = error
 
     def starts(self, roots: Iterable[int], n: int, n_documents: int) -> list[int]:
-        """Return the n best directories by their summaries, the best documents, and the directories of these.
+        """Return the best directories, the best documents, and the directories of these documents.
 
-        All of them are below ``roots``. A document among them keeps its own score, so that it is found even if the
-        summary of its directory does not mention it.
+        ``n`` is the number of directories, rated by their summaries, and ``n_documents`` is the number of documents.
+
+        All of these nodes are at or below ``roots``. The documents are included so that they are found even if the
+        summary of their directory does not mention them.
         """
         tree, root_nodes = self.tree, set(roots)
 
@@ -140,7 +141,10 @@ class QueryTree:
     # -- scores of nodes ------------------------------------------------------------------------------------
 
     def below(self, node: int) -> Level:
-        """Return the children of a directory; of a large one, those near to the question or found by the search."""
+        """Return the children of a directory.
+
+        Only the children most similar to the question or found by the search are returned for a large directory.
+        """
         level = self.tree.child_level(node)
         if len(level.nodes) <= WIDE:
             return level
@@ -152,12 +156,15 @@ class QueryTree:
         return self.tree.level(child for child in children if child in near or child in candidates)
 
     def score_children(self, node: int) -> Search[ScoredLevel | None]:
-        """Return the scored children of a directory; None if it has none."""
+        """Return the scored children of a directory, or None if it has no children."""
         level = self.below(node)
         return (yield from self.score_level(level)) if len(level.nodes) else None
 
     def score_level(self, level: Level) -> Search[ScoredLevel]:
-        """Return the scores of these nodes; a reranker that filters leaves some out."""
+        """Return the scores of the nodes of a level.
+
+        Nodes that a filtering reranker drops are left out.
+        """
         yield from self._add_scores([level])
         scores = self._search_scores(level)
         if self._pipeline.reranker is not None and self._query.text is not None:
@@ -165,7 +172,7 @@ class QueryTree:
         return scores
 
     def prefetch_scores(self, nodes: Iterable[int]) -> Search[None]:
-        """Score the children of all these directories together: one call per engine costs less than several."""
+        """Score the children of all these directories together, because one call per engine costs less than several."""
         yield from self._add_scores(list(map(self.below, nodes)))
 
     def _add_scores(self, levels: Sequence[Level]) -> Search[None]:
@@ -186,17 +193,17 @@ class QueryTree:
             if not level.is_document[place]:
                 answers[place] = summary or 0.0
                 counts[place] &= summary is not None
-            # A directory without a summary is as good as the best document that the flat search found in it.
+            # A directory without a summary gets the score of the best document that the flat search found in it.
             way = max(answers[place], summary or self._best_below.get(int(level.nodes[place]), 0.0))
             ways[place] = way if way or summary is not None else np.nan
         return ScoredLevel(level.nodes, level.uris, answers, ways, counts, level.is_directory)
 
     def _summary(self, uri: str) -> float | None:
-        """Return the score of a directory's summary, None without a current summary."""
+        """Return the score of a directory's summary, or None if it has no current summary."""
         return self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
 
     def _has_summary(self, uri: str) -> bool:
-        """Return whether a directory has a current summary; report ``layers-stale`` if not."""
+        """Return whether a directory has a current summary, and report ``layers-stale`` if not."""
         if self._layers is None:
             return False
         if uri not in self._are_current:
@@ -205,7 +212,10 @@ class QueryTree:
         return self._are_current[uri]
 
     def _rerank(self, level: ScoredLevel) -> Search[ScoredLevel]:
-        """Return the level with the reranker's scores; nodes that it has read before are not read again."""
+        """Return the level with the reranker's scores.
+
+        The reranker is called only for nodes that it has not scored before.
+        """
         new = [place for place, node in enumerate(level.nodes.tolist()) if node not in self._rerank_scores]
         if new:
             yield from self._rerank_best(level.at(new))
@@ -217,7 +227,7 @@ class QueryTree:
         return level_scores._replace(answer_scores=scores[:, 0], descent_scores=scores[:, 1], may_answer=may_answer)
 
     def _rerank_best(self, level: ScoredLevel) -> Search[None]:
-        """Record the reranker's scores of the best documents (by their best chunk) and directories (by overview)."""
+        """Rerank the best documents by their best chunk and directories by their overview; record the scores."""
         order = np.argsort(-level.worth, kind="stable")
         best = level.at(order[: self._pipeline.rerank_depth].tolist())
         nodes = best.nodes.tolist()
@@ -229,7 +239,7 @@ class QueryTree:
         trace = Trace()
         trace.raises = self._trace.raises
         reread = yield from rerank(self._run._replace(trace=trace), [*answers.values(), *ways.values()])
-        for reason in trace.reasons:  # the reranker failed, so the search's scores remain
+        for reason in trace.reasons:  # the reranker failed, so the scores of the search are used
             self._trace.degrade(reason)
             self._trace.errors |= trace.errors
             self._rerank_scores |= _as_rerank_scores(level)
@@ -252,7 +262,10 @@ class QueryTree:
         return [(each.node, with_directory(hits[each.node], each, alpha)) for each in nodes if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
-        """Return each node's best chunk, or its overview, as a hit with this score; missing nodes are left out."""
+        """Return each node's best chunk, or its overview, as a hit with the score that is paired with the node.
+
+        Nodes that no longer exist are left out.
+        """
         texts, hits = self._texts, {}
         chunks = {node: self.tree.chunks(node) for node, _ in scored_nodes}
         best = {node: max(of, key=texts.score) for node, of in chunks.items() if of}
@@ -284,5 +297,5 @@ def _as_rerank_scores(level: ScoredLevel) -> dict[int, _RerankScores]:
 
 
 def summaries_of(store: object) -> CurrentSummaries | None:
-    """Return the summaries of a store's directories; None if it has none."""
+    """Return the summaries of a store's directories, or None if the store has no summaries."""
     return store.summaries.current() if implements(store, HasSummaries) else None

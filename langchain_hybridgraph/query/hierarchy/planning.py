@@ -23,7 +23,7 @@ from langchain_hybridgraph.query.planning import (
 
 
 class ConversationSession(NamedTuple):
-    """A conversation: its summary, and a call that returns its messages."""
+    """Conversation, with its summary and a function that returns the call for its messages."""
 
     summary: str
     messages: Callable[[], Effect]
@@ -32,11 +32,11 @@ class ConversationSession(NamedTuple):
 def plan_queries(
     text: str, session: ConversationSession | None, planner: Any, trace: Trace, deadline: float | None = None
 ) -> Search[QueryPlan]:
-    """Return the plan to run: the raw query without a session, the planner's queries with one.
+    """Return the plan to run: the planner's queries if there is a session, otherwise the raw query.
 
-    A session that cannot be read counts as empty (``session-failed``); if the planner fails, the raw query is the plan
-    (``planner-failed``). Reading and planning get half of the time up to the deadline, so that time is left for the
-    search.
+    A session that cannot be read is treated as empty (``session-failed``). If the planner fails, the raw query is the
+    plan (``planner-failed``). Reading the session and planning may use half of the time until the deadline; the rest is
+    for the search.
     """
     if session is None or not text.strip():
         return QueryPlan((_raw(text),))
@@ -71,17 +71,23 @@ def plan_queries(
 def _context(session: ConversationSession, messages: Sequence[Any]) -> str:
     try:
         return context_of(session.summary[:LONGEST_SUMMARY], messages)
-    except ConfigurationError:  # a form of messages that only the planner knows
+    except ConfigurationError:  # a form of messages that only the planner can read
         return ""
 
 
 def _raw(text: str) -> TypedQuery:
-    """Return a plan with the raw query in every type; a query without text is possible, for a search by vector."""
+    """Return the raw query as a typed query for all types.
+
+    The text may be empty for a search by vector; a question mark replaces it.
+    """
     return TypedQuery(text) if text.strip() else TypedQuery("?")
 
 
 def _checked_plan(answer: Any) -> QueryPlan:
-    """Return a planner's result as a plan; a list of queries becomes a plan."""
+    """Return a planner's result as a plan of at most ``LARGEST_PLAN`` queries.
+
+    Raises ValueError if the result is not a list of TypedQuery.
+    """
     if (
         isinstance(answer, str)
         or not isinstance(answer, Sequence)
@@ -99,7 +105,10 @@ def messages_call(source: str, history: Any) -> Effect:
 
 
 def as_session(session: Any) -> ConversationSession | None:
-    """Return a session from any of its forms; raises ConfigurationError for anything else."""
+    """Convert a session in any supported form to a ConversationSession.
+
+    Raises ConfigurationError for anything else.
+    """
     if session is None:
         return None
     if isinstance(session, Mapping):

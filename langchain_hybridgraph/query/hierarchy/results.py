@@ -1,4 +1,4 @@
-"""Results of a search down a tree, as records."""
+"""Records for the results of a hierarchical search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STANDARD_TYPES = (MEMORY, RESOURCE, SKILL)
 
 @dataclass(frozen=True, slots=True)
 class Relation(Serializable):
-    """An edge of a hit: the uri at its other end, its relation, weight and description."""
+    """Edge from a hit to another node, with the uri of that node and the edge's relation, weight and description."""
 
     uri: str
     relation: str
@@ -26,11 +26,11 @@ class Relation(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class FoundContext(Serializable):
-    """A directory or document that was found.
+    """Directory or document found by a search.
 
     ``abstract`` has up to 256 characters; the overview and the full text are read on demand
-    (:meth:`HierarchicalRetriever.overview`, :meth:`HierarchicalRetriever.read`). ``hit`` holds the best chunk of a
-    document or the overview of a directory, with the parts of its score.
+    (:meth:`HierarchicalRetriever.overview`, :meth:`HierarchicalRetriever.read`). ``hit`` contains the best chunk of a
+    document or the overview of a directory, with the parts of the score.
     """
 
     uri: str
@@ -44,7 +44,11 @@ class FoundContext(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class QueryResult(Serializable):
-    """Results of one query of a plan: the uris below which it searched, and how many of all nodes it scored."""
+    """Results of one query of a plan.
+
+    ``roots`` are the uris below which the query was searched for. ``scored`` is the number of nodes that were scored,
+    ``nodes`` the number of all nodes, and ``opened`` the number of directories that were opened.
+    """
 
     query: TypedQuery
     roots: tuple[str, ...]
@@ -54,7 +58,7 @@ class QueryResult(Serializable):
     opened: int
 
     def plan(self) -> dict[str, Any]:
-        """The result as plain values, without the hits."""
+        """Return the result as a dictionary of plain values, without the hits."""
         return {
             "query": self.query.query,
             "context_type": self.query.context_type,
@@ -70,9 +74,9 @@ class QueryResult(Serializable):
 class FindResult(Serializable, Iterable[FoundContext]):
     """Results by type, each best first; iterating yields all of them, best first.
 
-    ``by_type`` holds the types other than memory, resource and skill. ``query_plan`` contains the queries that were run
-    (only one, without a session) and the planner's ``reasoning``; ``query_results`` contains the results of each query.
-    ``degraded`` and ``warnings`` are as in a RetrievalResult.
+    ``by_type`` contains the results of other types than memory, resource and skill. ``query_plan`` contains the queries
+    that were run (only one if there is no session) and the planner's ``reasoning``; ``query_results`` contains the
+    results of each query. ``degraded`` and ``warnings`` are as in a RetrievalResult.
     """
 
     contexts: tuple[FoundContext, ...]
@@ -83,7 +87,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` for which something requested did not happen."""
+        """Reasons in ``degraded`` because of which something requested was not done."""
         return warnings_in(self.degraded)
 
     @property
@@ -103,7 +107,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
     @property
     def by_type(self) -> dict[str, tuple[FoundContext, ...]]:
-        """Results of every other type."""
+        """Results of all other types, by type."""
         others = dict.fromkeys(each.context_type for each in self.contexts if each.context_type not in _STANDARD_TYPES)
         return {name: self._of(name) for name in others}
 

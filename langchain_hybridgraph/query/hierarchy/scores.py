@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 
 class Scores:
-    """Scores of any chunk of a store in one search: those of its candidates and, on request, of other chunks."""
+    """Scores of chunks in one search: of its candidates and, after :meth:`add_scores`, of other chunks."""
 
     def __init__(self, ranked: Candidates, fusion: Any) -> None:
         self.fused = fused = ranked.fused
         self._ranked, self._fusion = ranked, fusion
         self._by_id = {one.id: one for one in fused}
         self._own = [dict(ranking.scores) for ranking in ranked.rankings]
-        # From here on the fusion needs only the best entry of each list.
+        # From here on, the fusion needs only the best entry of each list.
         self._rankings = [
             replace(ranking, entries=ranking.entries[:1], scores=own)
             for ranking, own in zip(ranked.rankings, self._own, strict=True)
         ]
 
     def score(self, id: str) -> float:
-        """Return the fused score of a chunk, 0 if unknown."""
+        """Return the fused score of a chunk, or 0 if it is unknown."""
         candidate = self._by_id.get(id)
         return 0.0 if candidate is None else candidate.score
 
     def best(self, level: Level) -> Weights:
-        """Return the best score of each node's chunks, 0 for a node without chunks."""
+        """Return the best score of each node's chunks, or 0 for a node without chunks."""
         scores = np.zeros(len(level.nodes))
         np.maximum.at(scores, level.owners, list(map(self.score, level.chunks)))
         return scores
@@ -50,7 +50,7 @@ class Scores:
         return {} if candidate is None else candidate.parts
 
     def raw(self, source: str, id: str) -> float | None:
-        """Return the source's own score of a chunk; None if unknown."""
+        """Return the score that a source gave to a chunk, or None if it is unknown."""
         return next((ranking.scores.get(id) for ranking in self._rankings if ranking.source == source), None)
 
     def found_by(self, id: str) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class Scores:
         return tuple(source.name for source, ids in pairs if id in ids)
 
     def add_scores(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
-        """Ask every source for the scores of chunks that have none."""
+        """Compute the scores of chunks that have no score yet, using all sources."""
         new = [id for id in dict.fromkeys(ids) if id not in self._by_id]
         if not new:
             return
@@ -76,7 +76,10 @@ class Scores:
 
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
-    """Return a chunk as a hit with its node's own score; the part ``rerank`` is the reranker's change to the score."""
+    """Return a chunk as a hit with the score of its node, ``own``.
+
+    The part ``rerank`` is the reranker's change to the score.
+    """
     # A chunk that no source listed was reached through its directory.
     parts, found_by = dict(scores.parts(chunk.id)), scores.found_by(chunk.id) or ("hierarchy",)
     change = own - math.fsum(parts.values())
@@ -96,7 +99,10 @@ def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
 
 
 def with_directory(hit: Hit, node: ReachedNode, alpha: float) -> Hit:
-    """Return the hit with the value of its node in the search; the part ``hierarchy`` is the share of its directory."""
+    """Return the hit with its node's value as the score.
+
+    The part ``hierarchy`` is the contribution of the node's directory.
+    """
     if node.directory_value is None:
         return hit
     parts = {name: alpha * part for name, part in hit.parts.items()} | {"hierarchy": (1 - alpha) * node.directory_value}

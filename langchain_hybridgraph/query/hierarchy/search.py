@@ -1,4 +1,4 @@
-"""One search down a tree of directories."""
+"""Hierarchical search, from queries to contexts."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ MOST_RELATIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class HierarchicalCall:
-    """One call, ready to run: the question, the settings of the search, and the pipeline whose stages it uses.
+    """Prepared call: the question, the settings of the search, and the pipeline whose stages the search uses.
 
-    ``directories`` states whether directories may be hits, ``relate`` whether contexts contain their relations.
-    With ``per_type`` k is the number of results of each type, otherwise of all types together.
+    ``directories`` is set if directories may be hits, and ``relate`` if contexts contain their relations. With
+    ``per_type``, k is the number of results of each type; otherwise, it is the number of results of all types together.
     """
 
     query: Query
@@ -68,7 +68,7 @@ class HierarchicalCall:
 
 
 class HierarchicalAnswer(NamedTuple):
-    """The contexts of the result, the queries that were run, and the results of each query."""
+    """Contexts of the result, the queries that were run, and the results of each query."""
 
     contexts: tuple[FoundContext, ...]
     plan: QueryPlan
@@ -76,7 +76,7 @@ class HierarchicalAnswer(NamedTuple):
 
 
 class _FoundNode(NamedTuple):
-    """A node that one query has found."""
+    """Node found by one query."""
 
     uri: str
     node: int
@@ -86,7 +86,10 @@ class _FoundNode(NamedTuple):
 
 
 class _QueryNodes(NamedTuple):
-    """The nodes that one query found, best first, the uris below which it searched, and the numbers of nodes read."""
+    """Nodes found by one query, best first, with the uris below which it searched.
+
+    ``scored`` and ``opened`` are the numbers of nodes scored and of directories opened.
+    """
 
     nodes: tuple[_FoundNode, ...]
     roots: tuple[str, ...]
@@ -95,14 +98,14 @@ class _QueryNodes(NamedTuple):
 
 
 def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
-    """Return the answer to a call."""
+    """Plan the queries of a call, search for each of them, and return the merged results."""
     if not request.query.k:
         return HierarchicalAnswer((), QueryPlan(()), ())
     queries = yield from plan_queries(
         request.query.text or "", request.session, request.planner, request.trace, request.deadline
     )
     store = request.pipeline.store
-    # A vector store of another library may have to be read first.
+    # With another library's vector store, the tree may have to be read from the store first.
     is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
     (tree,) = yield [
         Effect("tree", partial(request.tree, request.query.scope), quick=is_quick, lane=lane_of("tree", store))
@@ -129,7 +132,7 @@ def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
 
 
 def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[_QueryNodes]:
-    """Return the nodes that one query finds in the tree."""
+    """Return the nodes of the tree that one query finds."""
     text = typed_query.query if (request.query.text or "").strip() else request.query.text
     query = plan(replace(request.query, text=text, weight=typed_query.weight))
     if typed_query.context_type is not None and not _has_type(tree, typed_query.context_type, request):
@@ -157,7 +160,10 @@ def _walk(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Sea
 def _list_documents(
     run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
 ) -> Search[_QueryNodes]:
-    """Return the documents with chunks that match the filter, by uri; the tree has only nodes in the scope."""
+    """Return the documents with chunks that match the filter, in order of uri.
+
+    The tree contains only nodes in the scope, so the filter has already been applied.
+    """
     roots = _roots(tree, typed_query.context_type, request)
     limit = _limit(request)
     documents: dict[str, tuple[int, str]] = {}
@@ -182,7 +188,7 @@ def _list_documents(
 
 
 def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
-    """Yield the documents at these nodes and below, each once; within a directory by uri."""
+    """Yield the documents at these nodes and below them, each once; within a directory, they are in order of uri."""
     waiting = [node for root in reversed(roots) for node in ([root] if root != TOP else reversed(tree.top()))]
     visited: set[int] = set()
     while waiting:
@@ -195,10 +201,10 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
 
 
 def _walked_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
-    """Return the types that have a walk of their own; None means all types together.
+    """Return the types that are searched separately; None means all types together.
 
-    A query for every type finds its best nodes in one walk. If k nodes of each type are requested, each type has a walk
-    as well, unless there is only one.
+    A query without a type finds the best nodes of all types in one search. If k nodes of each type are requested, each
+    type is also searched separately, unless there is only one type.
     """
     if not request.per_type or typed_query.context_type is not None:
         return [typed_query.context_type]
@@ -209,7 +215,7 @@ def _walked_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
 def _descend(
     context_type: str | None, nodes: QueryTree, request: HierarchicalCall
 ) -> Search[tuple[list[_FoundNode], int]]:
-    """Return the hits of one descent for a type, best first, and the number of directories that it opened."""
+    """Return the hits of a search of the tree for one type, best first, and the number of opened directories."""
     tree, trace = nodes.tree, request.trace
     nodes.are_answers = partial(_are_hits, tree, context_type, request)
     roots = _roots(tree, context_type, request)
@@ -229,7 +235,7 @@ def _descend(
 
 
 def _head(nodes: Sequence[_FoundNode], request: HierarchicalCall) -> list[_FoundNode]:
-    """Return the best k nodes of one query, or k of each type if requested."""
+    """Return the best k nodes of one query, or the best k of each type if requested."""
     if not request.per_type:
         return list(nodes[: request.query.k])
     places_left = dict.fromkeys((each.context_type for each in nodes), request.query.k)
@@ -242,7 +248,10 @@ def _head(nodes: Sequence[_FoundNode], request: HierarchicalCall) -> list[_Found
 
 
 def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, level: Level) -> Mask:
-    """Return the mask of nodes of the type that are documents, or directories that the call may see completely."""
+    """Return a mask of the level's nodes that may be hits.
+
+    These are documents of the type and, if requested, directories whose complete contents are in the scope.
+    """
     may = level.is_document | level.is_fully_visible if request.directories else level.is_document.copy()
     if context_type is not None:
         may &= [_type(tree, node, request.roots) == context_type for node in level.nodes.tolist()]
@@ -250,7 +259,10 @@ def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, l
 
 
 def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> list[int]:
-    """Return the roots of the walk: the targets, else the type's directories, else the top."""
+    """Return the nodes below which to search.
+
+    These are the targets; without targets, the directories of the type; without both, the top of the tree.
+    """
     if request.targets:
         return list(dict.fromkeys(chain.from_iterable(target_nodes(tree, request.targets))))
     root_uris = request.roots.get(context_type, ()) if context_type is not None else ()
@@ -259,7 +271,11 @@ def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> l
 
 
 def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
-    """Return the type of a node: by its metadata, else by the directory of a type that contains it, else a resource."""
+    """Return the type of a node.
+
+    The type comes from the node's metadata or from the type whose directory contains the node; without both, the node
+    is a resource.
+    """
     context_type = tree.context_type(node)
     if context_type is not None:
         return context_type
@@ -271,13 +287,16 @@ def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
 
 
 def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
-    """Return whether any node may have this type; nodes without a type of their own are resources."""
+    """Return whether any node may have this type.
+
+    A node may always be a resource, the default type.
+    """
     has_directory = any(root_nodes(tree, root) for root in request.roots.get(context_type, ()))
     return context_type == RESOURCE or has_directory or context_type in tree.types()
 
 
 def _limit(request: HierarchicalCall) -> int | None:
-    """Return the number of reached nodes to read; None means all."""
+    """Return the maximum number of reached nodes to read; None means all."""
     pipeline = request.pipeline
     return None if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else request.query.k
 
@@ -285,7 +304,7 @@ def _limit(request: HierarchicalCall) -> int | None:
 def _merge(
     queries: Sequence[TypedQuery], walks: Sequence[_QueryNodes], request: HierarchicalCall
 ) -> Search[list[_FoundNode]]:
-    """Return the best nodes of all queries, each once, weighted by priority, after the last stages of the pipeline."""
+    """Merge the nodes of all queries, with scores weighted by priority, and apply the last stages of the pipeline."""
     best: dict[str, _FoundNode] = {}
     for typed_query, walk in zip(queries, walks, strict=True):
         for each in walk.nodes:
@@ -310,7 +329,7 @@ def _merge(
 
 
 def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall) -> Search[dict[str, FoundContext]]:
-    """Return the contexts by uri, with abstracts, and with relations if they are requested."""
+    """Return the context of each node by uri, with its abstract and, if requested, its relations."""
     store, scope = cast(Any, request.pipeline.store), request.query.scope
     ids = {each.uri: tree.chunks(each.node) for each in nodes}
     chunks_by_id = {chunk.id: chunk for chunk in (each.hit.child or each.hit.chunk for each in nodes)}
@@ -328,7 +347,10 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
 
 
 def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
-    """Return the valid edges from each of these chunks to other chunks, grouped by chunk."""
+    """Return the valid edges between chunks, grouped by source chunk.
+
+    Edges for containment, sequence and mentions are left out.
+    """
     leaving: dict[str, list[Edge]] = {}
     for edge in edges:
         if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and _is_valid(edge, scope):
@@ -363,7 +385,7 @@ def _is_valid(edge: Edge, scope: Scope) -> bool:
 
 
 def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:
-    """Return the heaviest edges to other nodes that the call may see, each node once."""
+    """Return the heaviest edges to other nodes in the scope, each node once."""
     ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.target))
     targets = tree.nodes([edge.target for edge in ordered])
     relations: dict[str, Relation] = {}

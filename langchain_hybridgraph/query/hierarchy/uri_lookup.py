@@ -1,4 +1,4 @@
-"""Nodes of a tree by uri or path."""
+"""Lookup of a tree's nodes by uri or path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def path_of(uri: str) -> str:
 
 
 def root_nodes(tree: Tree, root: str) -> list[int]:
-    """Return the nodes of a root directory: at this uri, or at this path below any scheme."""
+    """Return the nodes of a root directory, which is a uri, or a path that may be below any scheme."""
     at = tree.node(root)
     schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
     below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
@@ -32,7 +32,10 @@ def root_nodes(tree: Tree, root: str) -> list[int]:
 
 
 def as_targets(value: Any) -> tuple[str, ...]:
-    """Return ``target_uri`` as a tuple of uris, empty for None; raises ConfigurationError for other types."""
+    """Return the argument ``target_uri`` as a tuple of uris, empty for None.
+
+    Raises ConfigurationError if ``value`` is not a string or an iterable.
+    """
     if value is None:
         return ()
     if isinstance(value, str):
@@ -46,8 +49,8 @@ def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
     """Return the nodes of each target; a bare scheme means its top-level nodes, ``.`` means everything.
 
     A target is a uri of the tree, or a path in a form that ``read_files`` takes: relative (``./docs/``, ``docs//api``)
-    or absolute (``/home/me/docs/api``, whose last folders are the uri). A target in other letter case matches if only
-    one uri can be meant. Raises ConfigurationError, with similar uris, for a target without nodes.
+    or absolute (``/home/me/docs/api``, whose last folders are the uri). A target that differs only in letter case
+    matches if exactly one uri fits. Raises ConfigurationError, with similar uris, for a target without nodes.
     """
     node_lists = []
     for uri in targets:
@@ -76,7 +79,7 @@ def _nodes_of(tree: Tree, uri: str) -> list[int]:
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """Yield the possible names of a path in the tree, the longest first."""
+    """Yield the uris in the tree that a path may mean, the longest first."""
     yield path
     plain = posixpath.normpath(path.replace("\\", "/") if os.sep == "\\" else path)
     yield plain
@@ -88,7 +91,7 @@ def _spellings(path: str) -> Iterator[str]:
 
 
 def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
-    """Return the node whose uri differs in letter case only; nothing if there is none or more than one."""
+    """Return a list with the node whose uri differs only in letter case, or [] if there is none or more than one."""
     nodes = tree.top()
     matches: list[int] = []
     while nodes:
