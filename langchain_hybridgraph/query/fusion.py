@@ -61,8 +61,8 @@ class ScoresOthers(Protocol):
     """Fusion that can also score chunks that are in none of the lists, using each source's score of them."""
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return these chunks with scores from ``Ranking.scores`` and the best entry of each list, best first, ties
-        by id.
+        """Return these chunks with scores from ``Ranking.scores`` and the lists' best entries, best first, ties by
+        id.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Turns of a session, from a store or a history."""
+"""Turns of a stored session or of a history."""
 
 from __future__ import annotations
 
