@@ -2,9 +2,9 @@
 
     python benchmarks/small_memory.py [--embedding lsa] [--set nurse]... [--misses]
 
-``small_memory.json`` has the facts that seven people told an assistant, sixteen each, and twenty questions about them
-in everyday words, most of which do not repeat the words of the fact. The first person's (nurse) are for choosing
-settings, the others are held out. Every fact is added by itself, in the order of the file.
+``small_memory.json`` has the facts that forty people told an assistant, sixteen or twenty each, and twenty questions
+about them in everyday words, most of which do not repeat the words of the fact. The people that are "tuned on" decided
+about topics and settings, the others are held out. Every fact is added by itself, in the order of the file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def main() -> None:
             answers = [[d.id for d in retriever.invoke(one["question"])] for one in person["questions"]]
             row = counted(answers, [str(one["fact"]) for one in person["questions"]])
             use = "held out" if person["held_out"] else "tuned on"
-            print(f"| {name} | {use} | {type(retriever).__name__} | {' | '.join(row)} |", flush=True)
+            print(
+                f"| {name} | {use}, {person['written']} | {type(retriever).__name__} | {' | '.join(row)} |", flush=True
+            )
         if arguments.misses:
             list_misses(person, answers)
         store.close()

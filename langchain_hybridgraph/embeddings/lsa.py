@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from langchain_hybridgraph.embeddings.topics import TOPIC, topics_of_words
+from langchain_hybridgraph.embeddings.topics import COMMON, TOPIC, topics_in, topics_of_words
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError
 from langchain_hybridgraph.execution.worker_processes import ordered_map
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -38,12 +38,14 @@ OVERSAMPLING = 20
 # Share of unknown words in new texts from which on the model no longer fits them.
 DRIFT_LIMIT = 0.2
 # Up to this number of texts the topics of everyday words count as words of this weight: few texts do not show which
-# words belong together. nDCG@10 of LSA alone without and with them: .807 and .809 (994 texts), .480 and .490 (833),
-# .953 and .952 (240). With weight .7 instead of .5: .805 and .486 for the first two, and the same on memories of a
-# person (benchmarks/small_memory.py). Above the limit a smaller table did harm: .399 and .370 (3,204), .350 and .341
-# (1,400).
+# words belong together. nDCG@10 of LSA alone without and with them: .807 and .792 (994 texts), .480 and .484 (833),
+# .953 and .949 (240), .680 and .678 (232); of both searches together .830 and .833, .535 and .539, .978 and .980, .764
+# and .771. With weight 1 instead of .7: .788 and .654 for the first and the last set. Above the limit a smaller table
+# did harm: .399 and .370 (3,204), .350 and .341 (1,400).
 FEW_TEXTS = 1_000
-TOPIC_WEIGHT = 0.5
+TOPIC_WEIGHT = 0.7
+# Counts of common words ("get", "day") and their topics: few texts do not show which words are common.
+COMMON_WEIGHT = 0.2
 
 _BATCH = 4_096  # number of texts that are embedded at a time
 _FEW = 32  # number of texts that are embedded one by one, which takes less time than importing scipy
@@ -73,9 +75,9 @@ class LSAModel:
     the same number of threads for numpy; otherwise it is the same up to rounding. Any number of threads may embed, also
     during a fit.
 
-    >>> lsa = LSAModel().fit(["Cats purr.", "A cat purrs at home.", "Dogs bark.", "A dog barks at night."])
-    >>> purr, cat, bark = lsa.vectors(["it purrs", "a cat", "barking"])
-    >>> bool(purr @ cat > 0.9), bool(abs(bark @ cat) < 0.1)
+    >>> lsa = LSAModel().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
+    >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
+    >>> bool(purr @ cat > 0.9), bool(abs(fall @ cat) < 0.1)
     (True, True)
     >>> lsa.knows("a zebra")
     False
@@ -140,6 +142,11 @@ class LSAModel:
     def fitted(self) -> bool:
         """Whether there is a model to embed with."""
         return self._fitted is not None
+
+    @property
+    def learned_texts(self) -> int:
+        """Number of texts that the model was fitted to; 0 before a fit."""
+        return self._fitted.texts if self._fitted else 0
 
     @property
     def fingerprint(self) -> str:
@@ -304,15 +311,17 @@ def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _In
 def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], list[float]]:
     """Return the words of a text and, with ``has_topics``, their topics; and how much each of them counts.
 
-    A word counts 1; each topic of a word with n topics counts 1/√n, so that "call" counts less than "nurse".
+    With ``has_topics``, common words such as "get" and their topics count less than 1.
     """
     terms = analyzer.words(text)
-    counts = [1.0] * len(terms)
-    if has_topics:
-        topics_of = topics_of_words(analyzer.language)
-        for topics in [topics_of[word] for word in terms if word in topics_of]:
-            terms += topics
-            counts += [len(topics) ** -0.5] * len(topics)
+    if not has_topics:
+        return terms, [1.0] * len(terms)
+    topics_of = topics_of_words(analyzer.language)
+    counts = [COMMON_WEIGHT if COMMON in topics_of.get(word, ()) else 1.0 for word in terms]
+    for topics in topics_in(analyzer.all_words(text), analyzer.language):
+        telling = [topic for topic in topics if topic != COMMON]
+        terms += telling
+        counts += [COMMON_WEIGHT if COMMON in topics else 1.0] * len(telling)
     return terms, counts
 
 

@@ -13,8 +13,8 @@ class LSAEmbeddings(LSAModel, Embeddings):
     The arguments, and how the vectors are computed, are those of
     :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel`.
 
-    >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Dogs bark.", "A dog barks at night."])
-    >>> purr, cat, bark = lsa.vectors(["it purrs", "a cat", "barking"])
-    >>> bool(purr @ cat > 0.9), bool(abs(bark @ cat) < 0.1)
+    >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
+    >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
+    >>> bool(purr @ cat > 0.9), bool(abs(fall @ cat) < 0.1)
     (True, True)
     """

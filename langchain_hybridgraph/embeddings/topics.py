@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -11,18 +11,22 @@ from langchain_hybridgraph.text.analyzer import Analyzer
 
 # The first character of a topic's name; no word of a text begins with it.
 TOPIC = "#"
+# The topic of words such as "get" and "day", which say little about what a text is about.
+COMMON = f"{TOPIC}common"
+
+_LONGEST = 5  # number of words of the longest phrases in the tables
 
 
 @functools.cache
 def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the topics of each word, as the analyzer of this language writes it; empty for a language without a table.
+    """Return the topics of each word and phrase, as the analyzer of this language writes it; empty without a table.
 
     The table of a language is ``topics_LANGUAGE.txt``, read on the first call. It has one topic per line, indented
-    lines continue it: "food/fruit: apple banana" says that these two words, and "fruit" itself, belong to the topics
-    fruit and food. In few texts a narrow topic is rarer than a wide one, so it weighs more.
+    lines continue it: "food/fruit: apple passion_fruit" says that the word, the phrase and "fruit" itself belong to the
+    topics fruit and food. In few texts a narrow topic is rarer than a wide one, so it weighs more.
 
-    >>> topics_of_words("english")["mum"]
-    ('#family', '#parent', '#mother')
+    >>> topics_of_words("english")["piano"]
+    ('#hobby', '#music', '#instrument')
     """
     table = files(__package__) / f"topics_{language}.txt"
     if not table.is_file():
@@ -30,9 +34,26 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
     analyzer = Analyzer(language)
     topics: dict[str, dict[str, None]] = {}
     for line in table.read_text("utf-8").replace("\n  ", " ").splitlines():
-        path, _, words = line.partition(":")
+        path, _, phrases = line.partition(":")
         names = path.split("/")
         ours = dict.fromkeys(f"{TOPIC}{name}" for name in names)
-        for word in analyzer.words(f"{names[-1]} {words}"):
-            topics.setdefault(word, {}).update(ours)
-    return MappingProxyType({word: tuple(names) for word, names in topics.items()})
+        for phrase in (names[-1], *phrases.split()):
+            words = analyzer.all_words(phrase.replace("_", " "))
+            topics.setdefault(" ".join(words), {}).update(ours)
+    return MappingProxyType({phrase: tuple(names) for phrase, names in topics.items()})
+
+
+def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
+    """Yield the topics of each word or phrase of a text, given as all words of its analyzer; the longest phrase wins.
+
+    >>> list(topics_in(["my", "piano", "and", "sign", "languag"], "english"))
+    [('#hobby', '#music', '#instrument'), ('#language',)]
+    """
+    topics_of = topics_of_words(language)
+    start = 0
+    while start < len(words):
+        sizes = range(min(_LONGEST, len(words) - start), 0, -1)
+        size = next((size for size in sizes if " ".join(words[start : start + size]) in topics_of), 0)
+        if size:
+            yield topics_of[" ".join(words[start : start + size])]
+        start += size or 1

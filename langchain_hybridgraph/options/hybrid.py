@@ -14,6 +14,9 @@ from langchain_hybridgraph.options.retriever import PipelineArguments
 # Default weights of (vector, keyword): benchmarks/README.md says how they were chosen.
 WEIGHTS = (0.7, 0.3)
 LSA_WEIGHTS = (0.4, 0.6)
+# Of LSA fitted to at most SMALL_STORE texts: benchmarks/small_memory.md.
+SMALL_STORE = 200
+SMALL_STORE_WEIGHTS = (0.6, 0.4)
 
 
 class HybridFields(BaseModel):
@@ -26,8 +29,8 @@ class HybridFields(BaseModel):
         default=None,
         ge=0,
         description="Weight of the vector search. If only one weight is set, the other is 1 minus this weight. If "
-        "both are unset, they depend on the embedding: with LSA {} for vectors and {} for keywords, otherwise {} and "
-        "{}.".format(*LSA_WEIGHTS, *WEIGHTS),
+        "both are unset, they depend on the embedding: with LSA {} for vectors and {} for keywords, up to {} texts {} "
+        "and {}, otherwise {} and {}.".format(*LSA_WEIGHTS, SMALL_STORE, *SMALL_STORE_WEIGHTS, *WEIGHTS),
     )
     keyword_weight: float | None = Field(
         default=None, ge=0, description="Weight of the keyword search; unset: see semantic_weight."

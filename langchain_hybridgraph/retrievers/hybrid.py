@@ -27,7 +27,14 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.options.calls import CallOptions
 from langchain_hybridgraph.options.group import groups_of
-from langchain_hybridgraph.options.hybrid import LSA_WEIGHTS, WEIGHTS, HybridArguments, HybridFields
+from langchain_hybridgraph.options.hybrid import (
+    LSA_WEIGHTS,
+    SMALL_STORE,
+    SMALL_STORE_WEIGHTS,
+    WEIGHTS,
+    HybridArguments,
+    HybridFields,
+)
 from langchain_hybridgraph.options.index import IndexOptions
 from langchain_hybridgraph.options.validation.arguments import check_documents, check_store
 from langchain_hybridgraph.query.fusion import check_weights
@@ -287,7 +294,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         called = (options.get("semantic_weight"), options.get("keyword_weight"))
         vector, keyword = called if called != (None, None) else (self.semantic_weight, self.keyword_weight)
         if vector is None and keyword is None:
-            return LSA_WEIGHTS if _is_lsa(self.vector_store) else WEIGHTS
+            return _default_weights(self.vector_store.embeddings)
         alone = next((weight for weight, other in ((vector, keyword), (keyword, vector)) if other is None), None)
         if alone is not None and not 0 <= alone <= 1:
             name = "keyword_weight" if vector is None else "semantic_weight"
@@ -337,5 +344,7 @@ def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Doc
     return stored
 
 
-def _is_lsa(store: VectorStore) -> bool:
-    return isinstance(store.embeddings, LSAEmbeddings)
+def _default_weights(embeddings: Embeddings | None) -> tuple[float, float]:
+    if not isinstance(embeddings, LSAEmbeddings):
+        return WEIGHTS
+    return SMALL_STORE_WEIGHTS if embeddings.learned_texts <= SMALL_STORE else LSA_WEIGHTS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,10 @@ from langchain_hybridgraph.text.analyzer import Analyzer
 
 PEOPLE = json.loads((Path(__file__).parents[2] / "benchmarks" / "small_memory.json").read_text("utf-8"))
 # Numbers of right answers to 20 questions, as published in benchmarks/small_memory.md.
-RIGHT = {"nurse": 17, "teacher": 18, "designer": 15, "baker": 16, "student": 16, "chef": 16, "clerk": 15}
+RIGHT = {
+    "nurse": 18, "teacher": 18, "designer": 16, "baker": 17, "student": 14, "chef": 16, "clerk": 16,
+    "exchange student": 16, "night nurse": 16, "retired engineer": 16, "librarian": 16, "site manager": 16,
+}  # fmt: skip
 FACTS = ["I'm a nurse at a hospital.", "We live near the canal.", "My mum's birthday is in March."]
 
 
@@ -54,27 +56,34 @@ def test_a_saved_model_keeps_its_topics(tmp_path):
 
 @pytest.mark.parametrize("table", sorted(Path(topics.__file__).parent.glob("topics_*.txt")), ids=lambda path: path.stem)
 def test_the_table_has_no_line_twice(table):
-    """Every topic has one line with at least two words, none of them repeated."""
+    """Every path has one line, with one word at least, and no word is repeated in it."""
     lines = [line.partition(":") for line in table.read_text("utf-8").replace("\n  ", " ").splitlines()]
     assert len(lines) > 100
-    names = [path.rpartition("/")[2] for path, _, _ in lines]
-    assert len(names) == len(set(names))
-    assert [path for path, _, words in lines if len(words.split()) != len(set(words.split()))] == []
-    sizes = Counter(topic for each in topics_of_words(table.stem.removeprefix("topics_")).values() for topic in each)
-    assert {f"#{name}" for name in names} == sizes.keys()
-    assert min(sizes.values()) >= 2
+    paths = [path for path, _, _ in lines]
+    assert len(paths) == len(set(paths))
+    assert [path for path, _, words in lines if len(words.split()) != len(set(words.split())) or not words] == []
+    names = {f"#{path.rpartition('/')[2]}" for path in paths}
+    assert names <= set().union(*topics_of_words(table.stem.removeprefix("topics_")).values())
 
 
-def test_a_word_of_many_topics_has_less_weight_in_each():
-    """A word with n topics has weight 1/√n in each topic, and weight 1 as a word."""
-    topic_count = len(topics_of_words("english")["doctor"])
-    assert topic_count > 4
-    terms, counts = lsa._terms(Analyzer("english"), True, "doctor Zoltan")
-    assert terms[:2] == ["doctor", "zoltan"]
-    assert counts == [1, 1, *[topic_count**-0.5] * topic_count]
+def test_a_common_word_and_its_topics_count_less():
+    """Other words and their topics count 1."""
+    terms, counts = lsa._terms(Analyzer("english"), True, "see Zoltan, doctor")
+    assert terms[:3] == ["see", "zoltan", "doctor"]
+    assert topics.COMMON not in terms
+    place = terms.index("#doctor")
+    assert (counts[:3], counts[place]) == ([lsa.COMMON_WEIGHT, 1, 1], 1)
+    assert {counts[terms.index(topic)] for topic in ("#see", "#meet")} == {lsa.COMMON_WEIGHT}
 
 
-@pytest.mark.parametrize("name", PEOPLE)
+def test_a_phrase_hides_its_words():
+    """The longest phrase of the table counts, and nothing inside it."""
+    assert "#job" in topics_of_words("english")["for a live"]
+    (found,) = topics.topics_in(["for", "a", "live"], "english")
+    assert "#home" not in found
+
+
+@pytest.mark.parametrize("name", RIGHT)
 def test_everyday_questions_about_a_person(name):
     """At least the published number of twenty reworded questions find their answer first, and no search is empty."""
     person = PEOPLE[name]

@@ -517,7 +517,7 @@ def test_a_configuration_names_a_session_only_where_no_other_is_given():
                 ([], {}),
             ]
         ]
-        assert similarities == [pytest.approx(similarities[0])] * 2 + [0.0] * 2
+        assert similarities == [pytest.approx(similarities[0])] * 2 + [pytest.approx(0, abs=1e-6)] * 2
         assert similarities[0] > 0.01
 
 
