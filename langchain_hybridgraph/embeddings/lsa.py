@@ -79,7 +79,7 @@ class LSAModel:
     >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
     >>> bool(purr @ cat > 0.9), bool(abs(fall @ cat) < 0.1)
     (True, True)
-    >>> lsa.knows("a zebra")
+    >>> lsa.knows("a zephyr")
     False
     """
 

@@ -79,8 +79,8 @@ def test_a_common_word_and_its_topics_count_less():
 def test_a_phrase_hides_its_words():
     """The longest phrase of the table counts, and nothing inside it."""
     assert "#job" in topics_of_words("english")["for a live"]
-    (found,) = topics.topics_in(["for", "a", "live"], "english")
-    assert "#home" not in found
+    (phrase_topics,) = topics.topics_in(["for", "a", "live"], "english")
+    assert "#home" not in phrase_topics
 
 
 @pytest.mark.parametrize("name", RIGHT)
