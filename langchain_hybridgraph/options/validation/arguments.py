@@ -38,7 +38,7 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
     texts = tuple(value)
     if any(not isinstance(text, str) for text in texts):
         raise ConfigurationError(
-            f"{name} must be a list of {what}as strings, got {list(texts)!r:.200}; "
+            f"{name} must be a list of {what} as strings, got {list(texts)!r:.200}; "
             f"write {name}={[str(text) for text in texts]!r:.200}"
         )
     return texts
