@@ -313,7 +313,7 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
         ),
         ("retriever: 5", "retriever is 5; expected a section"),
         ("retriever_k: 5\nretriever: {k: 6}", "retriever_k appears twice"),
-        ("- retriever_k", "holds .'retriever_k'.; expected lines such as"),
+        ("- retriever_k", "contains .'retriever_k'.; expected lines such as"),
         ("retriever_k:\n  [5", ":2: this is not YAML: expected ',' or ']'"),
         ("store_tenant: 2024-13-01", ": this is not YAML: month must be in"),
         ("a: \x00", "is not YAML: unacceptable character"),

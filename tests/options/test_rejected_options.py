@@ -240,7 +240,7 @@ def test_numpys_numbers_are_numbers(store):
         ({"relation_filter": 3}, "relation_filter must be a list of relations, got 3; write relation_filter=['3']"),
         ({"seed_labels": "Claim"}, "seed_labels must be a list of labels, got the string 'Claim'; write "
          "seed_labels=['Claim']"),
-        ({"seed_labels": [3]}, "seed_labels must be a list of labelsas strings, got [3]; write "
+        ({"seed_labels": [3]}, "seed_labels must be a list of labels as strings, got [3]; write "
          "seed_labels=['3']"),
     ],
 )  # fmt: skip

@@ -112,7 +112,7 @@ def _unknown(tree: Tree, uri: str) -> str:
     else:
         top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
         hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
-    return f"there is nothing in the scope of this call under {uri!r}; {hint}"
+    return f"there is nothing under {uri!r} in the scope of this call; {hint}"
 
 
 def _near(tree: Tree, uri: str) -> list[str]:
