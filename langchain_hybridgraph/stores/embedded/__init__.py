@@ -1,1 +1,1 @@
-"""The store in one folder, based on SQLite."""
+"""Store in one folder, based on SQLite."""

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     Integers = NDArray[np.integer]
     Numbers = NDArray[np.float64]
 
-# Code of the relation that leads to entities, in every adjacency.
+# Code of the relation ``mentions``, which leads to entities, in every adjacency.
 MENTIONS_CODE = 0
-# Largest number of changed edges kept next to the sorted ones, or share of all edges, before all are sorted again:
-# sorting 300,000 takes 50 ms and 3,000,000 half a second, adding a change next to them one or two ms.
+# All edges are sorted again when the number of changed edges exceeds both this number and this share of all edges.
+# Sorting takes 50 ms for 300,000 edges and half a second for 3,000,000; adding a change without it takes one or two ms.
 RECENT_EDGES, RECENT_SHARE = 5_000, 0.05
 
 
-# With this type numpy reads rows twice as fast as column by column.
+# numpy reads rows of this type twice as fast as separate columns.
 _ROW = np.dtype(
     [
         ("source", "i4"),
@@ -39,9 +39,10 @@ _ROW = np.dtype(
 
 
 class EdgeColumns(NamedTuple):
-    """Edges as columns of equal length; ``start`` and ``stop`` are ∓infinity if unset.
+    """Edges as columns of equal length.
 
-    ``learned`` is the time at which each edge was ingested.
+    ``start`` and ``stop`` are −infinity and infinity if they are not set. ``learned`` is the time at which each edge
+    was ingested.
     """
 
     source: Integers
@@ -54,7 +55,7 @@ class EdgeColumns(NamedTuple):
 
     @classmethod
     def of(cls, edges: list[tuple[int, int, str, float, float, float, float]], codes: dict[str, int]) -> Self:
-        """Build the columns from rows as the catalog reads them; new relations are added to ``codes``."""
+        """Return the columns of rows as the catalog reads them; new relations are added to ``codes``."""
         rows = np.array(edges, _ROW)
         relation = [codes.setdefault(name, len(codes)) for name in rows["relation"].tolist()]
         columns = [np.ascontiguousarray(rows[name]) for name in ("weight", "start", "stop", "learned")]
@@ -62,19 +63,19 @@ class EdgeColumns(NamedTuple):
 
     @classmethod
     def together(cls, parts: Iterable[EdgeColumns]) -> Self:
-        """Concatenate the edges of several columns."""
+        """Return the concatenation of several sets of edges."""
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
     def select(self, selection: Mask | Integers) -> EdgeColumns:
-        """Return the edges at these positions, or those where this mask is true."""
+        """Return the edges at these positions, or the edges for which this mask is True."""
         return EdgeColumns._make(column[selection] for column in self)
 
 
 class IncidentEdges(NamedTuple):
-    """Edges of the nodes of a look-up.
+    """The edges found by looking up an array of nodes.
 
-    ``origin`` is the position of the edge's node in the look-up, and ``end`` is the node at the other end of the edge.
+    ``origin`` is the position of the edge's node in that array, and ``end`` is the node at the other end of the edge.
     """
 
     origin: NDArray[np.int64]
@@ -84,19 +85,22 @@ class IncidentEdges(NamedTuple):
 
     @classmethod
     def together(cls, parts: Iterable[IncidentEdges]) -> Self:
-        """Concatenate the edges of several look-ups."""
+        """Return the concatenation of the edges of several look-ups."""
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
     def select(self, selection: Mask | Integers) -> IncidentEdges:
-        """Return the edges at these positions, or those where this mask is true."""
+        """Return the edges at these positions, or the edges for which this mask is True."""
         columns: Any = [column[selection] for column in self]
         return IncidentEdges(*columns)
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeSelection:
-    """Conditions that an edge has to meet in a call: the code of its relation (None: any), its weight and its times."""
+    """Conditions that an edge must meet in a call: its relation, weight, validity and time of ingestion.
+
+    ``relations`` is a mask of the allowed relation codes; None allows all relations.
+    """
 
     relations: Mask | None
     min_weight: float
@@ -107,7 +111,7 @@ class EdgeSelection:
     def by(
         cls, edge_filter: EdgeFilter, as_of: float | None, codes: Mapping[str, int], known_at: float | None = None
     ) -> Self:
-        """Build the selection from a call's edge filter and times; ``codes`` maps relations to their codes."""
+        """Return the selection for a call's edge filter and times; ``codes`` maps relations to their codes."""
         relations = None
         if edge_filter.relations is not None:
             relations = np.zeros(len(codes), np.bool_)
@@ -116,7 +120,7 @@ class EdgeSelection:
 
 
 class SortedEdges:
-    """Edges sorted by one of their ends, then by the other; immutable.
+    """Immutable edges, sorted by one of their ends, the head, and then by the other end.
 
     ``starts`` has one extra entry in front, for node -1, and one at the end, for nodes without edges.
     """
@@ -134,7 +138,10 @@ class SortedEdges:
         self.learned = columns.learned[order]
 
     def at(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the edges of these nodes as two arrays: positions in ``nodes``, and positions in this object."""
+        """Return the edges of these nodes as two arrays with one entry per edge.
+
+        The first array has positions in ``nodes``, the second has positions in these sorted edges.
+        """
         first, stop = self._ranges(nodes)
         return spread(first, stop - first)
 
@@ -147,7 +154,7 @@ class SortedEdges:
         return spread(left, _bisect(self.ends, left, stop, ends + 1) - left)[1]
 
     def columns(self, positions: NDArray[np.int64]) -> EdgeColumns:
-        """Return the edges at these positions, with the head as their source."""
+        """Return the edges at these positions as columns, with the head as their source."""
         heads = (np.searchsorted(self.starts, positions, side="right") - 2).astype(np.int32)
         if self.times is None:
             start, stop = np.full(len(positions), -np.inf), np.full(len(positions), np.inf)
@@ -159,7 +166,7 @@ class SortedEdges:
         )
 
     def _ranges(self, nodes: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the edges of each node begin and end."""
+        """Return the positions at which the edges of each node start and stop."""
         place = np.minimum(nodes, len(self.starts) - 3) + 1
         return self.starts[place], self.starts[place + 1]
 
@@ -185,7 +192,7 @@ class SortedEdges:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Facts about each node of the catalog: -1 means no row or no node, and the last entry is for node -1."""
+    """Facts about each node of the catalog. The value -1 means no row or no node; the last entry is for node -1."""
 
     row: NDArray[np.int32]
     is_entity: Mask
@@ -198,7 +205,7 @@ class NodeFacts:
         return cls(np.full(1, -1, np.int32), np.zeros(1, np.bool_), np.zeros(1, np.int32), np.zeros(0, np.int32))
 
     def enlarged_to(self, nodes: int, rows: int) -> NodeFacts:
-        """Return copies with room for this number of nodes and rows."""
+        """Return a copy with room for this number of nodes and rows."""
         return NodeFacts(
             _enlarge(self.row, nodes + 1, -1),
             _enlarge(self.is_entity, nodes + 1, False),
@@ -208,10 +215,10 @@ class NodeFacts:
 
 
 class Changes(NamedTuple):
-    """The present state of the nodes and pairs of nodes that changed after an adjacency was made.
+    """Current state of the nodes and pairs of nodes that have changed since an adjacency was built.
 
     ``nodes`` are the changed nodes. ``existing`` has an entry (node, row or -1, whether it is an entity) for each of
-    them that exists in the tenant. ``edges`` are all present edges between ``pairs`` (k × 2).
+    these nodes that exists in the tenant. ``edges`` are all current edges between ``pairs`` (k × 2).
     """
 
     nodes: NDArray[np.int64]
@@ -222,11 +229,11 @@ class Changes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """State of a tenant's edges; a change creates a new state and leaves this one unchanged.
+    """Immutable state of a tenant's edges; a change creates a new state.
 
-    Most edges are stored twice, sorted by source and by target. Edges that have changed since are marked stale in
-    these two halves, and their current state is in two small ones, ``recent``. ``version`` and ``position`` are the
-    catalog's. ``counts`` contains the number of edges for each relation's code.
+    Most edges are stored twice, sorted by source and by target. Edges that have changed since then are flagged as stale
+    in these two halves, and their current state is in two small halves, ``recent``. ``version`` and ``position``
+    identify the state of the catalog that was read. ``counts`` contains the number of edges for each relation's code.
     """
 
     version: int
@@ -245,7 +252,7 @@ class Adjacency:
     def built(
         cls, rows: NDArray[np.int64], parents: NDArray[np.int64], edges: EdgeColumns, codes: Mapping[str, int]
     ) -> Self:
-        """Build the adjacency of all edges; ``rows`` are k × 2, row and node of every chunk."""
+        """Return the adjacency of all edges; ``rows`` (k × 2) contains the row and the node of every chunk."""
         count = 1 + max(rows[:, 1].max(initial=0), edges.source.max(initial=0), edges.target.max(initial=0))
         facts = NodeFacts.empty().enlarged_to(int(count), int(rows[:, 0].max(initial=-1)) + 1)
         facts.row[rows[:, 1]] = rows[:, 0]
@@ -262,7 +269,7 @@ class Adjacency:
 
     @property
     def relations(self) -> frozenset[str]:
-        """The relations that at least one edge has."""
+        """Names of the relations of at least one edge."""
         return frozenset(name for name, code in self.codes.items() if self.counts[code])
 
     def at(self, version: int, position: int) -> Adjacency:
@@ -270,7 +277,9 @@ class Adjacency:
         return replace(self, version=version, position=position)
 
     def incident(self, nodes: NDArray[np.int64], selection: EdgeSelection, *, backwards: bool) -> IncidentEdges:
-        """Return the selected edges that leave these nodes (``backwards``: arrive at them), in no particular order."""
+        """Return the selected edges that leave these nodes, or, with ``backwards``, that arrive at them, in no
+        particular order.
+        """
         half, stale = (self.into, self.into_stale) if backwards else (self.out, self.out_stale)
         edges = half.incident(nodes, stale, selection)
         if self.recent is None:
@@ -321,7 +330,7 @@ class Adjacency:
         return facts
 
     def _ordered(self) -> Adjacency:
-        """Return the same edges in one sorted order, including the changed edges."""
+        """Return the same edges in one sorted order that includes the changed edges."""
         stale = self.out_stale
         present = np.arange(len(self.out.ends)) if stale is None else np.flatnonzero(~stale)
         out, into = _halves(EdgeColumns.together([self.out.columns(present), self.changed]))
@@ -333,7 +342,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Expand ranges to single positions; return two arrays: the number of the range, and the position.
+    """Expand ranges to single positions; return two arrays: the number of the range and the position.
 
     >>> spread(np.array([10, 20]), np.array([2, 3]))
     (array([0, 0, 1, 1, 1]), array([10, 11, 20, 21, 22]))
@@ -344,7 +353,7 @@ def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def _bisect(values: Integers, low: NDArray[np.int64], high: NDArray[np.int64], keys: Integers) -> NDArray[np.int64]:
-    """Return the position of the first value in each range [low, high) that is at least the wanted value.
+    """Return, for each range [low, high), the position of the first value that is at least the corresponding key.
 
     The values in each range are ascending.
     """

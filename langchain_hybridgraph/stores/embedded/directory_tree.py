@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.index_folder import IndexFolder, Snapshot
     from langchain_hybridgraph.stores.protocols import Nodes
 
-# Deepest level of directories: anything below it belongs to the directory at this level.
+# Deepest level of directories; documents in deeper directories belong to the directory at this level.
 DEEPEST = 64
 
 
 @dataclass
 class _TreeMirror:
-    """The tree positions of all rows read so far, and the tree of one commit."""
+    """The tree positions of all rows read so far, and the tree of the latest commit read."""
 
     places: UriNumbers | None = None
     state: tuple[Snapshot, TreeState] | None = None
@@ -36,16 +36,17 @@ class _TreeMirror:
 class DirectoryTree:
     """The directories in which the chunks of an index are organised.
 
-    The uri of a chunk is its metadata's ``uri``, else ``url``, else its document's id if that is a uri, else its
-    ``source`` (below it if the source holds several documents). The uris of all rows are read on first use; later only
-    those of new rows are read, since the contents of a row never change.
+    The uri of a chunk is the ``uri`` in its metadata, or ``url``, or its document's id if that is a uri, or ``source``,
+    whichever exists first. If the document has an id other than its source, the id is appended to the source. The uris
+    of all rows are read at first use; later, only the uris of new rows are read, because the contents of a row never
+    change.
     """
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
 
     def scoped(self, scope: Scope) -> ScopedTree:
-        """Return the tree as a call with this scope may see it (see ``stores.protocols.HasTree``)."""
+        """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
         self._index.check_scope(scope)
         with self._index.guard:
             snapshot, state = self._latest()
@@ -56,7 +57,7 @@ class DirectoryTree:
         present = mirror.state
         if present is not None and present[0].rows.version == self._index.snapshot().rows.version:
             return present
-        with self._index.refresh_lock:  # one thread at a time: the tree never has places of rows that its state lacks
+        with self._index.refresh_lock:  # otherwise another thread could add places of rows that this state lacks
             snapshot, places = self._index.snapshot(), mirror.places
             if places is None or len(places.of_row) > len(snapshot.rows):
                 places = mirror.places = UriNumbers()
@@ -67,7 +68,7 @@ class DirectoryTree:
 
 
 class TreeRows(Protocol):
-    """The rows of one state of an index, as a tree needs them."""
+    """The operations on the rows of one index state that a tree needs."""
 
     @property
     def living(self) -> int:
@@ -79,16 +80,18 @@ class TreeRows(Protocol):
         ...
 
     def row(self, id: str) -> int:
-        """Return the row of an id, -1 for an unknown one."""
+        """Return the row of an id, or -1 for an unknown id."""
         ...
 
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        """Return these rows, sorted by distance to a unit vector, nearest first; the result may stop after n rows."""
+        """Return these rows, sorted by their distance to a unit vector, nearest first; the result may stop after ``n``
+        rows.
+        """
         ...
 
 
 class _SnapshotRows:
-    """The rows of an open index."""
+    """The rows of a snapshot of an open index."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
@@ -112,7 +115,10 @@ class _SnapshotRows:
 
 
 class UriNumbers:
-    """Numbers of all uris under which chunks were ever stored, and of the directories above; none is removed."""
+    """Numbers of all uris under which chunks were ever stored, and of the directories above them.
+
+    Numbers are never removed.
+    """
 
     def __init__(self) -> None:
         self.uris: list[str] = []
@@ -125,7 +131,7 @@ class UriNumbers:
         self.number: dict[str, int] = {}
 
     def grow(self, end: int, entries: Iterable[TreePosition]) -> None:
-        """Add the rows up to ``end``; ``entries`` holds the rows whose chunk still exists."""
+        """Add the rows up to ``end``; ``entries`` contains the rows whose chunks still exist."""
         self.of_row += [-1] * (end - len(self.of_row))
         for entry in entries:
             place = self.of_row[entry.row] = self._place(_uri_of(entry))
@@ -139,7 +145,7 @@ class UriNumbers:
             missing.append(uri)
             uri = directory_of(uri)
         above = self.number.get(uri, -1)
-        # A document has a place at any depth; directories above it have one down to the deepest level.
+        # A document gets a place at any depth, but directories only down to the deepest level.
         for uri in reversed(missing):
             if uri is not missing[0] and above >= 0 and self.depth[above] >= DEEPEST:
                 continue
@@ -160,7 +166,7 @@ class UriNumbers:
 
 
 class _Depth(NamedTuple):
-    """The places at one depth of the tree, and the directory that contains each."""
+    """The places at one depth of the tree, and the directory that contains each of them."""
 
     places: Nodes
     above: Nodes
@@ -168,7 +174,10 @@ class _Depth(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeState:
-    """The places of one version, as arrays; ``of_all`` and ``below`` are cached for calls that may see everything."""
+    """The places in one version of an index, as arrays.
+
+    ``of_all`` and ``below`` cache results for calls that may see all chunks.
+    """
 
     places: UriNumbers
     size: int
@@ -181,7 +190,7 @@ class TreeState:
 
     @classmethod
     def of(cls, places: UriNumbers, living: Mask) -> TreeState:
-        """Build the state from the places and the rows whose chunk still exists."""
+        """Return the state for these places; ``living`` is a mask of the rows whose chunks still exist."""
         size = len(places.uris)
         of_row = np.array(places.of_row, np.int64)
         depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
@@ -193,7 +202,7 @@ class TreeState:
         return replace(state, living=state.counts(living))
 
     def counts(self, allowed_rows: Mask) -> Nodes:
-        """Return the number of these chunks at each place and below it."""
+        """Return, for each place, the number of these chunks at and below it."""
         node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
         count = np.bincount(node_of_row[node_of_row >= 0], minlength=self.size)
         for depth in self.depths:
@@ -201,7 +210,10 @@ class TreeState:
         return count
 
     def states(self, allowed_rows: Mask, is_all: bool) -> NDArray[np.uint64]:
-        """Return the sum of the hashes of these chunks' rows at and below each place; it is cached for all rows."""
+        """Return, for each place, the sum of the hashes of these chunks' rows at and below it.
+
+        If ``is_all`` is True, the result is cached.
+        """
         if is_all and self.of_all:
             return self.of_all[0]
         node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
@@ -216,7 +228,9 @@ class TreeState:
 
 
 class ScopedTree:
-    """One state of the tree, as one call may see it (see ``stores.protocols.Tree``); empty nodes do not exist."""
+    """The tree in one state, limited to what one call may see (see ``stores.protocols.Tree``); empty nodes are left
+    out.
+    """
 
     def __init__(self, tree_state: TreeState, rows: TreeRows, allowed_rows: Mask) -> None:
         self._tree_state, self._tree_rows, self._allowed_rows = tree_state, rows, allowed_rows
@@ -232,8 +246,8 @@ class ScopedTree:
         return int(np.count_nonzero(self._count))
 
     def node(self, uri: str) -> int:
-        """Return the number of a directory or document, -1 for one that is empty or unknown."""
-        numbers = self._places.number  # most uris are normalised
+        """Return the number of a directory or document, or -1 if it is empty or unknown."""
+        numbers = self._places.number  # look the uri up as it is first, because most uris are already normalised
         node = numbers[uri] if uri in numbers else numbers.get(plain_uri(reference(uri)), -1)
         return node if self._is_visible(node) else -1
 
@@ -242,19 +256,19 @@ class ScopedTree:
         return self._places.uris[node]
 
     def parent(self, node: int) -> int:
-        """Return the directory that contains a node, -1 at the top."""
+        """Return the directory that contains a node, or -1 for a node at the top of the tree."""
         return self._places.above[node]
 
     def top(self) -> list[int]:
-        """Return the nodes outside any directory, by uri."""
+        """Return the nodes that are not in any directory, sorted by uri."""
         return self._sorted(self._tree_state.tops)
 
     def children(self, node: int) -> list[int]:
-        """Return the children of a directory, by uri."""
+        """Return the children of a directory, sorted by uri."""
         return self._sorted(self._places.below[node])
 
     def level(self, nodes: Iterable[int]) -> Level:
-        """Return these nodes, by uri, with their chunks."""
+        """Return these nodes with their chunks, sorted by uri."""
         ordered = self._sorted(nodes)
         rows = list(map(self._rows_at, ordered))
         counts = np.array(list(map(len, rows)), np.int64)
@@ -270,7 +284,9 @@ class ScopedTree:
         )
 
     def child_level(self, node: int) -> Level:
-        """Return the children of a directory, the top level for -1; cached for calls that see everything."""
+        """Return the children of a directory, or the top of the tree for -1; cached for calls that may see all
+        chunks.
+        """
         level = self._below.get(node)
         if level is None:
             level = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._tree_state.tops)
@@ -285,33 +301,33 @@ class ScopedTree:
         return bool(self._rows_at(node))
 
     def is_fully_visible(self, node: int) -> bool:
-        """Return whether the call may see everything at and below the node."""
+        """Return whether the call may see all chunks at and below the node."""
         return bool(self._count[node] == self._tree_state.living[node])
 
     def chunks(self, node: int) -> list[str]:
-        """Return the ids of a document's chunks, the oldest first; [] for a directory that is not a document."""
+        """Return the ids of a document's chunks, oldest first; [] for a directory that is not a document."""
         return self._tree_rows.ids(self._rows_at(node))
 
     def state(self, node: int) -> str:
-        """Return a text that differs whenever a chunk at or below the node was added, deleted or changed.
+        """Return a string that changes whenever a chunk at or below the node is added, deleted or changed.
 
-        The sum of a 64-bit hash of each visible row there. A row is never changed, so equal sums mean equal sets
-        (Clarke et al. 2003, "AdHash"), and one pass over the tree computes all of them.
+        It is the sum of a 64-bit hash of each visible row at or below the node. A row is never changed, so equal sums
+        mean equal sets (Clarke et al. 2003, "AdHash"). One pass over the tree computes the sums of all nodes.
         """
         if self._states is None:
             self._states = self._tree_state.states(self._allowed_rows, self._is_all)
         return f"{int(self._states[node]):016x}"
 
     def context_type(self, node: int) -> str | None:
-        """Return the context type in the document's metadata."""
+        """Return the context type in the document's metadata, or None."""
         return self._places.types.get(node)
 
     def types(self) -> set[str]:
-        """Return all context types in the documents' metadata, those of deleted documents included."""
+        """Return all context types in the documents' metadata, including deleted documents."""
         return set(self._places.types.values())
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
-        """Return the node of each chunk, -1 for a chunk that the call may not see."""
+        """Return the node of each chunk, or -1 for a chunk that the call may not see."""
         nodes = []
         for id in ids:
             row = self._tree_rows.row(id)
@@ -320,7 +336,7 @@ class ScopedTree:
         return nodes
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """Return the n of these nodes whose own chunks are nearest to a unit vector."""
+        """Return the ``n`` of these nodes whose own chunks are most similar to a unit vector."""
         rows = self._rows(nodes)
         if not rows:
             return list(nodes[:n])
@@ -342,11 +358,11 @@ class ScopedTree:
 
 
 def _uri_of(place: TreePosition) -> str:
-    """Return the uri of a chunk as a text that can be the id of a summary."""
+    """Return the uri of a chunk as a string that can be the id of a summary."""
     for uri in (place.uri, place.url):
         if isinstance(uri, str) and uri.strip():
             return plain_uri(reference(uri))
-    document = place.document or place.id  # an empty document id counts as none
+    document = place.document or place.id  # an empty document id is treated as missing
     if "://" in document or not (isinstance(place.source, str) and place.source.strip()):
         return plain_uri(document)
     source = reference(place.source)

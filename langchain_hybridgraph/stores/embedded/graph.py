@@ -1,4 +1,4 @@
-"""Edges of an index, kept current in memory."""
+"""Edges of an index, cached in memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _GraphMirror:
 class GraphView:
     """The graph of an index: edges between chunks and entities.
 
-    The edges are read into memory on first use (300,000 edges take 9 MB). Later only changes are read, from a log in
+    The edges are read into memory at first use (300,000 edges take 9 MB). Later, only changes are read, from a log in
     the catalog that includes the changes of other processes.
     """
 
@@ -43,7 +43,7 @@ class GraphView:
         self._index = index
 
     def has_edges(self) -> bool:
-        """Return whether the index has any edge now."""
+        """Return whether the index currently has any edge."""
         mirror, catalog = self._mirror, self._index.catalog
         with self._index.guard:
             _, position = catalog.graph_position()
@@ -52,36 +52,37 @@ class GraphView:
             return mirror.has_edges[1]
 
     def scoped(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
-        """Return the part of the graph that this scope may see (see ``stores.protocols.HasGraph``)."""
+        """Return the part of the graph that a call with this scope may see (see ``stores.protocols.HasGraph``)."""
         index = self._index
         index.check_scope(scope)
         with index.guard:
             snapshot, adjacency = self._latest()
-            allowed_rows = np.append(index.allowed_rows(snapshot.rows, scope), False)  # at -1, for a node without a row
+            allowed_rows = np.append(index.allowed_rows(snapshot.rows, scope), False)  # row -1: a node without a row
         selection = EdgeSelection.by(edge_filter, scope.as_of, adjacency.codes, scope.known_at)
         return ScopedGraph(snapshot, adjacency, allowed_rows, selection, edge_filter, index.catalog, index.guard)
 
     def prune_orphans(self) -> int:
-        """Delete the edges with a missing end, and entities without other edges; return the number of edges.
+        """Delete the edges with a missing end, and entities without other edges; return the number of deleted edges.
 
         An end exists if it is a chunk or a parent, an entity that a chunk mentions (relation ``mentions``, from the
         chunk), or a directory that contains a chunk, directly or through directories below it (``contains``, to the
-        chunk). Any other end is missing, including a linked document that is not there yet: ingesting the linking
-        document again restores that edge.
+        chunk). All other ends are missing, including a linked document that has not been ingested yet. To restore an
+        edge to such a document, ingest the linking document again.
         """
         with self._index.writer(), self._index.catalog.writing() as connection:
             catalog_files.forget(
                 connection, self._index.rows.tenant
-            )  # files that are ingested again get their edges again
+            )  # without their records, files are read again at the next ingest, which restores their edges
             return catalog_writes.delete_orphan_edges(connection, self._index.rows.tenant)
 
     def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
-        """Delete the edges lighter than ``min_weight``, then all but the heaviest of each source; return their number.
+        """Delete the edges lighter than ``min_weight``, then all but the ``max_per_source`` heaviest edges of each
+        source.
 
-        If weights are equal, the edge with the smaller relation is kept, then that with the smaller target.
-        ``max_per_source`` 0 keeps all. An entity that is no longer
-        mentioned is deleted with its edges, which are counted. Raises ValueError for a weight outside [0, 1] or a
-        number below 0.
+        If weights are equal, the edge with the smaller relation is kept, then the edge with the smaller target. If
+        ``max_per_source`` is 0, no edge is deleted in the second step. An entity that is no longer mentioned is deleted
+        together with its edges. Return the number of deleted edges, including the edges of such entities. Raises
+        ValueError for a weight outside [0, 1] or a number below 0.
         """
         if not 0.0 <= min_weight <= 1.0:
             raise ValueError(f"min_weight must be a number from 0 to 1, got {min_weight!r}")
@@ -96,7 +97,7 @@ class GraphView:
         return self._index.mirror(_GraphMirror, _GraphMirror)
 
     def _latest(self) -> tuple[Snapshot, Adjacency]:
-        """Return the rows and the edges of the latest commit."""
+        """Return the rows and the edges in the state of the latest commit."""
         mirror, catalog = self._mirror, self._index.catalog
         present = mirror.state
         if present is not None and catalog.graph_position() == (present[0].rows.version, present[1].position):

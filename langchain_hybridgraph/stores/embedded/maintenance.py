@@ -1,4 +1,4 @@
-"""Checks, repairs and describes an index."""
+"""Checks, repairs and statistics of an index."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from langchain_hybridgraph.stores.engines.vector_engine_choice import searches_c
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
 
-# Number of texts embedded at once when vectors are repaired.
+# Number of texts embedded in one call when vectors are repaired.
 EMBEDDED_AT_ONCE = 500
-# Seconds that a check waits for its turn to write; if it does not get the turn, some engines are not checked.
+# Seconds that a check waits for the write lock. If it does not get the lock, some engines are not checked.
 CHECK_PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport(Serializable):
-    """Result of ``check``; without ``problems``, catalog, matrix and engines agree.
+    """Result of ``check``; if ``problems`` is empty, the catalog, the matrix and the engines agree.
 
     ``unchecked`` lists the parts that were skipped because another process is writing or the folder is read-only.
     """
@@ -50,14 +50,15 @@ class CheckReport(Serializable):
 
     @property
     def ok(self) -> bool:
-        """Whether no problem was found."""
+        """Whether no problems were found."""
         return not self.problems
 
 
 class Maintenance:
     """Checks whether the parts of an index agree, and repairs or rebuilds them.
 
-    ``summaries`` returns the maintenance of the index of its directories' summaries, None if there are no summaries.
+    ``summaries`` returns the maintenance object for the index of the directories' summaries, or None if there are no
+    summaries.
     """
 
     def __init__(
@@ -71,10 +72,10 @@ class Maintenance:
         self._index, self._writer, self._sync, self._summaries = index, writer, sync, summaries
 
     def check(self) -> CheckReport:
-        """Compare catalog, matrix and engines without changing them; engines that lag behind are brought up to date.
+        """Compare the catalog, the matrix and the engines; engines that are out of date are updated first.
 
-        The summaries of directories are checked like the index. Writers are blocked meanwhile if the check gets the
-        turn to write within a second.
+        The index of the directories' summaries is checked in the same way. If the check gets the write lock within a
+        second, writers wait until the check has finished; otherwise, some engines may not be checked.
         """
         report, summaries = self._check(), self._summaries()
         if summaries is None:
@@ -154,13 +155,14 @@ class Maintenance:
         assert matrix is not None, "a collection is filled from a matrix"
         collection.search(
             np.ones(matrix.dimension, np.float32), 1
-        )  # a search also shows whether Chroma's graph is damaged
+        )  # a search raises StoreError if Chroma's graph is damaged
         return collection.rows()
 
     def repair(self) -> CheckReport:
-        """Repair the problems that :meth:`check` reports: rebuild both engines and unusable vectors, then check.
+        """Repair the problems that :meth:`check` reports: rebuild both engines, embed texts without a usable vector,
+        and check.
 
-        The summaries of directories are repaired first.
+        The index of the directories' summaries is repaired first.
         """
         if (summaries := self._summaries()) is not None:
             summaries.repair()
@@ -179,15 +181,16 @@ class Maintenance:
     def rebuild(self, engine: str) -> None:
         """Rebuild an engine from the catalog and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
 
-        Raises ValueError for another name.
+        Raises ValueError for any other name.
         """
         with self._index.writer():
             self._sync.rebuild(engine)
 
     def refit(self) -> int:
-        """Fit an embedding that is made from the corpus to all present texts, whether or not a fit is due.
+        """Fit an embedding such as LSA to all texts that are currently stored, whether or not a fit is due.
 
-        Return the number of texts that this call embedded. Raises ConfigurationError for an embedding of another kind.
+        Return the number of texts that this call embedded. Raises ConfigurationError if the embedding is not fitted to
+        the texts.
         """
         if not isinstance(self._index.embedding, FittedEmbedding):
             raise ConfigurationError(
@@ -202,9 +205,8 @@ class Maintenance:
     def stats(self) -> dict[str, Any]:
         """Return counts (chunks, parents, edges, entities, sessions, retracted, layers) and facts about the index.
 
-        ``layers`` is the number of directories with a summary.
-
-        The facts are dimension, embedding, language, tenant, version, generation and bytes (size on disk).
+        ``layers`` is the number of directories with a summary. The facts are dimension, embedding, language, tenant,
+        version, generation and bytes (size on disk).
         """
         with self._index.guard:
             self._index.snapshot()
@@ -229,7 +231,7 @@ class Maintenance:
         generation = self._index.generation
         if generation.matrix is not None:
             generation.matrix.remap()
-        missing = self._without_vector(texts)  # reads the model
+        missing = self._without_vector(texts)  # this call reads the model, which the next line checks
         faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.unusable_files else []
         if missing:
             faults.append(
@@ -239,7 +241,7 @@ class Maintenance:
         return faults
 
     def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
-        """Return the rows without a usable vector of their own text; ``texts`` maps rows to text hashes."""
+        """Return the rows without a usable vector for their text; ``texts`` maps rows to hashes of their texts."""
         matrix = self._index.generation.matrix
         if self._index.is_unfitted(self._index.generation) or matrix is None or not texts:
             return []
@@ -258,7 +260,7 @@ class Maintenance:
             matrix.sync()
         if rows:
             with self._index.catalog.writing() as connection:
-                catalog_outbox.log_changes(connection, [])  # so that other processes look at the vectors again
+                catalog_outbox.log_changes(connection, [])  # makes other processes read the vectors again
             self._index.snapshot()
 
 
@@ -269,7 +271,7 @@ def _of_summaries(lines: Sequence[str]) -> list[str]:
 def _bytes_in(folder: Path) -> int:
     total = 0
     for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # a concurrent writer removes files
+        with suppress(FileNotFoundError):  # a concurrent writer may delete files
             total += file.stat().st_size if file.is_file() else 0
     return total
 

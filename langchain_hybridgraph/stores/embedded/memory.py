@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Chunk
 
-# The old fact ends this many seconds before the new one begins, so that both are never valid at once.
+# Seconds between the end of the old fact and the start of the new one, which are never valid at the same time.
 INSTANT = 1e-6
 _NOTHING = MemoryState()
 
@@ -36,12 +36,12 @@ class EmbeddedMemory:
     """Values learned about the chunks of an index. Each operation is one transaction, and earlier values are kept.
 
     The store's ``clock`` returns the time of a change in unix seconds, by default ``time.time``. To replay past events,
-    set another clock: it provides the times of writes and decides what :meth:`expire` deletes. Searches use the real
-    time, so a replay passes ``as_of=`` (and ``known_at=``) to them.
+    set another clock: it provides the times of writes and determines what :meth:`expire` deletes. Searches always use
+    the real time; for a replay, pass ``as_of=`` (and ``known_at=``) to them.
 
-    The learned values of a chunk have versions; its text and metadata do not. A changed text is a new statement
-    that was not known before, and filters see the present metadata even with ``known_at``. A deleted chunk leaves no
-    history; retract a statement to keep its history.
+    The learned values of a chunk have versions; its text and metadata do not. A changed text is treated as a new
+    statement that was not known before. Filters are evaluated on the current metadata, even with ``known_at``. A
+    deleted chunk has no history; to keep the history of a statement, retract it instead.
     """
 
     def __init__(self, index: IndexFolder, writer: Writer) -> None:
@@ -50,17 +50,19 @@ class EmbeddedMemory:
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """Return the state of each of these chunks and parents (see ``stores.protocols.HasMemory``).
 
-        With ``known_at``, validity, confidence and utility are those known at that time, and chunks ingested
-        later or retracted before are left out. The number of uses has no history; it is always the present one.
+        With ``known_at``, validity, confidence and utility are the values known at that time. Chunks that were ingested
+        after it or retracted before it are left out. The number of uses has no history; it is always the current
+        number.
         """
         self._index.check_scope(scope)
         with self._index.guard, self._index.catalog.reading() as connection:
             return catalog_memory.learned(connection, self._index.rows.tenant, ids, scope.known_at)
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the state of chunks as columns (see ``stores.protocols.HasMemory``); parents have no row.
+        """Return the states of these chunks as columns (see ``stores.protocols.HasMemory``); the values of parents are
+        unset.
 
-        The present state is kept in memory from the first call on.
+        After the first call, the current states are kept in memory.
         """
         self._index.check_scope(scope)
         if scope.known_at is not None:
@@ -75,12 +77,12 @@ class EmbeddedMemory:
     # -- feedback --------------------------------------------------------------------------------------------
 
     def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
-        """Record feedback on memories; return their ids.
+        """Record feedback on memories and return their ids.
 
         ``"validate"``: confidence +0.15, utility +0.05, and their source was right. ``"refute"``: confidence 0.05,
         utility −0.2, and their source was wrong. ``"useful"``: utility +0.15. ``"stale"``: confidence −0.1, utility
-        −0.25. Results are limited to [0, 1]; an unset confidence counts as 0.5, an unset utility as 1. Raises
-        ValueError for any other verb and for an unknown id; then nothing is changed.
+        −0.25. Results are limited to [0, 1]; an unset confidence is treated as 0.5, an unset utility as 1. Raises
+        ValueError for any other verb and for an unknown id; in this case, nothing is changed.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -98,15 +100,16 @@ class EmbeddedMemory:
         return list(memories)
 
     def mark_used(self, ids: str | Iterable[str]) -> int:
-        """Count one use of each of these memories, now; return the number that exist."""
+        """Record one use of each of these memories at the current time; return the number of memories that exist."""
         with self._index.writer(), self._index.catalog.writing() as connection:
             return catalog_memory.mark_used(connection, self._index.rows.tenant, _id_list(ids), self._index.clock())
 
     def credibility(self, source: str) -> float:
-        """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
+        """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), which is 0.5 for an unknown
+        source.
 
-        This is the mean of Beta(1 + confirmed, 1 + refuted). ``confirmed`` and ``refuted`` count the calls of
-        ``feedback`` with ``"validate"`` and ``"refute"`` for this tenant's chunks that have this ``source`` in their
+        This is the mean of Beta(1 + confirmed, 1 + refuted). ``confirmed`` and ``refuted`` are the numbers of calls to
+        ``feedback`` with ``"validate"`` and ``"refute"`` for this tenant's chunks with this ``source`` in their
         metadata.
         """
         with self._index.guard, self._index.catalog.reading() as connection:
@@ -117,9 +120,9 @@ class EmbeddedMemory:
 
     @property
     def mode(self) -> Any:
-        """The mode for searching this tenant's memories unless a retriever or call sets another; None if unset.
+        """Mode for searching this tenant's memories unless a retriever or call sets another; None if no mode was set.
 
-        A name or a mapping, as ``MemoryRetriever`` accepts it.
+        The mode is a name or a mapping that ``MemoryRetriever`` accepts.
         """
         with self._index.guard, self._index.catalog.reading() as connection:
             row = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
@@ -137,10 +140,11 @@ class EmbeddedMemory:
     # -- validity and knowledge over time -------------------------------------------------------------------------
 
     def retract(self, ids: str | Iterable[str]) -> int:
-        """Withdraw statements, so that no search finds them at any ``as_of``; return the number newly withdrawn.
+        """Withdraw statements, and return the number that were not withdrawn before.
 
-        Searches with an earlier ``known_at`` still find them, and ``get_by_ids`` always returns them. Writing the same
-        text again under the same id keeps it withdrawn. Raises ValueError for an unknown id, and retracts nothing then.
+        Searches no longer find them at any ``as_of``. Searches with an earlier ``known_at`` still find them, and
+        ``get_by_ids`` always returns them. If the same text is written again under the same id, it stays withdrawn.
+        Raises ValueError for an unknown id; in this case, no statement is retracted.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -166,7 +170,9 @@ class EmbeddedMemory:
     def replace_fact(self, old_id: str, chunk: Chunk, at: Any = None) -> None:
         """Replace an old fact with a new one.
 
-        The new fact applies from its ``valid_from``; without it, from ``at``; without both, from now.
+        The new fact is valid from its ``valid_from``, or from ``at`` if it has none, or from now if ``at`` is None. The
+        old fact ends just before. Raises ValueError if the old fact has already been superseded or would end before it
+        starts.
         """
         if chunk.id == old_id:
             raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
@@ -182,7 +188,7 @@ class EmbeddedMemory:
             self._writer.flush()
 
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:
-        """Raise ValueError for a fact that has already been superseded, and name the last fact in the chain."""
+        """Raise ValueError if a fact has already been superseded; the message names the last fact in the chain."""
         chain = [old_id]
         while (last := self._successor(chain[-1])) is not None and last not in (*chain, new_id):
             chain.append(last)
@@ -196,7 +202,7 @@ class EmbeddedMemory:
     def _successor(self, id: str) -> str | None:
         edges = self._index.catalog.edges(self._index.rows.tenant, [id], backwards=True)
         sources = [edge.source for edge in edges if edge.relation == SUPERSEDES]
-        memory = self.states(sources, Scope())  # retracted facts do not count
+        memory = self.states(sources, Scope())  # leaves out retracted facts
         return max((one for one in sources if one in memory), default=None)
 
     def _close(
@@ -221,10 +227,10 @@ class EmbeddedMemory:
             yield from catalog_memory.revise(connection, new, new.values._replace(valid_from=begin), now)
 
     def expire(self) -> int:
-        """Delete everything that has expired by its own metadata; return the number deleted.
+        """Delete all chunks and parents that have expired according to their metadata; return the number deleted.
 
-        These are the chunks and parents whose ``valid_until`` or whose session's time to live has passed. A
-        superseded fact is kept, for searches with ``as_of`` in the past.
+        They have expired if their ``valid_until`` or their session's time to live has passed. A superseded fact is
+        kept, for searches with ``as_of`` in the past.
         """
         with self._index.writer():
             with self._index.catalog.reading() as connection:

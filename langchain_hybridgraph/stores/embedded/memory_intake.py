@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 
 class MemoryIntake:
-    """The operations on an index that admitting new memories needs (see ``memory.admission.MemoryTarget``)."""
+    """The operations on an index that are needed to admit new memories (see ``memory.admission.MemoryTarget``)."""
 
     def __init__(self, index: IndexFolder, reader: Reader, writer: Writer, feedback: EmbeddedMemory) -> None:
         self._index, self._reader, self._writer, self._feedback = index, reader, writer, feedback
 
     def clock(self) -> float:
-        """Return the time of a change now, in unix seconds."""
+        """Return the current time of the store's clock, in unix seconds."""
         return self._index.clock()
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids; missing ones are left out."""
+        """Return the chunks and parents with these ids; missing ids are left out."""
         return self._reader.get(ids)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, zeros for an id without one."""
+        """Return the unit vectors of these chunks; the row of an id without a vector is zero."""
         return self._reader.vectors(ids)
 
     def edges(self, ids: Sequence[str]) -> list[Edge]:
@@ -52,21 +52,21 @@ class MemoryIntake:
         return self._reader.edges(ids)
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the state of each of these chunks; missing ones are left out."""
+        """Return the state of each of these chunks; missing chunks are left out."""
         return self._feedback.states(ids, scope)
 
     def credibility(self, source: str) -> float:
-        """Return the credibility of a source, 0.5 for an unknown one."""
+        """Return the credibility of a source, which is 0.5 for an unknown source."""
         return self._feedback.credibility(source)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep other threads and processes from writing within the block; they may still read."""
+        """Hold the write lock within the ``with`` block; other threads and processes may still read."""
         with self._index.writer():
             yield
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of texts; None if the embedding is made from the texts and not fitted yet."""
+        """Return the unit vectors of texts, or None if there are no texts or the embedding has not been fitted yet."""
         with self._index.guard:
             generation = self._index.snapshot().generation
             return None if self._index.is_unfitted(generation) or not texts else self._index.embed(texts, generation)
@@ -74,7 +74,7 @@ class MemoryIntake:
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """Return the n nearest chunks that are valid at some time of a period and pass the filter, best first."""
+        """Return the ``n`` nearest chunks that are valid at some time in the period and pass the filter, best first."""
         with self._index.guard:
             snapshot = self._index.snapshot()
             matrix = snapshot.generation.matrix
@@ -87,14 +87,15 @@ class MemoryIntake:
             return [(entry.id, entry.score) for entry in snapshot.rows.scored_ids(rows.tolist(), scores.tolist())]
 
     def has_pretrained_model(self) -> bool:
-        """Return whether the vectors come from a model trained on more than the texts of this index."""
+        """Return whether the vectors come from a model that was not fitted to the texts of this index."""
         return not isinstance(self._index.embedding, FittedEmbedding)
 
     def unknown_word_share(self, text: str, other: str) -> float:
-        """Return the share of a text's words that the model does not know and the other text does not have.
+        """Return the share of the words in ``text`` that are neither known to the model nor contained in ``other``.
 
-        The vectors of a model fitted to the corpus ignore such words, so it cannot tell "lives in Rome" from "lives in
-        Paris" until it has seen Rome. 0 for any other model.
+        The vectors of a model fitted to the corpus ignore unknown words. Such a model cannot distinguish "lives in
+        Rome" from "lives in Paris" until it has been fitted to a text with "Rome". For any other model, the result is
+        0.
         """
         with self._index.guard:
             if not isinstance(self._index.embedding, FittedEmbedding):
@@ -114,13 +115,13 @@ class MemoryIntake:
         edges: Sequence[Edge],
         changes: Sequence[MemoryChange],
     ) -> None:
-        """Write new memories, their edges and their changes to existing ones, in one transaction.
+        """Write new memories, their edges and their changes to existing memories in one transaction.
 
-        ``vectors`` are those returned by :meth:`embed`. A memory without a creation time gets the present time.
+        ``vectors`` is the result of :meth:`embed`. A memory without a creation time gets the current time.
         """
         batch = catalog_rows(chunks, [], self._index.rows.tenant)
         vectors_by_id = None
-        # A model fitted to the corpus may have been fitted again since the vectors were made.
+        # A model fitted to the corpus may have been fitted again since the vectors were computed.
         if vectors is not None and not isinstance(self._index.embedding, FittedEmbedding):
             vectors_by_id = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
         with self._index.writer():

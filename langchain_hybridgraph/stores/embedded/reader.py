@@ -1,4 +1,4 @@
-"""Reads and searches an open index."""
+"""Reads and searches of an open index."""
 
 from __future__ import annotations
 
@@ -36,22 +36,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Up to this many chunks Tantivy answers in about the time a thread takes to start (63,666: 0.2 ms, 400,000: 0.9).
+# Up to this number of chunks, a Tantivy search takes about as long as starting a thread (0.2 ms with 63,666 chunks,
+# 0.9 ms with 400,000).
 QUICK_ROWS = 200_000
-# If a keyword index still lacks a commit after this number of seconds, it counts as out of date.
+# Number of seconds after a commit at which an engine without this commit is reported as out of date.
 LEFT_BEHIND = 5.0
 SERVER_REASON = "vector-server-unavailable"
 
 
 class _ServerSearch(NamedTuple):
-    """A function that waits for the rows from a Chroma server, or the reason why the server was not searched."""
+    """A function that waits for the rows found by a Chroma server, or the reason why the server was not searched."""
 
     result: Callable[[], NDArray[np.int64]] | None = None
     reason: str | None = None
 
 
 class Reader:
-    """Reads and searches an index; every search uses one state of the index throughout."""
+    """Reads and searches an index; each search uses the same state of the index throughout."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
@@ -59,7 +60,7 @@ class Reader:
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the valid chunks among ``ids`` that pass the filter (see ``stores.protocols.ReadsChunks``)."""
+        """Return the chunks among ``ids`` that are valid and pass the filter (see ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
         with self._index.guard:
             stored_rows = self._stored(ids, scope.known_at)
@@ -69,12 +70,12 @@ class Reader:
         rows = self._index.rows.rows(ids)
         stored_rows = self._index.catalog.read_rows(rows, known_at)
         while len(stored_rows) < len(rows):
-            # Something was written meanwhile: a replaced chunk has a new row, a deleted one has none.
+            # The index has changed in the meantime. A replaced chunk has a new row, a deleted chunk has none.
             snapshot = self._index.snapshot()
             rows = snapshot.rows.rows(ids)
             stored_rows = self._index.catalog.read_rows(rows, known_at)
             if self._index.catalog.version() == snapshot.rows.version:
-                break  # nothing was written between look-up and read: missing chunks are deleted
+                break  # the index did not change between look-up and read, so the missing chunks have been deleted
         return stored_rows
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
@@ -85,17 +86,19 @@ class Reader:
         return {entry.id: entry.chunk() for entry in stored_rows if entry.valid(scope.as_of, scope.known_at)}
 
     def has_parents(self) -> bool:
-        """Return whether the index has any parent now."""
+        """Return whether the index currently has any parent."""
         return self._index.rows.has_parents
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, in the order of ``ids``, valid or not; omit missing ones."""
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``; missing ids are left
+        out.
+        """
         with self._index.guard:
             chunks = {entry.id: entry.chunk() for entry in self._index.catalog.read_ids(self._index.rows.tenant, ids)}
         return [chunks[id] for id in dict.fromkeys(ids) if id in chunks]
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of each document's present chunks and parents."""
+        """Return the ids of each document's current chunks and parents."""
         by_reference = {reference(id): id for id in document_ids}
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
         with self._index.guard:
@@ -116,24 +119,27 @@ class Reader:
             return self._index.catalog.document_ids(self._index.rows.tenant)
 
     def title_edges(self) -> list[Edge]:
-        """Return the edges that lead to titles of documents, by title and document."""
+        """Return the edges that lead to titles of documents, sorted by title and document."""
         with self._index.guard:
             return self._index.catalog.title_edges(self._index.rows.tenant)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
+        """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them.
+
+        They are sorted by source, relation and target.
+        """
         with self._index.guard:
             return self._index.catalog.edges(self._index.rows.tenant, ids, backwards=backwards)
 
     def find(self, scope: Scope) -> list[str]:
-        """Return the ids of all chunks in this scope, the oldest first."""
+        """Return the ids of all chunks in this scope, oldest first."""
         self._index.check_scope(scope)
         with self._index.guard:
             rows = self._index.snapshot().rows
             return rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope)).tolist())
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
-        """Return the first n chunks of a scope, in the order in which they were added or last changed."""
+        """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed."""
         self._index.check_scope(scope)
         with self._index.guard:
             rows = self._index.snapshot().rows
@@ -148,20 +154,20 @@ class Reader:
     # -- searching ------------------------------------------------------------------------------------------
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
+        """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
 
-        The search is exact for a small index and under a selective filter. Otherwise it is approximate: it compares the
-        signs of the vectors, or uses Chroma or a Chroma server (see ``stores.engines.vector_engine_choice``). A process
-        that does not own Chroma compares the signs.
+        The search is exact for a small index and under a selective filter. Otherwise, it is approximate: it compares
+        binary codes of the vectors, or uses Chroma or a Chroma server (see ``stores.engines.vector_engine_choice``). A
+        process that does not own Chroma compares binary codes.
         """
         return self.start_vector_search(query, n)()
 
     def has_remote_vectors(self) -> bool:
-        """Return whether a Chroma server searches the vectors."""
+        """Return whether vectors are searched by a Chroma server."""
         return used_server(self._index) is not None
 
     def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
-        """Begin a vector search and return the function that completes it (see ``stores.protocols.StartsVectors``)."""
+        """Start a vector search and return a function that completes it (see ``stores.protocols.StartsVectors``)."""
         self._index.check_scope(query.scope)
         with self._index.guard:
             snapshot = self._index.snapshot()
@@ -202,7 +208,7 @@ class Reader:
             return dict(zip(id_of_content.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
         with self._index.guard:
             id_of_content, matrix = self._index.rows, self._index.generation.matrix
             vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
@@ -212,16 +218,17 @@ class Reader:
             return vectors
 
     def has_fast_keyword_search(self) -> bool:
-        """Return whether a keyword search takes well under a millisecond: Tantivy, up to a few hundred thousand chunks.
+        """Return whether a keyword search takes well under a millisecond.
 
-        Threads take turns holding Python's lock: running a search of 0.2 ms in another thread took 1 ms.
+        This applies to Tantivy with up to a few hundred thousand chunks. Such searches should not use another thread:
+        as threads take turns holding Python's lock, a search of 0.2 ms took 1 ms in another thread.
         """
         return self._index.rows.living <= QUICK_ROWS and self._index.keywords.reason is None
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest BM25 (see ``stores.protocols.SearchesKeywords``).
+        """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``).
 
-        The BM25 statistics cover the full folder, even if it has several tenants.
+        The BM25 statistics cover the entire folder, even if it has several tenants.
         """
         self._index.check_scope(query.scope)
         if query.text is None:
@@ -258,14 +265,16 @@ class Reader:
             return self._index.keywords.query(search)
 
     def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
-        """Return the reason why the keyword index may lack texts, such as a writer that stopped before updating it."""
+        """Return the reason why the keyword index may lack texts, for example because a writer stopped before updating
+        it.
+        """
         if rows.living > 0 and not index.applied_version:
             return "no-keyword-index"
         is_behind = index.applied_version < rows.version and self._index.catalog.age() > LEFT_BEHIND
         return "keyword-behind" if is_behind else None
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
+        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
         with self._index.guard:
             id_of_content = self._index.rows
             scores = self._index.keywords.query(lambda index: index.scores(text, id_of_content.rows(ids)))
@@ -274,7 +283,9 @@ class Reader:
     def _nearest(
         self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask, from_server: _ServerSearch
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], str | None]:
-        """Return the n nearest rows with their cosines, and the reason why a Chroma server was not searched."""
+        """Return the ``n`` nearest rows with their cosines, and the reason why a Chroma server was not used, or
+        None.
+        """
         matrix = snapshot.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"
         if self._index.shared.server is None:
@@ -288,7 +299,7 @@ class Reader:
         return hits[order], scores[order], reason
 
     def _start_on_server(self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask) -> _ServerSearch:
-        """Ask the Chroma server for rows near the vector, if there is one that should be searched."""
+        """Start a search for rows near the vector on the Chroma server, if there is one that should be searched."""
         server = self._index.shared.server
         if server is None or not searches_server(len(snapshot.rows)):
             return _ServerSearch()
@@ -309,9 +320,9 @@ class Reader:
     def _nearest_on_server(
         self, snapshot: Snapshot, n: int, allowed_rows: Mask, from_server: _ServerSearch
     ) -> tuple[NDArray[np.int64] | None, str | None]:
-        """Return at least n allowed rows that the server found, or None.
+        """Return at least ``n`` allowed rows found by the server, or None.
 
-        The second value is the reason if the server failed or lacked recent commits.
+        The second value is the reason if the server failed or lacked recent commits, and None otherwise.
         """
         if from_server.result is None:
             return None, from_server.reason
@@ -320,13 +331,13 @@ class Reader:
         except StoreError:
             return None, SERVER_REASON
         if self._index.catalog.version() != snapshot.rows.version:
-            return None, None  # written to meanwhile
+            return None, None  # the index has changed in the meantime
         return _allowed_rows(hits, n, allowed_rows), None
 
     def _nearest_by_chroma(
         self, snapshot: Snapshot, vector: Vector, n: int, allowed_rows: Mask
     ) -> NDArray[np.int64] | None:
-        """Return at least n allowed rows near the vector, or None where the matrix has to be scanned."""
+        """Return at least ``n`` allowed rows near the vector, or None if the matrix has to be scanned."""
         chroma = self._index.shared.chroma
         collected, state = chroma.collected, (snapshot.generation.number, snapshot.rows.version)
         matrix = snapshot.generation.matrix
@@ -344,7 +355,7 @@ class Reader:
             chroma.collected = None
             return None
         if chroma.collected != collected:
-            return None  # written to meanwhile
+            return None  # the collection has changed in the meantime
         return _allowed_rows(hits, n, allowed_rows)
 
     def _query_vector(self, query: Query, generation: Generation) -> Vector:
@@ -357,12 +368,12 @@ class Reader:
 
 
 def _overfetch(n: int, share: float) -> int:
-    """Return the number of rows to search for in order to find n allowed ones, given the share of allowed rows."""
+    """Return the number of rows to request to get ``n`` allowed rows, given the share of allowed rows."""
     return int(1.1 * n / share) + 8 if share < 1 else n
 
 
 def _allowed_rows(rows: NDArray[np.int64], n: int, allowed_rows: Mask) -> NDArray[np.int64] | None:
-    """Return the rows that are allowed, None if they are fewer than n."""
+    """Return the rows that are allowed, or None if there are fewer than ``n``."""
     rows = rows[rows < len(allowed_rows)]
     rows = rows[allowed_rows[rows]]
     return rows if len(rows) >= n else None
@@ -376,7 +387,10 @@ def is_in(entry: StoredChunk, scope: Scope) -> bool:
 
 
 def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
-    """Return the mean and standard deviation of the vector's cosines with a sample of the scope's chunks."""
+    """Return the mean and standard deviation of the vector's cosines with a sample of the scope's chunks.
+
+    The result is None if all cosines are equal.
+    """
     values = cosines(sample, vector).astype(np.float64)
     mean = float(values.sum()) / len(values)
     values -= mean

@@ -1,4 +1,4 @@
-"""The graph of an index during one call."""
+"""Graph of an index during one call."""
 
 from __future__ import annotations
 
@@ -28,22 +28,26 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.close_guard import CloseGuard
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
-# Up to this many hops duplicates are found by sorting (2,000: 0.1 ms, 125,000: 8 ms), beyond by marking each node.
+# Up to this number of hops, duplicates are found by sorting (0.1 ms for 2,000 hops, 8 ms for 125,000); with more hops,
+# by recording each node in an array.
 SORTED_HOPS = 4_000
-# Hops through entities lead from a chunk to about FAN * hub_degree chunks in scope; the rarest may exceed this limit.
+# A chunk's hops through entities reach about FAN * hub_degree chunks in scope at most. Its rarest entity is always
+# followed, even if that entity alone exceeds the limit.
 FAN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ScopedGraph:
-    """One state of the edges, as one call may traverse them (see ``stores.protocols.Graph``).
+    """The edges in one state that one call may traverse (see ``stores.protocols.Graph``).
 
-    Hops come in no particular order. :meth:`neighbours` treats an edge as leaving the node it is traversed from,
-    whichever way it points. Where that node's degree exceeds ``hub_degree``, the edge's weight is multiplied by
-    ``hub_degree`` / degree; a hop through an entity is damped by the entity's degree too. Through its entities, the
-    rarest first, a chunk leads to about ``FAN`` · ``hub_degree`` chunks: always through the rarest, however common it
-    is, and not through those that would exceed the limit. If entities are equally rare, the one stored first counts as
-    rarer. ``ends`` are the ascending nodes passed to :meth:`restricted_to`.
+    Hops are in no particular order. :meth:`neighbours` treats an edge as leaving the node from which it is traversed,
+    regardless of the edge's direction. If that node's degree exceeds ``hub_degree``, the edge's weight is multiplied by
+    ``hub_degree`` / degree. A hop through an entity is also damped by the degree of the entity.
+
+    The hops from a chunk through its entities, rarest first, reach about ``FAN`` · ``hub_degree`` chunks. The rarest
+    entity is always followed, no matter how common it is; other entities are followed only within this limit. If
+    entities are equally rare, the one stored first is treated as rarer. ``ends`` are the nodes passed to
+    :meth:`restricted_to`, ascending.
     """
 
     snapshot: Snapshot
@@ -56,21 +60,21 @@ class ScopedGraph:
     ends: Nodes | None = None
 
     def __len__(self) -> int:
-        """Return the number of chunks, in scope or not."""
+        """Return the number of chunks, including those out of scope."""
         return self.snapshot.rows.living
 
     @property
     def has_entities(self) -> bool:
-        """Whether the graph has entities, in scope or not."""
+        """Whether the graph has entities, including those out of scope."""
         return bool(self.adjacency.facts.is_entity.any())
 
     @property
     def relations(self) -> frozenset[str]:
-        """The relations of the tenant's edges, in scope or not."""
+        """Names of the relations of the tenant's edges, including edges out of scope."""
         return self.adjacency.relations
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """Return the node of each id, -1 for an id that is not in the graph or not in scope."""
+        """Return the node of each id, or -1 for an id that is not in the graph or not in scope."""
         results = np.full(len(ids), -1, np.int64)
         rows = self.snapshot.rows
         of_row = self.adjacency.facts.node_of_row
@@ -81,12 +85,12 @@ class ScopedGraph:
             with self.guard:
                 node_of = self.catalog.graph_nodes(rows.tenant, ids)
             nodes = np.array([node_of.get(id, -1) for id in ids], np.int64)
-            nodes[nodes >= len(self.adjacency.facts.row) - 1] = -1  # newer than this state
+            nodes[nodes >= len(self.adjacency.facts.row) - 1] = -1  # nodes newer than this state
             results = np.where((results < 0) & self.adjacency.facts.is_entity[nodes], nodes, results)
         return results
 
     def ids(self, nodes: Nodes) -> list[str]:
-        """Return the id of each node, chunk or entity; "" for one that was deleted meanwhile."""
+        """Return the id of each node, or "" if the node has been deleted in the meantime."""
         rows = self.adjacency.facts.row[nodes]
         others = nodes[rows < 0].tolist()
         id_of: dict[int, str] = {}
@@ -104,11 +108,13 @@ class ScopedGraph:
         return replace(self, ends=np.unique(nodes[self.allowed_rows[self.adjacency.facts.row[nodes]]]))
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
-        """Return the chunks one hop away, by an edge or a shared entity; from an entity, the chunks that mention it."""
+        """Return the chunks one hop away, through an edge or a shared entity; from an entity, the chunks that mention
+        it.
+        """
         return self._best(self._hops(nodes))
 
     def _hops(self, nodes: Nodes) -> NeighborEdges:
-        """Return all hops to chunks; two nodes may be connected by several hops."""
+        """Return all hops from these nodes to chunks; the same two nodes may be connected by several hops."""
         factors = self._degree_factors(nodes)
         links, mentions = self._links(nodes)
         links = links.select(self._is_end(links.end))
@@ -123,7 +129,7 @@ class ScopedGraph:
     def links(self, nodes: Nodes) -> NeighborEdges:
         """Return the edges as stored: to chunks and entities, and from entities to the chunks that mention them.
 
-        Their weights are undamped; a caller that traverses node by node sees the degrees itself.
+        Their weights are not damped; a caller that traverses node by node can use :meth:`degrees` for that.
         """
         links, mentions = self._links(nodes)
         links = links.select(self.is_open(links.end))
@@ -133,29 +139,29 @@ class ScopedGraph:
         )
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node, over all relations, in scope or not."""
+        """Return the number of edges of each node, counting all relations and edges out of scope."""
         return self.adjacency.facts.degree[nodes].astype(np.int64)
 
     def is_chunk(self, nodes: Nodes) -> Mask:
-        """Return which of the nodes are chunks."""
+        """Return a mask of the nodes that are chunks."""
         is_chunk: Mask = self.adjacency.facts.row[nodes] >= 0
         return is_chunk
 
     def is_open(self, nodes: NDArray[np.integer]) -> Mask:
-        """Return which of the nodes a traversal may visit: chunks in scope and entities."""
+        """Return a mask of the nodes that a traversal may visit, which are chunks in scope and entities."""
         facts = self.adjacency.facts
         is_open: Mask = self.allowed_rows[facts.row[nodes]] | facts.is_entity[nodes]
         return is_open
 
     def _is_end(self, ends: NDArray[np.integer]) -> Mask:
-        """Return which of these nodes a hop may lead to."""
+        """Return a mask of these nodes to which a hop may lead."""
         if self.ends is not None:
             return _find_positions(self.ends, ends) >= 0
         is_end: Mask = self.allowed_rows[self.adjacency.facts.row[ends]]
         return is_end
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
-        """Return the cosine of each chunk with a unit vector; NaN where it is unknown."""
+        """Return the cosine of each chunk with a unit vector; NaN if it is unknown."""
         results = np.full(len(nodes), np.nan)
         rows, matrix = self.adjacency.facts.row[nodes], self.snapshot.generation.matrix
         has_row = rows >= 0
@@ -165,11 +171,12 @@ class ScopedGraph:
         return results
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity both share.
+        """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity that both
+        share.
 
-        This is the hop that :meth:`neighbours` returns; without damping, a direct edge is preferred to the rarest
-        entity. Among equally heavy edges, the smaller relation is chosen, then the smaller source. The entry is None
-        for a step without an edge, or if the edge was deleted meanwhile.
+        The result describes the hop that :meth:`neighbours` returns; without damping, a direct edge is preferred to the
+        rarest entity. Among equally heavy edges, the smaller relation is chosen, then the smaller source. The entry is
+        None for a step without an edge, or if the edge has been deleted in the meantime.
         """
         ends = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
@@ -184,9 +191,9 @@ class ScopedGraph:
     # -- one hop --------------------------------------------------------------------------------------------
 
     def _links(self, nodes: Nodes) -> tuple[IncidentEdges, IncidentEdges]:
-        """Return the edges that may be traversed from these nodes, in two parts: mentions of entities come second.
+        """Return the edges that may be traversed from these nodes, and separately those that are mentions of entities.
 
-        The first part includes edges that end in an entity or a hidden node; the caller filters them out if necessary.
+        The first part includes edges that end in an entity or a hidden node; the caller removes them if necessary.
         """
         facts, direction = self.adjacency.facts, self.edge_filter.direction
         is_entity = facts.is_entity[nodes]
@@ -203,7 +210,7 @@ class ScopedGraph:
         return links[0] if len(links) == 1 else IncidentEdges.together(links), mentions
 
     def _by_entities(self, nodes: Nodes, factors: Weights, mentions: IncidentEdges) -> NeighborEdges:
-        """Return the hops from chunk to entity to chunk; the chunks of each entity are looked up once."""
+        """Return the hops from chunk to entity to chunk; the chunks of each entity are looked up only once."""
         degree = self.adjacency.facts.degree[mentions.end]
         rare = self._rare_enough(mentions, degree)
         mentions, degree = mentions.select(rare), degree[rare]
@@ -220,14 +227,14 @@ class ScopedGraph:
         return _select(hops, hops.node != nodes[origin])
 
     def _mentions_of(self, entities: Nodes) -> IncidentEdges:
-        """Return the mentions of these entities by chunks that a hop may lead to, in the order of ``entities``."""
+        """Return the mentions of these entities by chunks to which a hop may lead, in the order of ``entities``."""
         if self.ends is None:
             mentioning = self.adjacency.incident(entities, self.selection, backwards=True)
             mentioning = mentioning.select((mentioning.relation == MENTIONS_CODE) & self._is_end(mentioning.end))
             if self.adjacency.recent is None:
                 return mentioning
         else:
-            # A few chunks have fewer mentions than a few entities.
+            # It is faster to read the mentions of these few chunks than those of the entities, which may be common.
             out = self.adjacency.incident(self.ends, self.selection, backwards=False)
             place = _find_positions(entities, out.end)
             shared = np.flatnonzero((place >= 0) & (out.relation == MENTIONS_CODE))
@@ -235,10 +242,10 @@ class ScopedGraph:
         return mentioning.select(np.argsort(mentioning.origin, kind="stable"))
 
     def _rare_enough(self, mentions: IncidentEdges, degree: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the positions of the mentions to traverse, sorted by origin, the rarest entity first.
+        """Return the positions of the mentions to traverse, sorted by origin, rarest entity first.
 
-        ``degree`` is the number of mentions of each entity. The rarest entity of an origin is always kept; others only
-        while the total degree is within the limit for hubs.
+        ``degree`` is the number of mentions of each entity. The rarest entity of an origin is always kept; other
+        entities are kept only while the total degree is within the limit for hubs.
         """
         order = np.lexsort((mentions.end, degree, mentions.origin))
         if self.edge_filter.hub_degree is None:
@@ -251,7 +258,7 @@ class ScopedGraph:
         return order[is_first | ((total - before) * share <= FAN * self.edge_filter.hub_degree)]
 
     def _best(self, hops: NeighborEdges) -> NeighborEdges:
-        """Return the heaviest hop from each origin to each node; ties go to an edge, then to the rarest entity."""
+        """Return the heaviest hop from each origin to each node; ties prefer a direct edge, then the rarest entity."""
         if len(hops.node) <= SORTED_HOPS:
             return self._best_sorted(hops)
         is_duplicate = _duplicates(hops, len(self.adjacency.facts.row))
@@ -261,11 +268,11 @@ class ScopedGraph:
 
     def _best_sorted(self, hops: NeighborEdges) -> NeighborEdges:
         key = hops.origin << 32 | hops.node
-        order = np.argsort(key, kind="stable")  # the fastest for integers
+        order = np.argsort(key, kind="stable")  # numpy's fastest sort for integers
         again = ~_differs_from_previous(key[order])
         if not again.any():
             return hops
-        # Duplicates are few; only they have to be compared.
+        # Few pairs have several hops, so only those hops are compared.
         duplicates = order[again | np.append(again[1:], False)]
         rarity = np.where(hops.via[duplicates] < 0, -1, self.degrees(hops.via[duplicates]))
         best = duplicates[np.lexsort((hops.via[duplicates], rarity, -hops.weight[duplicates], key[duplicates]))]
@@ -275,7 +282,7 @@ class ScopedGraph:
         return _select(hops, is_best)
 
     def _degree_factors(self, nodes: NDArray[np.integer]) -> Weights:
-        """Return the factor by which the weight of an edge that leaves each node is multiplied."""
+        """Return the damping factor of each node, by which the weights of edges that leave it are multiplied."""
         return self._damping(self.degrees(nodes.astype(np.int64)))
 
     def _damping(self, degree: NDArray[np.integer]) -> Weights:
@@ -288,12 +295,14 @@ class ScopedGraph:
     # -- explaining a traversal -----------------------------------------------------------------------------
 
     def _entities_between(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        """Return the entity that connects each pair of nodes, -1 for a direct edge; unconnected pairs are left out."""
+        """Return the entity that connects each pair of nodes, or -1 for a direct edge; unconnected pairs are left
+        out.
+        """
         pair_set = set(pairs)
         origins = np.array(sorted({one for one, _ in pair_set}), np.int64)
         hops = self.restricted_to(np.array(sorted({other for _, other in pair_set}), np.int64))._hops(origins)
         if self.edge_filter.hub_degree is None:
-            # Undamped, a common entity has the same weight as a rare one, although sharing it means less.
+            # Without damping, a common entity would weigh as much as a rare one, although sharing it means less.
             weight = np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self.degrees(hops.via), 2))
             hops = hops._replace(weight=weight)
         hops = self._best(hops)
@@ -303,7 +312,7 @@ class ScopedGraph:
     def _edges_between(
         self, links: Collection[tuple[int, int]], mentions: Collection[tuple[int, int]]
     ) -> dict[tuple[int, int], Edge]:
-        """Return the heaviest edge that may be traversed for each of these links and each of these mentions."""
+        """Return, for each of these links and mentions, the heaviest edge that may be traversed."""
         direction, sources = self.edge_filter.direction, defaultdict(list)
         for one, other in links:
             if direction != "in":
@@ -350,14 +359,14 @@ def _select(hops: NeighborEdges, selection: Mask | NDArray[np.int64]) -> Neighbo
 
 
 def _differs_from_previous(values: NDArray[np.int64]) -> Mask:
-    """Return which values differ from their predecessors."""
+    """Return a mask of the values that differ from their predecessors."""
     is_other = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=is_other[1:])
     return is_other
 
 
 def _find_positions(ascending: Nodes, values: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return the position of each value in an ascending array, -1 for a missing one."""
+    """Return the position of each value in an ascending array, or -1 for a missing value."""
     if not len(ascending):
         return np.full(len(values), -1)
     places = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
@@ -370,7 +379,7 @@ def _concatenate(parts: Sequence[NeighborEdges]) -> NeighborEdges:
 
 
 def _duplicates(hops: NeighborEdges, nodes: int) -> Mask:
-    """Return which hops lead from the same origin to the same node as another one."""
+    """Return a mask of the hops that share their origin and their node with another hop."""
     order = np.argsort(hops.origin.astype(np.min_scalar_type(int(hops.origin.max()))), kind="stable")
     node = hops.node[order]
     stops = np.cumsum(np.bincount(hops.origin))
@@ -379,7 +388,7 @@ def _duplicates(hops: NeighborEdges, nodes: int) -> Mask:
     for start, stop in zip(np.concatenate([[0], stops[:-1]]).tolist(), stops.tolist(), strict=True):
         targets, own = node[start:stop], number[start:stop]
         last[targets] = own
-        remaining = last[targets]  # one of several hops to a node
+        remaining = last[targets]  # the last one of several hops to the same node
         others = np.flatnonzero(remaining != own)
         if len(others):
             is_duplicate[start + others] = True

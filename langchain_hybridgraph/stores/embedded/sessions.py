@@ -1,4 +1,4 @@
-"""The turns of conversations in an index."""
+"""Turns of conversations in an index."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ MEMORY_TYPE = "episodic"
 
 
 class Sessions:
-    """The sessions of an index: each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
+    """The sessions of an index; each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
 
     def __init__(self, index: IndexFolder, writer: Writer) -> None:
         self._index, self._writer = index, writer
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return the last n turns of a session in the scope, newest first (see ``stores.protocols.HasSessions``)."""
+        """Return the last ``n`` turns of a session in the scope, newest first (see
+        ``stores.protocols.HasSessions``).
+        """
         self._index.check_scope(scope)
         with self._index.guard:
             turns = self._index.catalog.turns(self._index.rows.tenant, reference(session_id), scope.known_at)
@@ -45,7 +47,7 @@ class Sessions:
         ttl: float | timedelta | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> list[str]:
-        """Add (role, text) turns to the end of a session, in one transaction; return their ids."""
+        """Append (role, text) turns to a session in one transaction and return their ids."""
         check_name(session_id, "session_id")
         lifetime = _seconds(ttl)
         with self._index.writer():
@@ -71,12 +73,12 @@ class Sessions:
         return [chunk.id for chunk in chunks]
 
     def counts(self) -> dict[str, int]:
-        """Return the number of turns of each session, by the session's id."""
+        """Return the number of turns of each session, by session id."""
         with self._index.guard, self._index.catalog.reading() as connection:
             return catalog_memory.sessions(connection, self._index.rows.tenant)
 
     def delete(self, session_id: str) -> int:
-        """Delete all turns of a session; return their number, 0 for an unknown session."""
+        """Delete all turns of a session and return their number, which is 0 for an unknown session."""
         with self._index.writer():
             with self._index.catalog.reading() as connection:
                 turn_ids = catalog_memory.session_ids(connection, self._index.rows.tenant, reference(session_id))

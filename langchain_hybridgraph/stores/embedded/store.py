@@ -1,8 +1,9 @@
 """The embedded store.
 
-A write goes to the matrix (vectors, fsync), then to the catalog in one transaction, which accepts the batch, and
-then to the engines. A crash between the steps leaves vectors without an owner (overwritten by the next batch) or
-engines that are out of date (updated from the outbox at the next write or opening). An accepted batch is never lost.
+A write first adds vectors to the matrix (with fsync), then commits the batch to the catalog in one transaction, and
+then updates the engines. A crash between these steps leaves vectors that belong to no chunk, which the next batch
+overwrites, or engines that are out of date, which are updated from the outbox at the next write or when the index is
+opened. A committed batch is never lost.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
 class EmbeddedStore:
     """Chunks, parents and edges in one folder, searched by vector, by keyword and through the graph.
 
-    Its methods are those of ``stores.protocols``. Everything else belongs to one of its parts: ``memory`` (feedback,
-    validity), ``sessions``, ``graph`` (pruning), ``summaries`` of directories, ``files`` that were ingested, and
-    ``admin`` (check, repair, statistics).
+    Its methods implement ``stores.protocols``. Other functions belong to its parts: ``memory`` (feedback, validity),
+    ``sessions``, ``graph`` (pruning), ``summaries`` of directories, ``files`` that were ingested, and ``admin`` (check,
+    repair, statistics).
 
-    Any number of processes may read while one writes. A store on disk can be pickled and copied, and keeps working in
-    a forked process. Raises StoreError or one of its subclasses (NotAnIndexError, FormatVersionError,
+    Any number of processes may read while one writes. A store on disk can be pickled and copied, and keeps working in a
+    forked process. Raises StoreError or one of its subclasses (NotAnIndexError, FormatVersionError,
     EmbeddingMismatchError), and TenantError.
     """
 
@@ -69,7 +70,9 @@ class EmbeddedStore:
         self._assemble(open_index(settings))
 
     def _assemble(self, index: IndexFolder) -> None:
-        """Make the parts. None of them refers to the store, so that an unreferenced store is collected and closed."""
+        """Create the parts. None of them refers to the store, because a store without references can then close
+        itself.
+        """
         self._index = index
         sync = EngineSync(index)
         self._tree = DirectoryTree(index)
@@ -87,24 +90,24 @@ class EmbeddedStore:
 
     @property
     def lacks(self) -> Mapping[str, str]:
-        """The features of ``stores.features`` that the store does not have, with the reasons."""
+        """Features of ``stores.features`` that the store does not have, with the reasons."""
         if self.path is None:
             return LACKS_IN_MEMORY
         return LACKS if self._index.settings.vector_server is None else LACKS_WITH_SERVER
 
     @property
     def path(self) -> Path | None:
-        """The folder; None for a store in memory."""
+        """Folder of the index; None for a store in memory."""
         return self._index.settings.path
 
     @property
     def name(self) -> str:
-        """Name of the embedding's model."""
+        """Name of the embedding model."""
         return self._index.settings.name
 
     @property
     def tenant(self) -> str | None:
-        """The tenant whose data the store sees; None for a folder without tenants."""
+        """Tenant whose data the store can access; None for a folder without tenants."""
         return self._index.settings.tenant
 
     @property
@@ -114,7 +117,7 @@ class EmbeddedStore:
 
     @property
     def embedding(self) -> Embedding:
-        """The embedding that the store uses; for an embedding made from the texts, the last one that was fitted."""
+        """Embedding that the store uses; if it is fitted to the texts, the result of the last fit."""
         return self._index.embedding
 
     @property
@@ -129,7 +132,7 @@ class EmbeddedStore:
     # -- opening and closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Wait for running calls, then release files and engines; closing twice is a no-op.
+        """Wait for running calls, then release files and engines; closing a closed store has no effect.
 
         A store that is no longer referenced closes itself.
         """
@@ -137,7 +140,7 @@ class EmbeddedStore:
         self._index.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings, from which the folder is opened again; raises StoreError for a store in memory."""
+        """Return the settings with which a copy opens the folder again; raise StoreError for a store in memory."""
         if self.path is None:
             raise StoreError(
                 f"a {type(self).__name__} in memory cannot be copied or pickled: give it a folder, "
@@ -155,12 +158,12 @@ class EmbeddedStore:
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the valid chunks among ``ids`` that pass the filter (see ``stores.protocols.ReadsChunks``)."""
+        """Return the chunks among ``ids`` that are valid and pass the filter (see ``stores.protocols.ReadsChunks``)."""
         return self._reader.read(ids, scope, result_chunks)
 
     @property
     def has_parents(self) -> bool:
-        """Whether the store has any parent now."""
+        """Whether the store currently has any parent."""
         return self._reader.has_parents()
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
@@ -168,15 +171,17 @@ class EmbeddedStore:
         return self._reader.read_parents(ids, scope)
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, in the order of ``ids``, valid or not; omit missing ones."""
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``; missing ids are left
+        out.
+        """
         return self._reader.get(ids)
 
     def find(self, scope: Scope) -> list[str]:
-        """Return the ids of all chunks in this scope, the oldest first."""
+        """Return the ids of all chunks in this scope, oldest first."""
         return self._reader.find(scope)
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
-        """Return the first n chunks of a scope, in the order in which they were added or last changed."""
+        """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed."""
         return self._reader.list_chunks(scope, n)
 
     def document_ids(self) -> list[str]:
@@ -184,7 +189,7 @@ class EmbeddedStore:
         return self._reader.document_ids()
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of each document's present chunks and parents."""
+        """Return the ids of each document's current chunks and parents."""
         return self._reader.document_chunks(document_ids)
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -192,11 +197,14 @@ class EmbeddedStore:
         return self._reader.ids_of_contents(contents)
 
     def title_edges(self) -> list[Edge]:
-        """Return the edges that lead to titles of documents, by title and document."""
+        """Return the edges that lead to titles of documents, sorted by title and document."""
         return self._reader.title_edges()
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
+        """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them.
+
+        They are sorted by source, relation and target.
+        """
         return self._reader.edges(ids, backwards=backwards)
 
     def __len__(self) -> int:
@@ -206,16 +214,16 @@ class EmbeddedStore:
     # -- searching ------------------------------------------------------------------------------------------
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
+        """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
         return self._reader.vector_search(query, n)
 
     @property
     def has_remote_vectors(self) -> bool:
-        """Whether another process compares the vectors."""
+        """Whether vectors are searched by another process."""
         return self._reader.has_remote_vectors()
 
     def start_vector_search(self, query: Query, n: int) -> Callable[[], SourceResult]:
-        """Begin a vector search and return the function that completes it (see ``stores.protocols.StartsVectors``)."""
+        """Start a vector search and return a function that completes it (see ``stores.protocols.StartsVectors``)."""
         return self._reader.start_vector_search(query, n)
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
@@ -223,33 +231,33 @@ class EmbeddedStore:
         return self._reader.vector_scores(vector, ids)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[Any]:
-        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
         return self._reader.vectors(ids)
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest BM25 (see ``stores.protocols.SearchesKeywords``)."""
+        """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``)."""
         return self._reader.keyword_search(query, n)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
+        """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
         return self._reader.keyword_scores(text, ids)
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search takes well under a millisecond now."""
+        """Whether a keyword search currently takes well under a millisecond."""
         return self._reader.has_fast_keyword_search()
 
     @property
     def has_graph(self) -> bool:
-        """Whether the store has any edge now."""
+        """Whether the store currently has any edge."""
         return self.graph.has_edges()
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
-        """Return the part of the graph that this scope may see (see ``stores.protocols.HasGraph``)."""
+        """Return the part of the graph that a call with this scope may see (see ``stores.protocols.HasGraph``)."""
         return self.graph.scoped(scope, edge_filter)
 
     def scoped_tree(self, scope: Scope) -> ScopedTree:
-        """Return the tree as a call with this scope may see it (see ``stores.protocols.HasTree``)."""
+        """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
         return self._tree.scoped(scope)
 
     # -- writing --------------------------------------------------------------------------------------------
@@ -267,29 +275,29 @@ class EmbeddedStore:
         The heavier of two edges with the same source, target and relation is kept, even if it was stored earlier;
         :meth:`replace_edges` replaces edges regardless of weight.
 
-        ``vectors``, len(chunks) × dimension, are used instead of embedding the texts. Raises StoreLockedError while
-        another store is writing, ValueError or TypeError for values that cannot be stored, StoreError for a full disk;
-        then nothing of the batch is written.
+        If ``vectors`` (len(chunks) × dimension) are passed, the texts are not embedded. Raises StoreLockedError while
+        another store is writing, ValueError or TypeError for values that cannot be stored, and StoreError if the disk
+        is full; in all these cases, nothing of the batch is written.
         """
         return self._writer.upsert(chunks, parents=parents, edges=edges, vectors=vectors)
 
     def flush(self) -> int:
-        """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
+        """Bring the engines up to date and, if a fit is due, fit an embedding such as LSA to the texts.
 
-        Return the number of texts this embedded; summaries of directories that are embedded again after a new fit are
-        not counted.
+        Return the number of texts that this call embedded. Summaries of directories that are embedded again after a new
+        fit are not included.
         """
         return self._writer.flush()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Make ``edges`` the only edges of these relations that leave these sources; return their number.
+        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new edges.
 
-        Writes only the difference, and nothing if there is none.
+        Only edges that differ are written.
         """
         return self._writer.replace_edges(sources, relations, edges)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; return the number deleted.
+        """Delete chunks and parents together with their edges; return the number deleted.
 
         A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
         """

@@ -1,4 +1,4 @@
-"""Summaries of directories, in their own index."""
+"""Summaries of directories, in an index of their own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FOLDER = "layers"
 STATE = "state"
-"""The metadata key of a summary for the state of the directory it was made from (see ``stores.protocols.Tree``)."""
+"""Metadata key for the state of the directory when it was summarised (see ``stores.protocols.Tree``)."""
 
 
 class SummaryIndex:
@@ -44,15 +44,15 @@ class SummaryIndex:
         self.admin = Maintenance(self._index, self.writer, sync)
 
     def version(self) -> int:
-        """Return the number of the last commit."""
+        """Return the version of the last commit."""
         return self._index.snapshot().rows.version
 
     def all(self) -> list[Chunk]:
-        """Return all summaries; the keys are the uris of their directories."""
+        """Return all summaries; their ids are the uris of their directories."""
         return self.reader.get(self.reader.document_ids())
 
     def take_over(self, summaries: Sequence[Chunk]) -> None:
-        """Copy the summaries of another index into this one and embed them again."""
+        """Copy the summaries of another index to this index and embed them again."""
         self.writer.upsert(summaries)
         self.writer.flush()
 
@@ -62,10 +62,11 @@ class SummaryIndex:
 
 
 class CurrentSummaries:
-    """The summaries of directories; those of directories that have changed since are not shown.
+    """The summaries of directories; summaries of directories that have changed since are hidden.
 
-    A deleted or changed text is in no summary from that moment on, in any process, since each summary is compared with
-    the present tree. ``store`` holds all summaries; searches use it.
+    Each summary is compared with the current state of its directory. Therefore, as soon as a text is deleted or
+    changed, the summaries based on it are hidden in every process. ``store`` searches all summaries, including outdated
+    ones.
     """
 
     def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
@@ -73,11 +74,11 @@ class CurrentSummaries:
         self._states, self._tree = states, tree
 
     def __len__(self) -> int:
-        """Return the number of summaries, up to date or not."""
+        """Return the number of summaries, including outdated ones."""
         return len(self._states)
 
     def all(self) -> list[Chunk]:
-        """Return all summaries, up to date or not, by uri."""
+        """Return all summaries, including outdated ones, sorted by uri."""
         return self.store.get(self.store.document_ids())
 
     def is_current(self, uri: str) -> bool:
@@ -102,18 +103,18 @@ class _SummaryMirror:
 
 
 class Summaries:
-    """The summaries of an index's directories, each a chunk of the index ``layers-N`` in the folder.
+    """The summaries of an index's directories; each is a chunk of the index ``layers-N`` in the folder.
 
-    They are kept out of the index itself, so that only searches of the tree find them, no count includes them, and
-    BM25's statistics are those of the texts. ``N`` is the generation of the vectors: when a model is fitted again to
-    the corpus, the summaries are embedded again with it.
+    As they are not in the index itself, only searches of the tree find them, no count includes them, and BM25's
+    statistics are based on the texts alone. ``N`` is the generation of the vectors: when a model is fitted to the texts
+    again, the summaries are embedded again with it.
     """
 
     def __init__(self, index: IndexFolder, tree: DirectoryTree) -> None:
         self._index, self._tree = index, tree
 
     def current(self) -> CurrentSummaries | None:
-        """Return the summaries that may be shown now; None if there are none."""
+        """Return the summaries that may currently be shown, or None if there are none."""
         summaries = self.index()
         if summaries is None:
             return None
@@ -121,7 +122,9 @@ class Summaries:
         return CurrentSummaries(summaries, self._states(summaries), tree)
 
     def index(self) -> SummaryIndex | None:
-        """Return the index of the summaries, whose ids are the uris of directories; None if there are no summaries."""
+        """Return the index of the summaries, whose ids are the uris of directories, or None if there are no
+        summaries.
+        """
         index, mirror = self._index, self._mirror
         with index.guard:
             number = index.snapshot().generation.number
@@ -134,7 +137,7 @@ class Summaries:
                 return self._open_as_present(number)
 
     def index_for_writing(self) -> SummaryIndex:
-        """Return the index of the summaries; a new one takes over those of the previous generation."""
+        """Return the index of the summaries; a new index gets the summaries of the previous generation."""
         present = self.index()
         if present is not None:
             return present
@@ -156,14 +159,14 @@ class Summaries:
         return summaries
 
     def carry_over(self) -> None:
-        """Embed the summaries of the previous generation, if there are any, with the present model."""
+        """Embed the summaries of the previous generation, if there are any, with the current model."""
         path = self._index.settings.path
         has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
         if has_others and self.index() is None:
             self.index_for_writing()
 
     def maintenance(self) -> Maintenance | None:
-        """Return the maintenance of the index of the summaries; None if there is none."""
+        """Return the maintenance object for the index of the summaries, or None if there are no summaries."""
         summaries = self.index()
         return None if summaries is None else summaries.admin
 
@@ -178,7 +181,7 @@ class Summaries:
         return self._index.mirror(_SummaryMirror, _SummaryMirror)
 
     def _states(self, summaries: SummaryIndex) -> Mapping[str, str]:
-        """Return the state of the directory from which each summary was made, by uri."""
+        """Return, by uri, the state of each directory when it was summarised."""
         mirror = self._mirror
         version, present = summaries.version(), mirror.states
         if present is None or present[:2] != (summaries, version):
@@ -204,12 +207,12 @@ class Summaries:
                 language=index.language,
                 write_timeout=WRITE_TIMEOUT,
                 vector_server=None,
-                check_embedding=False,  # the index of the texts has done so
+                check_embedding=False,  # the index of the texts has already checked it
             )
         )
 
     def _before(self, number: int) -> dict[str | None, list[Chunk]]:
-        """Return the summaries made for the vectors of an earlier generation, by tenant."""
+        """Return the summaries embedded by the model of an earlier generation, by tenant."""
         if self._index.settings.path is None:
             opened = self._mirror.opened
             return {} if opened is None or opened[0] == number else {self._index.settings.tenant: opened[1].all()}
@@ -227,7 +230,7 @@ class Summaries:
 
 
 class _BorrowedEmbedding:
-    """The embedding of a generation, without the methods for fitting; only the index of the texts fits it."""
+    """The embedding of a generation without the methods for fitting, because only the index of the texts fits it."""
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
@@ -246,7 +249,7 @@ def _folder(path: Path, number: int) -> Path:
 
 
 def _other_folders(path: Path, number: int | None) -> list[Path]:
-    """Return the folders of summaries other than that of this generation."""
+    """Return the folders of summaries, without the folder of this generation."""
     present = None if number is None else _folder(path, number).name
     return [each for each in path.glob(f"{FOLDER}-*") if each.name != present and (each / CATALOG).exists()]
 

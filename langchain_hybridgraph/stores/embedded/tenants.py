@@ -1,4 +1,4 @@
-"""Lists and drops the tenants of an index folder."""
+"""Listing and deletion of an index folder's tenants."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from langchain_hybridgraph.stores.engines.chroma_server import recorded_state
 def list_tenants(path: str | Path) -> dict[str, int]:
     """Return the number of chunks of each tenant of a folder, by name.
 
-    This is for the administrator of the folder: a store is opened for one tenant and sees no other. A tenant without
-    chunks that still has a search mode or a source's credibility has 0. Raises NotAnIndexError for a path without an
-    index, TenantError for an index that was made without tenants.
+    This function is for the administrator of the folder, because a store is opened for one tenant and cannot access the
+    others. The number is 0 for a tenant without chunks that still has a search mode or a source's credibility. Raises
+    NotAnIndexError for a path without an index, and TenantError for an index without tenants.
 
     >>> from tempfile import TemporaryDirectory
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -53,19 +53,19 @@ def list_tenants(path: str | Path) -> dict[str, int]:
 def drop_tenant(
     path: str | Path, tenant: str, *, vector_server: str | Mapping[str, Any] | ChromaServer | None = None
 ) -> dict[str, int]:
-    """Delete everything that a folder holds of a tenant, and overwrite it on disk; return the number deleted, by kind.
+    """Delete all data of a tenant from a folder and overwrite it on disk; return the number deleted, by kind.
 
-    Other tenants are not changed. A store that is open for the tenant finds nothing from then on. The model of an LSA
+    Other tenants are not changed. A store that is open for the tenant no longer finds anything. The model of an LSA
     index keeps words that it has learned from the tenant until it is fitted again (``store.admin.refit()``).
 
     Summaries are deleted first, then chunks, parents, edges, entities, sessions, learned values, credibility and search
-    mode in one transaction, then vectors and words. After a crash in between, the next call deletes the rest.
+    mode in one transaction, then vectors and words. If a crash interrupts the deletion, the next call deletes the rest.
 
     ``vector_server`` is the Chroma server that the stores on this folder use; the tenant's vectors are deleted from it,
-    too. Raises the errors of :func:`list_tenants`, TenantError for an unknown tenant, and StoreLockedError after
-    waiting 30 seconds for the turn to write; then nothing is deleted. The same holds for the ConfigurationError for a
-    folder with vectors on a server that was not named. Raises StoreError if everything was deleted from the folder, but
-    the server did not answer.
+    too. The call raises the errors of :func:`list_tenants`, TenantError for an unknown tenant, StoreLockedError if it
+    does not get the write lock within 30 seconds, and ConfigurationError if the folder has vectors on a server and
+    ``vector_server`` is None; in these cases, nothing is deleted. It raises StoreError if all data was deleted from the
+    folder, but the server did not answer.
     """
     path = Path(path)
     names = list_tenants(path)
@@ -82,7 +82,7 @@ def drop_tenant(
         for folder in sorted(path.glob(f"{FOLDER}-*")):
             if (folder / CATALOG).exists():
                 with closing(_open(folder, tenant)) as summaries:
-                    layers = _delete(summaries)["chunks"]  # of several generations only the last one is shown
+                    layers = _delete(summaries)["chunks"]  # only the last of several generations is in use
         deleted = {**_delete(index), "layers": layers}
         if (present := index.shared.server) is not None and present.is_failing:
             raise StoreError(
@@ -109,7 +109,7 @@ def _open(path: Path, tenant: str, vector_server: ChromaServer | None = None) ->
 
 
 def _check_server(index: IndexFolder) -> None:
-    """Raise ConfigurationError if the folder has vectors on a server that nobody named."""
+    """Raise ConfigurationError if the folder has vectors on a server but is open without a server."""
     path = index.settings.path
     assert path is not None, "an index in memory has no tenants to drop"
     if index.shared.server is None and (state := recorded_state(index.catalog, path)) is not None:
@@ -129,7 +129,7 @@ def _delete(index: IndexFolder) -> dict[str, int]:
             catalog_outbox.log_changes(connection, rows)
         index.snapshot()
         _blank(index.generation, rows)
-        # The words of deleted texts stay in Tantivy's segments until these are merged.
+        # Without a rebuild, the words of deleted texts would stay in Tantivy's segments until they are merged.
         sync.rebuild("keywords")
         sync.step()
     index.catalog.checkpoint()

@@ -1,4 +1,4 @@
-"""An index folder as source or destination of copies."""
+"""Index folders as sources and destinations of copies."""
 
 from __future__ import annotations
 
@@ -44,17 +44,20 @@ if TYPE_CHECKING:
 
 
 PROGRESS = "migration"
-"""Name of the fact that holds the progress of an unfinished copy."""
+"""Name of the fact with the progress of an unfinished copy."""
 
 
 class TransferIndex(EmbeddedStore):
-    """An index opened for one tenant without its embedding, to be copied from or to."""
+    """An index opened for one tenant without its embedding, as the source or destination of a copy."""
 
     @classmethod
     def of(
         cls, path: Path, name: str, tenant: str, *, language: str = "english", read_only: bool = False
     ) -> TransferIndex:
-        """Open the index at this path; ``name`` is its embedding's, ``tenant`` is "" for an index without tenants."""
+        """Open the index at this path.
+
+        ``name`` is the name of its embedding; ``tenant`` is "" for an index without tenants.
+        """
         return cls(
             IndexSettings(
                 path=path,
@@ -69,7 +72,7 @@ class TransferIndex(EmbeddedStore):
     def restore(
         self, chunks: Sequence[ChunkRecord], parents: Sequence[ChunkRecord], also: Callable[[sqlite3.Connection], None]
     ) -> None:
-        """Write chunks and parents with their vectors and states; ``also`` writes in the same transaction."""
+        """Write chunks and parents with their vectors and memory states; ``also`` writes in the same transaction."""
         tenant = self.tenant or ""
         batch = catalog_rows([record.chunk for record in chunks], [record.chunk for record in parents], tenant)
         memories = {record.chunk.id: record.memory for record in (*parents, *chunks) if record.memory is not None}
@@ -82,7 +85,7 @@ class TransferIndex(EmbeddedStore):
         self._writer.write(batch, (), {r.chunk.id: r.vector for r in chunks if r.vector is not None}, write)
 
     def present_summaries(self) -> list[SummaryRecord]:
-        """Return the summaries of directories, each with its vector and whether it is up to date."""
+        """Return the summaries of directories, with their vectors and whether they are up to date."""
         summaries = self.summaries.current()
         if summaries is None:
             return []
@@ -93,7 +96,7 @@ class TransferIndex(EmbeddedStore):
         ]
 
     def restore_summaries(self, summaries: Sequence[SummaryRecord]) -> None:
-        """Write summaries of directories; those that were up to date count as up to date."""
+        """Write summaries of directories; those that were up to date in the source are up to date here."""
         tree = self.scoped_tree(Scope(None, self.tenant, time.time()))
         summary_chunks = [
             Chunk(
@@ -112,7 +115,10 @@ class TransferIndex(EmbeddedStore):
 
 
 class EmbeddedSource:
-    """An index folder that is read. Others may write meanwhile; the copy reports that its source has changed."""
+    """An index folder from which records are copied.
+
+    Other processes may write to it at the same time; the copy then reports that its source has changed.
+    """
 
     kinds: Sequence[Kind] = KINDS
 
@@ -126,7 +132,7 @@ class EmbeddedSource:
         self._opened: dict[str, TransferIndex] = {}
 
     def facts(self) -> StoreFacts:
-        """Return the facts of the index."""
+        """Return the facts about the index."""
         with self._catalog.snapshot():
             about = self._catalog.facts()
             is_multi = about["tenancy"] == "multi"
@@ -213,11 +219,11 @@ class EmbeddedSource:
         return matrix.take(rows)
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult:
-        """Return the n chunks of a tenant nearest to the query's vector."""
+        """Return the ``n`` chunks of a tenant whose vectors are nearest to the query vector."""
         return self._index(tenant).vector_search(query, n)
 
     def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the n chunks of a tenant that match the query's words best."""
+        """Return the ``n`` chunks of a tenant that match the query's words best."""
         return self._index(tenant).keyword_search(query, n)
 
     def _summaries(self, tenant: str) -> list[SummaryRecord]:
@@ -237,7 +243,7 @@ class EmbeddedSource:
         self._opened.clear()
 
     def close(self) -> None:
-        """Release the files that are open."""
+        """Release all open files."""
         self._close_indexes()
         if self._generation is not None:
             self._generation.close()
@@ -245,7 +251,7 @@ class EmbeddedSource:
 
 
 class EmbeddedDestination:
-    """An index folder that receives a copy. Each page is one transaction, which also stores the progress."""
+    """An index folder that receives a copy. Each page is written in one transaction, together with the progress."""
 
     kinds: Sequence[Kind] = KINDS
 
@@ -258,12 +264,14 @@ class EmbeddedDestination:
         read_facts(self.path)
 
     def progress(self) -> Mapping[str, Any] | None:
-        """Return the progress of an unfinished copy into this folder, None if there is none."""
+        """Return the progress of an unfinished copy into this folder, or None if there is none."""
         stored = read_facts(self.path).get(PROGRESS)
         return None if stored is None else dict(json.loads(stored))
 
     def begin(self, facts: StoreFacts) -> None:
-        """Create an empty index with the settings of the source; raise StoreError for a folder that holds an index."""
+        """Create an empty index with the settings of the source; raise StoreError if the folder already has an
+        index.
+        """
         self._facts = facts
         about = read_facts(self.path)
         if PROGRESS in about:
@@ -283,7 +291,7 @@ class EmbeddedDestination:
             catalog_outbox.set_facts(connection, **{PROGRESS: "{}", "language": facts.language, **fitted})
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Return the records unchanged: an index keeps everything."""
+        """Return the records unchanged, because an index can store all of them."""
         return records, {}
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
@@ -313,7 +321,7 @@ class EmbeddedDestination:
             self._index.flush()
 
     def finish(self) -> Sequence[str]:
-        """Check the index and forget the progress; return the problems found."""
+        """Check the index and return the problems found; delete the progress if there are none."""
         assert self._facts is not None, "begin comes first"
         index = self._opened(self._facts.tenants[0] if self._facts.tenants else "")
         problems = index.admin.check().problems
@@ -331,7 +339,7 @@ class EmbeddedDestination:
             self._index = TransferIndex.of(self.path, self._facts.embedding, tenant, language=self._facts.language)
         return self._index
 
-    # -- what was written, read back ------------------------------------------------------------------------
+    # -- reading the copy -----------------------------------------------------------------------------------
 
     @property
     def _as_source(self) -> EmbeddedSource:
@@ -340,7 +348,7 @@ class EmbeddedDestination:
         return self._source
 
     def facts(self) -> StoreFacts:
-        """Return the facts of the index."""
+        """Return the facts about the index."""
         return self._as_source.facts()
 
     def counts(self, tenant: str) -> Mapping[str, int]:
@@ -352,15 +360,15 @@ class EmbeddedDestination:
         return self._as_source.pages(tenant, kind, after, size)
 
     def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult:
-        """Return the n chunks of a tenant nearest to the query's vector."""
+        """Return the ``n`` chunks of a tenant whose vectors are nearest to the query vector."""
         return self._as_source.vector_search(tenant, query, n)
 
     def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
-        """Return the n chunks of a tenant that match the query's words best."""
+        """Return the ``n`` chunks of a tenant that match the query's words best."""
         return self._as_source.keyword_search(tenant, query, n)
 
     def close(self) -> None:
-        """Release the files that are open."""
+        """Release all open files."""
         if self._source is not None:
             self._source.close()
             self._source = None

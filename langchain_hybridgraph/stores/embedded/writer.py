@@ -1,4 +1,4 @@
-"""Writes chunks and edges to an index."""
+"""Writes of chunks and edges to an index."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Chunk, Edge, Vector
 
-# Number of pending rows at which the engines are brought up to date in the middle of an ingest.
+# Number of pending rows at which the engines are updated in the middle of an ingest.
 STEP_ROWS = 8_192
 
 
 class Writer:
-    """Writes to an index: vectors first, then the commit that accepts the batch, then the engines.
+    """Writes to an index: first the vectors, then the commit of the batch, then the engines.
 
-    ``after_flush`` is called at the end of each :meth:`flush`, outside the turn to write.
+    ``after_flush`` is called at the end of each :meth:`flush`, without holding the write lock.
     """
 
     def __init__(
@@ -62,7 +62,10 @@ class Writer:
         vectors_by_id: Mapping[str, Vector] | None = None,
         also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
     ) -> dict[str, int]:
-        """Write a batch; the callable ``also`` writes in the same transaction and returns the rows that it changed."""
+        """Write a batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
+
+        The callable ``also`` writes in the same transaction and returns the rows that it changed.
+        """
         ahead = self._embed_ahead(batch) if vectors_by_id is None else None
         with self._index.writer():
             stored_hashes = self._stored_hashes(batch)
@@ -83,10 +86,10 @@ class Writer:
         }
 
     def flush(self) -> int:
-        """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
+        """Bring the engines up to date and, if a fit is due, fit an embedding such as LSA to the texts.
 
-        Return the number of texts that this call embedded. Threads that add at the same time take turns: all of them
-        write first, then the first to flush brings the engines up to date for all, and the others have nothing to do.
+        Return the number of texts that this call embedded. If several threads write at the same time, the first one to
+        flush after all writes updates the engines for all of them, and the others have nothing left to do.
         """
         embedded = 0
         if not self._is_flushed():
@@ -106,9 +109,9 @@ class Writer:
             return self._index.shared.flushed_version == self._index.catalog.version()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Make ``edges`` the only edges of these relations that leave these sources.
+        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new edges.
 
-        Writes only the difference, and nothing if there is none.
+        Only edges that differ are written.
         """
         edges_by_key = _heaviest(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
@@ -123,7 +126,7 @@ class Writer:
                 with self._index.catalog.writing() as connection:
                     entities = catalog_writes.graph_ends(connection, self._index.rows.tenant, stale)
                     catalog_writes.delete_edges(connection, self._index.rows.tenant, stale)
-                    # Edges that remain are changed in place and keep the time at which they were first ingested.
+                    # Edges that already exist are changed in place and keep the time at which they were first ingested.
                     for changed in (True, False):
                         edges = [edge for edge in fresh if (_key(edge) in replaced) == changed]
                         catalog_writes.put_edges(connection, self._index.rows.tenant, edges, now, by_weight=not changed)
@@ -131,7 +134,7 @@ class Writer:
         return len(edges_by_key)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; return the number deleted.
+        """Delete chunks and parents together with their edges; return the number deleted.
 
         A parent is deleted with its last child. An entity is deleted with the last chunk that mentions it.
         """
@@ -145,7 +148,7 @@ class Writer:
         return count
 
     def step(self) -> None:
-        """Bring the engines up to date; requires the turn to write."""
+        """Bring the engines up to date; the caller must hold the write lock."""
         self._sync.step()
 
     def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
@@ -164,7 +167,9 @@ class Writer:
         return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
 
     def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _EarlyVectors | None:
-        """Embed the texts of this batch that have no vector yet, before the turn to write, so that others can write."""
+        """Embed the texts of this batch that have no vector yet, before taking the write lock, which others can then
+        use.
+        """
         with self._index.guard:
             generation = self._index.snapshot().generation
             if self._index.is_unfitted(generation):
@@ -183,7 +188,7 @@ class Writer:
         vectors_by_id: Mapping[str, Vector] | None,
         ahead: _EarlyVectors | None,
     ) -> tuple[list[int], int]:
-        """Write these chunks' vectors to the matrix; return their rows and the number of texts embedded."""
+        """Write the vectors of these chunks to the matrix; return their rows and the number of texts embedded."""
         facts = self._index.catalog.facts()
         start = int(facts["next_row"])
         rows = list(range(start, start + len(new)))
@@ -196,7 +201,7 @@ class Writer:
         else:
             texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in reusable))
             vectors = self._assemble([entry.text for entry in new], reusable, texts, ahead)
-        # Until the first vectors are accepted, any number of dimensions is allowed, even after failed attempts.
+        # Until the first vectors are committed, any dimension is allowed, even after failed attempts.
         matrix = self._index.generation.matrix
         if matrix is None or "dimension" not in facts:
             matrix = self._index.generation.create_matrix(vectors.shape[1])
@@ -205,7 +210,9 @@ class Writer:
         return rows, len(texts)
 
     def _reusable_rows(self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]) -> dict[int, int]:
-        """Return the rows whose undamaged vectors can be reused, by the position of the entry with the same text."""
+        """Return the rows whose undamaged vectors can be reused, by the position in ``new`` of the entry with the same
+        text.
+        """
         reusable = {
             place: row
             for place, e in enumerate(new)
@@ -238,10 +245,10 @@ class Writer:
         return vectors
 
     def _embedded(self, texts: list[str], ahead: _EarlyVectors | None) -> NDArray[np.float32]:
-        """Return the vectors of these texts: those embedded ahead if the model is still the same, else new ones."""
+        """Return the vectors of these texts; use vectors embedded ahead if the model is still the same."""
         if ahead is None or ahead.generation != self._index.generation.number:
             return self._index.embed(texts, self._index.generation)
-        missing = [text for text in texts if text not in ahead.vectors]  # others have changed the index meanwhile
+        missing = [text for text in texts if text not in ahead.vectors]  # the index has changed in the meantime
         vectors = (
             {**ahead.vectors, **dict(zip(missing, self._index.embed(missing, self._index.generation), strict=True))}
             if missing
@@ -259,7 +266,7 @@ class Writer:
         *,
         also: Callable[[sqlite3.Connection], Iterable[int]] | None,
     ) -> None:
-        """Commit the batch: before the commit nothing of it is stored, after it everything."""
+        """Commit the batch atomically."""
         if not changed and not edges and also is None:
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
@@ -280,11 +287,10 @@ class Writer:
         self._index.snapshot()
 
     def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
-        """Return the facts that identify the embedding, from the first vectors; {} if they are stored already.
+        """Return the facts that identify the embedding, computed from the first vectors.
 
-        It also returns {} if there are no vectors.
-
-        They are missing after the tenant whose text was the probe text has been dropped.
+        The result is {} if these facts are already stored or if there are no vectors. The facts can be missing from an
+        existing index because the tenant with the probe text was dropped.
         """
         if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
             return {}
@@ -296,18 +302,19 @@ class Writer:
         return facts
 
     def _probe_vector(self, text: str) -> Vector | None:
-        """Return the embedding's vector of a text, None if it cannot embed.
+        """Return the embedding's vector of a text, or None if it cannot embed.
 
-        Vectors passed by callers may come from another model."""
+        It is needed because vectors passed by callers may come from another model.
+        """
         try:
             own: Vector = self._index.embed([text], self._index.generation)[0]
-        except Exception:  # noqa: BLE001 - an embedding that cannot embed now is recognised by its name
+        except Exception:  # noqa: BLE001 - without a probe vector, the embedding is identified by its name
             return None
         return own
 
 
 class _EarlyVectors(NamedTuple):
-    """Vectors by text that were embedded before the turn to write, and the generation whose model made them."""
+    """Vectors by text that were embedded before taking the write lock, and the generation of their model."""
 
     generation: int
     vectors: Mapping[str, Vector]
@@ -322,7 +329,7 @@ def _key(edge: Edge) -> tuple[str, str, str]:
 
 
 def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
-    """Return the heaviest edge for each source, target and relation; of equally heavy edges, the first."""
+    """Return the heaviest edge for each source, target and relation; the first one if several are equally heavy."""
     heaviest: dict[tuple[str, str, str], Edge] = {}
     for edge in edges:
         if edge.weight > heaviest.setdefault(_key(edge), edge).weight:
@@ -335,5 +342,7 @@ def _needs_vector(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
 
 
 def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:
-    """Return the row whose vector can be kept because its chunk has the same text."""
+    """Return the stored row of the same chunk, whose vector can be kept, if its text has not changed; None
+    otherwise.
+    """
     return stored_hashes.row if stored_hashes is not None and stored_hashes.text_hash == entry.text_hash else None
