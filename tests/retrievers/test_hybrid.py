@@ -1,4 +1,4 @@
-"""HybridRetriever: over the store, over any VectorStore, over a Chroma collection alone."""
+"""HybridRetriever with the package's store, any VectorStore, or only a Chroma collection."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def ids(documents) -> list[str]:
 
 
 class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite, over the store."""
+    """langchain-tests' suite for retrievers, over the package's store."""
 
     @property
     def retriever_constructor(self):
@@ -86,23 +86,23 @@ class TestStandard(RetrieversIntegrationTests):
 
 
 class TestStandardOverPlainStore(TestStandard):
-    """langchain-tests' suite, over LangChain's own in-memory store."""
+    """langchain-tests' suite for retrievers, over LangChain's in-memory store."""
 
     @property
     def retriever_constructor_params(self):
         return {"vector_store": InMemoryVectorStore.from_documents(documents(), embedding()), "documents": documents()}
 
 
-# -- what comes back ---------------------------------------------------------------------------------------------
+# -- what is returned ---------------------------------------------------------------------------------------------
 
 
-def test_words_find_what_vectors_do_not(retriever):
-    """A code that appears in one text is found by its letters."""
+def test_keyword_search_finds_a_rare_code(retriever):
+    """An error code that appears in one text is found by keyword search."""
     assert ids(retriever.invoke("E4711"))[0] == "code"
 
 
-def test_documents_say_how_they_were_found(retriever):
-    """Rank, score, sources and path are added to the user's metadata."""
+def test_annotated_documents_have_rank_score_and_sources(retriever):
+    """With annotate="all", rank, score, sources and path are added to the user's metadata."""
     best = retriever.invoke("water pump valve", annotate="all")[0]
     assert best.id == "pump"
     assert best.metadata["kind"] == "machine"
@@ -119,7 +119,7 @@ def test_documents_say_how_they_were_found(retriever):
 
 
 def test_ranks_and_scores_descend(retriever):
-    """Ranks count from 1, scores lie in [0, 1] and fall."""
+    """Ranks start at 1, and scores are between 0 and 1 in descending order."""
     result = retriever.invoke("sleep in the day", k=6, annotate="all")
     scores = [document.metadata["score"] for document in result]
     assert [document.metadata["retrieval_rank"] for document in result] == list(range(1, len(result) + 1))
@@ -129,7 +129,7 @@ def test_ranks_and_scores_descend(retriever):
 
 
 def test_a_prefix_keeps_the_users_own_keys():
-    """A user's ``score`` is not overwritten if a prefix is set."""
+    """With metadata_prefix, a ``score`` in the user's metadata is not overwritten."""
     store = HybridGraphStore.from_texts(["alpha beta"], "lsa", [{"score": "mine"}])
     (result,) = HybridRetriever(store, metadata_prefix="hg_", annotate="all").invoke("alpha")
     assert result.metadata["score"] == "mine"
@@ -137,14 +137,14 @@ def test_a_prefix_keeps_the_users_own_keys():
 
 
 def test_returned_metadata_is_the_callers_own(store):
-    """Changing an answer changes nothing that is stored or returned later."""
+    """Changing the metadata of a result changes neither the store nor later results."""
     retriever = HybridRetriever(store, k=1)
     retriever.invoke("cat")[0].metadata["kind"] = "spoilt"
     assert retriever.invoke("cat")[0].metadata["kind"] == "animal"
 
 
 def test_documents_given_to_the_constructor_are_not_changed():
-    """Nested metadata of the user's Documents stays theirs."""
+    """Changing nested metadata of a result does not change the Documents passed to the constructor."""
     documents = [Document(id="a", page_content="alpha", metadata={"tags": ["x"]})]
     before = copy.deepcopy(documents)
     retriever = HybridRetriever(InMemoryVectorStore.from_documents(documents, embedding()), documents)
@@ -153,8 +153,8 @@ def test_documents_given_to_the_constructor_are_not_changed():
     assert retriever.invoke("alpha")[0].metadata["tags"] == ["x"]
 
 
-def test_retrieve_tells_about_itself(retriever):
-    """A result is a sequence of Documents with degradation, time and plan."""
+def test_retrieve_returns_documents_with_plan_and_time(retriever):
+    """retrieve returns a sequence of Documents with degradation reasons, duration and plan."""
     result = retriever.retrieve("water pump", 2)
     assert len(result) == 2
     assert result == retriever.invoke("water pump", k=2, annotate="all")
@@ -164,15 +164,15 @@ def test_retrieve_tells_about_itself(retriever):
     assert result.hits[0].explain().startswith("score ")
 
 
-def test_small_answers_are_heads_of_large_ones(retriever):
-    """k = 1 … 6 agree."""
+def test_a_smaller_k_gives_a_prefix(retriever):
+    """The hits for each k from 0 to 6 are a prefix of the hits for k=6."""
     whole = ids(retriever.invoke("the water of the sleeping pump", k=6))
     for k in range(7):
         assert ids(retriever.invoke("the water of the sleeping pump", k=k)) == whole[:k]
 
 
-async def test_both_ways_of_asking_agree(retriever):
-    """invoke, ainvoke, retrieve, aretrieve, batch, stream and astream give the same."""
+async def test_sync_and_async_methods_agree(retriever):
+    """invoke, retrieve, batch and stream return the same documents as their async versions."""
     question = "sleeping animals"
     expected = ids(retriever.invoke(question))
     assert ids(await retriever.ainvoke(question)) == expected
@@ -184,7 +184,7 @@ async def test_both_ways_of_asking_agree(retriever):
 
 
 def test_a_chain_streams_what_it_invokes(retriever):
-    """Lists of one add up in a chain."""
+    """The lists that a chain streams add up to the result of invoke."""
     chain = retriever | RunnablePassthrough()
     streamed = [document for part in chain.stream("water") for document in part]
     assert ids(streamed) == ids(chain.invoke("water"))
@@ -193,13 +193,13 @@ def test_a_chain_streams_what_it_invokes(retriever):
 # -- settings of one call ----------------------------------------------------------------------------------------
 
 
-def test_a_call_may_ask_for_more_than_the_constructor(retriever):
-    """k larger than the constructor's works."""
+def test_a_call_may_set_a_larger_k_than_the_constructor(retriever):
+    """A call can set a larger k than the constructor did."""
     assert len(retriever.invoke("the water and the cat sleep in the car", k=5)) == 5
 
 
-def test_filters_narrow(store):
-    """A call's filter narrows the retriever's own; both languages of filters work."""
+def test_the_filters_of_retriever_and_call_are_combined(store):
+    """A hit must match both the retriever's filter and the call's, in either filter language."""
     retriever = HybridRetriever(store, filter={"kind": "machine"})
     assert set(ids(retriever.invoke("the cat and the water and the car"))) <= {"car", "code", "pump"}
     assert ids(retriever.invoke("the cat and the water and the car", filter={"n": {"$lt": 3}})) == ["car"]
@@ -208,21 +208,21 @@ def test_filters_narrow(store):
 
 @pytest.mark.parametrize("bad", [{"n": {"$near": 3}}, {"$or": 3}, "kind = animal"])
 def test_a_malformed_filter_is_refused(retriever, bad):
-    """Never dropped, never degraded."""
+    """A malformed filter raises FilterError and is never ignored."""
     with pytest.raises(FilterError):
         retriever.invoke("cat", filter=bad)
 
 
 def test_weights_of_a_call(store):
-    """All weight on one side asks only that side; one weight gives the other the rest."""
+    """A single weight given in a call determines the other weight, and a source without weight is not searched."""
     retriever = HybridRetriever(store)
     assert retriever.retrieve("pump water", keyword_weight=1.0).plan["weights"] == {"keyword": 1.0}
     assert retriever.retrieve("pump water", semantic_weight=1.0).plan["weights"] == {"vector": 1.0}
     assert retriever.retrieve("pump water", keyword_weight=0.25).plan["weights"] == {"vector": 0.75, "keyword": 0.25}
 
 
-def test_a_vector_may_stand_for_the_text(store):
-    """Without a text the words are silent, and the answer says so."""
+def test_a_vector_without_a_text(store):
+    """With a vector and no text, only vectors are searched and the result reports no-query-text."""
     vector = store.embeddings.embed_query(TEXTS["kiwi"])
     result = HybridRetriever(store, k=1).retrieve(None, vector=vector)
     assert ids(result) == ["kiwi"]
@@ -230,22 +230,22 @@ def test_a_vector_may_stand_for_the_text(store):
 
 
 def test_a_vector_with_the_text(store):
-    """The vector serves the vector side, the text the words."""
+    """With a vector and a text, the vector is used for vector search and the text for keyword search."""
     vector = store.embeddings.embed_query(TEXTS["kiwi"])
     result = HybridRetriever(store, k=2).retrieve("E4711", vector=vector, semantic_weight=0.5)
     assert set(ids(result)) == {"kiwi", "code"}
 
 
 def test_min_score(store):
-    """Hits below it are left out, hits above it stay."""
+    """Hits below min_score are left out, and a hit whose score equals min_score is kept."""
     retriever = HybridRetriever(store)
     everything = retriever.retrieve("water pump")
     bound = everything[1].metadata["score"]
     assert ids(retriever.invoke("water pump", min_score=bound)) == ids(everything[:2])
 
 
-def test_mmr_spreads_the_answer():
-    """The second of two near twins is replaced by another document."""
+def test_mmr_replaces_near_duplicates():
+    """With MMR, the second of two near-duplicates is replaced by another document."""
     texts = ["the blue whale sings", "the blue whale sings loud", "a whale is a mammal", "stones are hard"]
     store = HybridGraphStore.from_texts(texts, "lsa", ids=["a", "twin", "other", "stone"])
     plain = ids(HybridRetriever(store, k=2).invoke("blue whale sings"))
@@ -255,7 +255,7 @@ def test_mmr_spreads_the_answer():
 
 
 def test_time():
-    """A text that is not valid now is found as of its time and at all times, but not now."""
+    """A text that is not valid now is found only with an earlier as_of or with ALL_TIME."""
     with HybridGraphStore() as kings:
         kings.add_documents(
             [
@@ -270,13 +270,13 @@ def test_time():
 
 
 def test_an_unknown_option_of_a_call_is_refused(retriever):
-    """A misspelt option does not pass silently."""
+    """A misspelt option in a call raises a TypeError that contains its name."""
     with pytest.raises(TypeError, match="fliter"):
         retriever.invoke("cat", fliter={})
 
 
 def test_another_tenant_is_refused():
-    """A call cannot reach beyond its store."""
+    """Passing another tenant in a call raises an error."""
     retriever = HybridRetriever(HybridGraphStore(tenant="a"))
     with pytest.raises((TenantError, ConfigurationError)):
         retriever.invoke("cat", tenant="b")
@@ -298,20 +298,20 @@ def test_another_tenant_is_refused():
     ],
 )
 def test_bad_settings_are_refused_at_construction(store, settings):
-    """A misspelt name, a negative k or weight, weights of nothing, an unknown fusion."""
+    """Unknown names, invalid numbers, all-zero weights and unknown fusions are rejected at construction."""
     with pytest.raises((ValidationError, ConfigurationError, ValueError)):
         HybridRetriever(store, **settings)
 
 
 def test_documents_for_a_store_with_its_own_index_are_refused(store):
-    """Two truths would disagree."""
+    """Passing documents with a store that has its own keyword index raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="add_documents"):
         HybridRetriever(store, documents())
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "convex", "distribution", "max", "interleave", "concat"])
-def test_every_fusion_answers(store, fusion):
-    """All of them find the obvious first."""
+def test_every_fusion_ranks_the_best_match_first(store, fusion):
+    """Every fusion ranks the obvious match first and returns at most k hits."""
     result = HybridRetriever(store, fusion=fusion, k=4).retrieve("open the water valve of the pump")
     assert result[0].id == "pump"
     assert len(result) <= 4
@@ -319,7 +319,7 @@ def test_every_fusion_answers(store, fusion):
 
 
 def test_fields_can_be_configured_at_run_time(store):
-    """LangChain's configurable_fields makes a new retriever; its index is not built again."""
+    """configurable_fields makes a new retriever that shares the keyword index of the original."""
     vector_store = InMemoryVectorStore.from_documents(documents(), embedding())
     retriever = HybridRetriever(vector_store, documents(), k=3)
     runnable = retriever.configurable_fields(k=ConfigurableField(id="k"))
@@ -330,7 +330,7 @@ def test_fields_can_be_configured_at_run_time(store):
 
 
 def test_statistics(store):
-    """Calls, errors, times and degradations are counted."""
+    """get_retrieval_stats counts calls and degradations and reports durations."""
     retriever = HybridRetriever(store)
     retriever.invoke("cat")
     retriever.retrieve(None, vector=store.embeddings.embed_query("cat sleeps"))
@@ -355,7 +355,7 @@ def chroma(tmp_path):
 
 
 def test_a_chroma_collection_alone_is_enough(chroma):
-    """Its texts are read to make the keyword index; hits of both sides merge by id."""
+    """A keyword index is built from the texts of a Chroma collection, and hits of both sources merge by id."""
     retriever = HybridRetriever(chroma, k=2)
     best = retriever.retrieve("water for the pump")[0]
     assert best.id == "pump"
@@ -363,8 +363,8 @@ def test_a_chroma_collection_alone_is_enough(chroma):
     assert ids(retriever.invoke("E4711", keyword_weight=1.0)) == ["code"]
 
 
-def test_a_collection_larger_than_a_page_is_read_whole(tmp_path):
-    """2,300 texts take three pages."""
+def test_a_collection_larger_than_a_page_is_read_completely(tmp_path):
+    """All 2,300 texts of a collection, which take three pages, are read into the keyword index."""
     from langchain_chroma import Chroma
 
     store = Chroma(embedding_function=embedding(), persist_directory=str(tmp_path))
@@ -375,7 +375,7 @@ def test_a_collection_larger_than_a_page_is_read_whole(tmp_path):
 
 
 def test_documents_without_ids_take_those_of_the_collection(chroma):
-    """Equal texts without ids merge with the stored ones instead of doubling."""
+    """Documents without ids merge with stored texts that are equal, so no hit is returned twice."""
     bare = [Document(page_content=text) for text in TEXTS.values()]
     result = HybridRetriever(chroma, bare, k=6).invoke("water for the pump and the car")
     assert sorted(ids(result)) == sorted(set(ids(result)))
@@ -383,14 +383,14 @@ def test_documents_without_ids_take_those_of_the_collection(chroma):
 
 
 def test_filters_over_chroma(chroma):
-    """Several keys in one object, which langchain-chroma itself refuses."""
+    """A filter may have several keys in one object, which langchain-chroma itself rejects."""
     result = HybridRetriever(chroma, k=6).invoke("the water and the car", filter={"kind": "machine", "n": {"$gt": 2}})
     assert sorted(ids(result)) == ["code", "pump"]
 
 
 @pytest.mark.parametrize("space", ["l2", "ip"])
 def test_scores_are_cosines_in_every_space(tmp_path, space):
-    """A collection's distances become the cosine of query and text."""
+    """Vector scores are cosines even if the collection measures l2 or inner-product distances."""
     from langchain_chroma import Chroma
 
     model = embedding()
@@ -403,8 +403,8 @@ def test_scores_are_cosines_in_every_space(tmp_path, space):
     assert best.metadata["vector_score"] == pytest.approx(cosine, abs=1e-4)
 
 
-def test_more_is_requested_of_a_store_without_filters():
-    """The only match is far down the list of the nearest."""
+def test_more_candidates_are_fetched_from_a_store_without_filters():
+    """In a store without filters the only match is found even if 499 other texts may be nearer."""
     many = [Document(id=f"d{n}", page_content=f"water pump {n}", metadata={"n": n}) for n in range(500)]
     store = BareStore(many, LSAEmbeddings().fit([d.page_content for d in many]))
     result = HybridRetriever(store, semantic_weight=1.0).retrieve("water pump 3", filter={"n": 499})
@@ -413,7 +413,7 @@ def test_more_is_requested_of_a_store_without_filters():
 
 
 def test_vectors_alone_when_there_are_no_texts():
-    """A store that cannot be read and no documents: the vector side answers, and the answer says so."""
+    """If the store's texts cannot be read, only vectors are searched and the result reports no-keyword-index."""
     result = HybridRetriever(BareStore(documents(), embedding()), k=2).retrieve("water pump")
     assert len(result) == 2
     assert result.degraded == ("no-cosine", "no-keyword-index")
@@ -421,7 +421,7 @@ def test_vectors_alone_when_there_are_no_texts():
 
 
 def test_the_keyword_side_may_be_another_retriever():
-    """langchain-community's BM25Retriever, or any other."""
+    """Another retriever, such as langchain-community's BM25Retriever, can serve as the keyword source."""
     bm25 = pytest.importorskip("langchain_community.retrievers")
     store = InMemoryVectorStore.from_documents(documents(), embedding())
     other = bm25.BM25Retriever.from_documents(documents(), k=4)
@@ -431,14 +431,14 @@ def test_the_keyword_side_may_be_another_retriever():
 
 
 class Down(BaseRetriever):
-    """A retriever whose server is down."""
+    """Retriever whose server is down."""
 
     def _get_relevant_documents(self, query, *, run_manager):
         raise ConnectionError("refused")
 
 
 def test_a_failing_keyword_side_leaves_the_vectors():
-    """The ladder's next rung, named."""
+    """If keyword search fails, the vector hits are returned and the result reports keyword-failed."""
     store = InMemoryVectorStore.from_documents(documents(), embedding())
     result = HybridRetriever(store, keyword_retriever=Down(), k=2).retrieve("water pump")
     assert len(result) == 2
@@ -447,14 +447,14 @@ def test_a_failing_keyword_side_leaves_the_vectors():
 
 
 class DownStore(InMemoryVectorStore):
-    """A vector store whose server is down."""
+    """Vector store whose server is down."""
 
     def similarity_search_with_score_by_vector(self, embedding, k=4, filter=None, **kwargs):
         raise ConnectionError("refused")
 
 
 def test_a_failing_vector_side_leaves_the_words():
-    """And both failing is an error that names them."""
+    """If vector search fails the keyword hits are returned, and if both fail RetrievalError names both."""
     down = DownStore(embedding())
     result = HybridRetriever(down, documents(), k=2).retrieve("E4711")
     assert (ids(result), result.degraded) == (["code"], ("vector-failed",))
@@ -464,7 +464,9 @@ def test_a_failing_vector_side_leaves_the_words():
 
 @pytest.fixture(params=[True, False], ids=["collection alone", "documents handed in"])
 def halls(request, tmp_path):
-    """A collection of 200 notes and a rare word that the vectors do not know, and the documents to make words of."""
+    """Return a collection of 200 notes and a rare text whose words the vectors do not know, and the documents or
+    None.
+    """
     from langchain_chroma import Chroma
 
     texts = {"rare": "secret zebra"} | {f"n{n}": f"note number {n}" for n in range(200)}
@@ -475,8 +477,10 @@ def halls(request, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
-def test_texts_deleted_from_a_collection_do_not_come_back(halls, kind):
-    """Its text is still in the keyword index; neither a filter nor on_error="raise" makes it a hit or a failure."""
+def test_texts_deleted_from_a_collection_are_not_returned(halls, kind):
+    """A text deleted from the collection is neither returned nor a cause of failure, although the keyword index has
+    it.
+    """
     collection, documents = halls
     retriever = kind(collection, documents, k=2, on_error="raise")
     assert ids(retriever.invoke("zebra"))[0] == "rare"
@@ -488,8 +492,8 @@ def test_texts_deleted_from_a_collection_do_not_come_back(halls, kind):
         assert "vector-failed" not in result.degraded
 
 
-def test_nothing_is_left_of_what_only_the_words_found(halls):
-    """All of it may be deleted: an empty answer then, and no failure."""
+def test_deleting_the_only_keyword_hit_gives_an_empty_result(halls):
+    """If the only keyword hit was deleted from the collection, the result is empty and not degraded."""
     collection, documents = halls
     retriever = HybridRetriever(collection, documents, k=2, keyword_weight=1.0)
     collection.delete(["rare"])
@@ -497,8 +501,8 @@ def test_nothing_is_left_of_what_only_the_words_found(halls):
     assert (ids(result), result.degraded) == ([], ())
 
 
-def test_texts_changed_in_a_collection_come_back_changed(halls):
-    """Text and metadata are the collection's, and so is whether a filter admits it."""
+def test_texts_changed_in_a_collection_are_returned_as_changed(halls):
+    """Texts and metadata come from the collection, and filters apply to its current metadata."""
     collection, documents = halls
     retriever = HybridRetriever(collection, documents, k=1)
     changed = Document(id="rare", page_content="zebra, not secret any more", metadata={"n": 777})
@@ -509,7 +513,7 @@ def test_texts_changed_in_a_collection_come_back_changed(halls):
 
 
 def test_documents_named_by_metadata_are_looked_up_by_the_stores_id(tmp_path):
-    """id_key= gives other ids than those of the collection."""
+    """With id_key, hits have the ids in the metadata but are looked up by the collection's own ids."""
     from langchain_chroma import Chroma
 
     with_names = [Document(id=f"c-{d.id}", page_content=d.page_content, metadata={"name": d.id}) for d in documents()]
@@ -520,8 +524,8 @@ def test_documents_named_by_metadata_are_looked_up_by_the_stores_id(tmp_path):
     assert ids(retriever.invoke("E4711")) == []
 
 
-def test_any_store_that_can_be_asked_by_id_is_asked():
-    """Texts that it deleted are gone; texts that it never had are found by their words."""
+def test_deleted_texts_are_detected_in_any_store_with_lookup_by_id():
+    """In a store with lookup by id, deleted texts are left out and documents that were never stored stay searchable."""
     store = InMemoryVectorStore(embedding())
     store.add_documents(documents())
     other = Document(id="own", page_content="A zebra is in no store.")
@@ -530,8 +534,8 @@ def test_any_store_that_can_be_asked_by_id_is_asked():
     assert ids(retriever.invoke("E4711 zebra")) == ["own"]
 
 
-def test_a_failing_lookup_is_named(chroma):
-    """Hits of the keyword search are returned as they were read."""
+def test_a_failing_lookup_is_reported(chroma):
+    """If the lookup by id fails, keyword hits are returned as indexed and the result reports lookup-failed."""
     retriever = HybridRetriever(chroma, k=1, keyword_weight=1.0)
     chroma.delete_collection()
     result = retriever.retrieve("E4711")
@@ -541,7 +545,7 @@ def test_a_failing_lookup_is_named(chroma):
 
 
 def test_both_keyword_engines_agree_on_the_obvious():
-    """rank_bm25 and Tantivy find the same best text."""
+    """The tantivy and rank_bm25 engines rank the same text first."""
     store = InMemoryVectorStore.from_documents(documents(), embedding())
     for engine in ("tantivy", "rank_bm25"):
         retriever = HybridRetriever(store, documents(), index={"engine": engine}, keyword_weight=1.0)
@@ -556,36 +560,36 @@ def test_both_keyword_engines_agree_on_the_obvious():
     ["", "   ", 'C++ AND (" OR *', '"x', "a AND", "\x00", "\ud800", "word " * 20_000, "((((", "field:value", "水 πυρ"],
 )
 def test_no_text_is_a_syntax_error(retriever, query):
-    """Operators and half characters are text; an empty query has an empty answer."""
+    """No query string is a syntax error, not even one with operators, null bytes or lone surrogates."""
     assert isinstance(retriever.invoke(query), list)
 
 
 def test_an_empty_store_has_an_empty_answer():
-    """No error, and no degradation either."""
+    """An empty store gives an empty result that is not degraded."""
     result = HybridRetriever(HybridGraphStore()).retrieve("anything")
     assert (list(result), result.degraded) == ([], ())
 
 
 def test_k_beyond_the_corpus(store):
-    """Every text comes back once."""
+    """With k larger than the number of texts, each text is returned at most once."""
     result = HybridRetriever(store, k=100).invoke("the cat, a dog, the car, kiwi, code, pump")
     assert len(result) == len(set(ids(result))) <= len(TEXTS)
 
 
-def test_a_question_of_unknown_words_is_answered_by_nothing(store):
-    """The vector side says that it knows none of the words."""
+def test_a_question_of_unknown_words_gives_no_hits(store):
+    """A question with no known word gives no hits, and the result reports query-out-of-vocabulary."""
     result = HybridRetriever(store).retrieve("zzzzqqq xxyy")
     assert list(result) == []
     assert result.degraded == ("query-out-of-vocabulary",)
 
 
-def test_all_weight_on_the_words_is_one_weight(store):
-    """semantic_weight=0 alone gives the words all the weight."""
+def test_semantic_weight_0_gives_keywords_all_the_weight(store):
+    """semantic_weight=0 gives keyword search all the weight."""
     assert HybridRetriever(store, semantic_weight=0).retrieve("pump").plan["weights"] == {"keyword": 1.0}
 
 
-def test_the_text_is_embedded_as_it_was_asked():
-    """Blanks around a question reach the embedding: an embedding that looks vectors up by text needs them."""
+def test_the_query_is_embedded_unchanged():
+    """A query is embedded with its surrounding blanks, for embeddings that look vectors up by text."""
     queries = []
 
     class Listening(LSAEmbeddings):
@@ -599,8 +603,8 @@ def test_the_text_is_embedded_as_it_was_asked():
     assert queries == ["  water pump "]
 
 
-def test_fixed_weights_do_not_look_at_the_question(store):
-    """The two kinds of weights differ in the parts of a vague question."""
+def test_fixed_weights_differ_from_adaptive_weights(store):
+    """Adaptive weights depend on the question, so the parts of a score differ from those with fixed weights."""
     adaptive = HybridRetriever(store, k=1).retrieve("sleep day").hits[0].parts
     fixed = (
         HybridRetriever(store, k=1, fusion={"type": "convex", "adaptive": False}).retrieve("sleep day").hits[0].parts
@@ -620,7 +624,7 @@ def bare() -> list[Document]:
 
 
 def test_another_retrievers_documents_without_ids_merge_with_a_plain_store():
-    """A text found by both sides is one hit, under the store's id."""
+    """A text found by vectors and by a keyword retriever without ids is one hit, with the store's id."""
     store = InMemoryVectorStore.from_documents(documents(), embedding())
     result = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
     assert sorted(ids(result)) == sorted(TEXTS)
@@ -628,15 +632,15 @@ def test_another_retrievers_documents_without_ids_merge_with_a_plain_store():
 
 
 def test_another_retrievers_documents_without_ids_merge_with_our_store(store):
-    """They are found in the catalog by text and source."""
+    """A keyword retriever's documents without ids are matched to the package's store by text and source."""
     result = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
     assert ids(result)[0] == "pump"
     assert sorted(ids(result)) == sorted(TEXTS)
     assert result[0].metadata["retrieval_source"] == "fused"
 
 
-def test_equal_texts_with_ids_of_their_own_stay_two(tmp_path):
-    """Identity is the id: a filter on one of them brings that one alone."""
+def test_equal_texts_with_different_ids_are_two_hits(tmp_path):
+    """Two equal texts with different ids are separate hits, and a filter can match only one of them."""
     from langchain_chroma import Chroma
 
     years = {"a": 1, "b": 2}
@@ -647,8 +651,8 @@ def test_equal_texts_with_ids_of_their_own_stay_two(tmp_path):
     assert ids(retriever.invoke("same text", filter={"year": 1})) == ["a"]
 
 
-def test_a_filter_that_matches_nothing_is_an_empty_answer(tmp_path):
-    """Also in Chroma's default space, where vectors are fetched by id."""
+def test_a_filter_that_matches_nothing_gives_an_empty_result(tmp_path):
+    """A filter without matches gives an empty result in a Chroma collection with the default space."""
     from langchain_chroma import Chroma
 
     store = Chroma.from_documents(documents(), embedding(), persist_directory=str(tmp_path))
@@ -657,7 +661,7 @@ def test_a_filter_that_matches_nothing_is_an_empty_answer(tmp_path):
 
 
 def test_a_filter_on_the_derived_document_over_chroma(tmp_path):
-    """The collection knows the source only; the document's id is derived from it."""
+    """by_document matches chunks in Chroma whose document id is derived from their source."""
     from langchain_chroma import Chroma
 
     from langchain_hybridgraph import by_document
@@ -671,7 +675,7 @@ def test_a_filter_on_the_derived_document_over_chroma(tmp_path):
 
 
 class ByNumber:
-    """A reranker that likes small numbers, and reads whatever it is given."""
+    """Reranker that prefers small numbers and accepts any number of hits."""
 
     filters = False
 
@@ -686,8 +690,8 @@ def numbered():
         yield store
 
 
-def test_reranked_answers_are_heads_of_larger_ones(numbered):
-    """The number of texts that a reranker reads does not depend on k."""
+def test_a_smaller_k_gives_a_prefix_of_reranked_hits(numbered):
+    """The number of texts that a reranker reads does not depend on k, so a smaller k gives a prefix."""
     retriever = HybridRetriever(numbered, reranker=ByNumber())
     whole = ids(retriever.invoke("water", k=60))
     assert len(whole) == 60
@@ -696,14 +700,14 @@ def test_reranked_answers_are_heads_of_larger_ones(numbered):
 
 
 def test_hits_that_a_reranker_did_not_read_rank_below(numbered):
-    """No hit is lost because the reranker read only the best."""
+    """Hits beyond rerank_depth are kept and ranked below the reranked ones."""
     result = HybridRetriever(numbered, reranker=ByNumber(), selection={"rerank_depth": 5}).retrieve("water", k=20)
     assert len(result) == 20
     assert [document.metadata["rerank_score"] is None for document in result] == [False] * 5 + [True] * 15
 
 
 def test_diversity_over_chroma(chroma):
-    """MMR is measured with the collection's own vectors."""
+    """MMR over Chroma uses the collection's own vectors."""
     plain = ids(HybridRetriever(chroma, k=3, selection={"mmr_lambda": 1.0}).invoke("water for the pump"))
     spread = ids(HybridRetriever(chroma, k=3, selection={"mmr_lambda": 0.0}).invoke("water for the pump"))
     assert plain[0] == spread[0]
@@ -711,23 +715,23 @@ def test_diversity_over_chroma(chroma):
 
 
 def test_diversity_over_a_store_without_vectors_is_refused():
-    """It is not silently left out."""
+    """mmr_lambda over a store that returns no vectors raises ConfigurationError."""
     store = BareStore(documents(), embedding())
     with pytest.raises(ConfigurationError, match="mmr_lambda"):
         HybridRetriever(store, documents(), selection={"mmr_lambda": 0.5}).invoke("pump")
 
 
-# -- what is passed on ---------------------------------------------------------------------------------------------
+# -- other arguments ---------------------------------------------------------------------------------------------
 
 
 def test_a_plain_function_is_a_fusion(store):
-    """Any callable of the shape will do."""
+    """A callable that takes rankings can be passed as the fusion."""
     result = HybridRetriever(store, fusion=lambda rankings: []).retrieve("pump")
     assert (list(result), result.degraded) == ([], ())
 
 
-def test_failing_own_scores_are_named(store):
-    """A side that answered but could not score what the other found says so."""
+def test_a_failure_to_score_other_hits_is_reported(store):
+    """If keyword search cannot score the hits of vector search, the result reports keyword-failed."""
 
     class Forgetful(HybridGraphStore):
         def keyword_scores(self, text, ids):
@@ -742,14 +746,14 @@ def test_failing_own_scores_are_named(store):
 
 
 async def test_an_empty_answer_streams_alike(store):
-    """One empty list, in both ways."""
+    """An empty result is streamed as one empty list, sync and async."""
     retriever = HybridRetriever(store, filter={"n": 99})
     assert list(retriever.stream("pump")) == [[]]
     assert [part async for part in retriever.astream("pump")] == [[]]
 
 
 def test_a_users_own_label_stays():
-    """``label`` is written only where there are labels."""
+    """A user's ``label`` is overwritten only on chunks that have labels."""
     store = HybridGraphStore.from_texts(["alpha", "beta"], "lsa", [{"label": "mine"}, {"labels": ["x", "y"]}])
     retriever = HybridRetriever(store, k=1, annotate="all")
     assert retriever.invoke("alpha")[0].metadata["label"] == "mine"
@@ -757,7 +761,7 @@ def test_a_users_own_label_stays():
 
 
 def test_a_budget_keeps_its_counter():
-    """max_tokens of a call changes the number, not how it is counted."""
+    """max_tokens in a call changes the limit of the budget but keeps its token counter."""
     from langchain_hybridgraph import TokenBudget
 
     store = HybridGraphStore.from_texts(["alpha one", "alpha two", "alpha three"], "lsa")
@@ -766,8 +770,8 @@ def test_a_budget_keeps_its_counter():
     assert len(retriever.invoke("alpha", max_tokens=20)) == 2
 
 
-def test_an_empty_store_is_a_store(tmp_path):
-    """from_config takes the store that it is given, also an empty one."""
+def test_from_config_accepts_an_empty_store(tmp_path):
+    """from_config uses the store it receives, even if the store is empty."""
     config = tmp_path / "hybridgraph.yaml"
     config.write_text("retriever_k: 4\n", encoding="utf-8")
     retriever = HybridRetriever.from_config(config, store=HybridGraphStore())
@@ -775,7 +779,7 @@ def test_an_empty_store_is_a_store(tmp_path):
 
 
 def test_sub_retrievers_run_as_children(store):
-    """LangChain's callbacks see one run with the keyword retriever below it."""
+    """LangChain's callbacks receive one run with the keyword retriever's run as its child."""
     from langchain_core.callbacks import BaseCallbackHandler
 
     parents = []
@@ -793,7 +797,7 @@ def test_sub_retrievers_run_as_children(store):
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever])
 def test_another_vector_store_needs_another_retriever(kind):
-    """The texts of a foreign vector store are read once, so another one would be answered with the old texts."""
+    """Assigning a foreign vector store raises an error, because its texts are read only at construction."""
     embedding = DeterministicFakeEmbedding(size=8)
     foreign = InMemoryVectorStore.from_texts(["quokka"], embedding)
     own = HybridGraphStore.from_texts(["coal"], embedding)
@@ -817,7 +821,7 @@ PARTS = {
 
 
 def sample_texts(kind):
-    """A store whose vectors know nothing of the words."""
+    """Return a store whose vectors are unrelated to the words of its texts."""
     embedding = DeterministicFakeEmbedding(size=32)
     texts, ids = list(PARTS.values()), list(PARTS)
     if kind == "own":
@@ -827,7 +831,9 @@ def sample_texts(kind):
 
 @pytest.mark.parametrize("kind", ["own", "another"])
 async def test_an_identifier_outranks_similarity(kind):
-    """Alone and in a question, whatever the embedding, sync and async, over any store."""
+    """A text that contains an identifier from the question is ranked first for any embedding and store, sync and
+    async.
+    """
     retriever = HybridRetriever(sample_texts(kind), k=1)
     for question, expected in (
         ("ruby-faker", "ruby-faker"),
@@ -839,7 +845,7 @@ async def test_an_identifier_outranks_similarity(kind):
 
 
 def test_an_exact_match_is_a_part_of_the_score():
-    """The answer shows why it comes first; fixed weights have no such part."""
+    """An exact match adds an "exact" part to the score, which does not exist with fixed weights."""
     with sample_texts("own") as store:
         (best,) = HybridRetriever(store, k=1).retrieve("ruby-faker").hits
         assert best.parts["exact"] > 0.9
@@ -850,8 +856,8 @@ def test_an_exact_match_is_a_part_of_the_score():
         assert all("exact" not in hit.parts for hit in fixed.hits)
 
 
-def test_an_identifier_outside_the_scope_is_not_meant():
-    """A filter and a text that was deleted since leave the others as they were."""
+def test_an_identifier_in_a_deleted_text_is_ignored():
+    """A deleted text is not returned for an identifier that only it contains."""
     with sample_texts("own") as store:
         store.delete(["ruby-faker"])
         assert "ruby-faker" not in ids(HybridRetriever(store, k=5).invoke("ruby-faker"))
@@ -864,7 +870,7 @@ ANSWERABLE, UNANSWERABLE = "When does the dog bark at the postman?", "What is th
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever])
 async def test_a_threshold_separates_questions_without_an_answer(store, kind):
-    """The best hit has the value of the answer, the others less, and .5 lets a question without one go."""
+    """min_score=.5 keeps the hit of an answerable question and drops all hits of an unanswerable one."""
     retriever = kind(store, k=3)
     answer = retriever.retrieve(ANSWERABLE)
     assert answer.answerable
@@ -876,7 +882,9 @@ async def test_a_threshold_separates_questions_without_an_answer(store, kind):
 
 
 def test_calibrated_scores_keep_order_and_parts(store):
-    """The parts sum to the score, in the unit that the answer names; the order is that of the scores before."""
+    """Calibrated scores are the sums of their parts, are in descending order, and use the unit that the result
+    reports.
+    """
     answer = HybridRetriever(store, k=6).retrieve(ANSWERABLE)
     fixed = HybridRetriever(store, k=6, fusion="rrf").retrieve(ANSWERABLE)
     assert len(answer.hits) > 1
@@ -888,7 +896,7 @@ def test_calibrated_scores_keep_order_and_parts(store):
 
 
 def test_diversity_does_not_depend_on_the_unit(store):
-    """MMR weighs the scores that rank."""
+    """MMR ranks the same hit first with and without min_score."""
     result = [
         HybridRetriever(store, k=4, selection={"mmr_lambda": 0.5}).retrieve(ANSWERABLE, min_score=least)
         for least in (0.0, 1e-9)
@@ -897,8 +905,10 @@ def test_diversity_does_not_depend_on_the_unit(store):
 
 
 @pytest.mark.parametrize("retriever", ["no cosines", "another store", "no words"])
-def test_answerability_of_what_is_known(retriever):
-    """The words alone, both over another store, and the similarity alone."""
+def test_answerability_with_one_or_both_sources(retriever):
+    """Answerability is judged by keywords alone, by both sources, or by similarity alone, depending on what is
+    available.
+    """
     texts, ids = list(TEXTS.values()), list(TEXTS)
     vectors = InMemoryVectorStore.from_texts(texts, embedding(), ids=ids)
     stores = {
@@ -912,7 +922,7 @@ def test_answerability_of_what_is_known(retriever):
 
 
 def test_answerability_round_trips(store):
-    """Through JSON, as all of a result."""
+    """The answerability of a result survives a round trip through JSON."""
     answer = HybridRetriever(store).retrieve(ANSWERABLE)
     again = type(answer).from_dict(json.loads(json.dumps(answer.to_dict())))
     assert again.answerability == answer.answerability

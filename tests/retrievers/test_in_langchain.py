@@ -1,4 +1,4 @@
-"""LangChain's own classes and chains around our retrievers and our store, as programs use them."""
+"""LangChain's classes and chains with the package's retrievers and store."""
 
 from operator import itemgetter
 from typing import Annotated, TypedDict
@@ -68,14 +68,14 @@ def other():
 
 
 def answering():
-    """A chain that answers with the ids in its context, and says which messages and documents it was given."""
+    """Return a chain whose answer contains the messages and documents that it received."""
     prompt = ChatPromptTemplate([("system", "{context}"), MessagesPlaceholder("chat_history"), ("human", "{input}")])
     model = RunnableLambda(lambda prompt: AIMessage(prompt.to_string()))
     return create_stuff_documents_chain(model, prompt)
 
 
 def test_create_retrieval_chain_hands_on_the_conversation(store):
-    """Unwrapped; a BaseRetriever there receives the question alone."""
+    """create_retrieval_chain passes the conversation to history_aware, but only the question to a BaseRetriever."""
     chain = create_retrieval_chain(history_aware(HybridRetriever(store, k=1)), answering())
     answer = chain.invoke(FOLLOW_UP)
     assert ids(answer["context"]) == ["roadster"]
@@ -86,7 +86,7 @@ def test_create_retrieval_chain_hands_on_the_conversation(store):
 
 
 async def test_create_retrieval_chain_awaited_and_streamed(store):
-    """All methods give one answer, and the parts of a stream add up to it."""
+    """create_retrieval_chain gives the same context by invoke, ainvoke and stream."""
     chain = create_retrieval_chain(history_aware(HybridRetriever(store, k=2)), answering())
     answer = chain.invoke(FOLLOW_UP)
     assert (await chain.ainvoke(FOLLOW_UP))["context"] == answer["context"]
@@ -95,7 +95,7 @@ async def test_create_retrieval_chain_awaited_and_streamed(store):
 
 
 def test_a_question_without_a_conversation(store):
-    """A question alone, or with an empty history, is searched for unchanged."""
+    """A question alone, or with an empty history, is searched unchanged."""
     retriever = history_aware(HybridRetriever(store, k=1))
     for input in ("coal trains", {"input": "coal trains"}, {"input": "coal trains", "chat_history": None}):
         assert ids(retriever.invoke(input)) == ["train"]
@@ -103,7 +103,7 @@ def test_a_question_without_a_conversation(store):
 
 
 def test_lcel_hands_on_the_conversation(store):
-    """A retriever is a step of a chain, and a value next to the question in a mapping."""
+    """In an LCEL chain, a history-aware retriever receives the question and the conversation."""
     retriever = history_aware(HybridRetriever(store, k=1))
     assert (retriever | ids).invoke(FOLLOW_UP) == ["roadster"]
     chain = RunnablePassthrough.assign(context=retriever) | itemgetter("context") | ids
@@ -113,7 +113,7 @@ def test_lcel_hands_on_the_conversation(store):
 
 
 def test_message_history_hands_on_the_conversation(store):
-    """LangChain keeps the messages of each session."""
+    """RunnableWithMessageHistory keeps the messages of each session and passes them to the retriever."""
     histories = {}
     chat = RunnableWithMessageHistory(
         create_retrieval_chain(history_aware(HybridRetriever(store, k=1)), answering()),
@@ -129,7 +129,7 @@ def test_message_history_hands_on_the_conversation(store):
 
 
 def test_message_history_around_the_retriever_alone_is_refused(store):
-    """It would keep Documents as what the assistant said."""
+    """RunnableWithMessageHistory around the retriever raises an error, because it would store Documents as answers."""
     with pytest.raises(ConfigurationError, match="give it the chain that answers"):
         RunnableWithMessageHistory(history_aware(HybridRetriever(store)), lambda session: InMemoryChatMessageHistory())
 
@@ -140,7 +140,7 @@ class State(TypedDict):
 
 
 def test_a_node_of_langgraph_hands_on_the_conversation(store):
-    """The state's messages are question and history; the runnable itself may be part of a node's chain, too."""
+    """A LangGraph state with messages can be passed to the retriever, which can also be part of a node's chain."""
     retriever = history_aware(HybridRetriever(store, k=1))
     for node in (lambda state: {"context": retriever.invoke(state)}, {"context": retriever} | RunnablePassthrough()):
         graph = StateGraph(State)
@@ -156,7 +156,7 @@ class Calling(GenericFakeChatModel):
 
 
 def test_an_agent_hands_on_the_conversation(store):
-    """As a tool whose model passes what was said."""
+    """An agent's model can pass the conversation to the retriever's tool."""
     tool = history_aware(HybridRetriever(store, k=1)).as_tool(name="cars", description="Finds cars.")
     arguments = {"query": "and its price?", "conversation_history": ["User: Which car is red?", "Assistant: Roadster"]}
     call = AIMessage("", tool_calls=[{"name": "cars", "args": arguments, "id": "1"}])
@@ -166,7 +166,7 @@ def test_an_agent_hands_on_the_conversation(store):
 
 
 def test_settings_of_history_aware(store):
-    """They are those of AdvancedRetriever; one that is there already has its own."""
+    """history_aware accepts the settings of AdvancedRetriever, but none if it receives an AdvancedRetriever."""
     inner = AdvancedRetriever(HybridRetriever(store), k=1)
     assert (
         len(history_aware(inner).invoke(FOLLOW_UP)) == len(history_aware(inner.retriever, k=1).invoke(FOLLOW_UP)) == 1
@@ -183,8 +183,8 @@ KINDS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever
 
 
 @pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
-def test_documents_come_back_as_they_were_stored(store, other, kind):
-    """Whatever found them; so that equal ones are recognised, and prompts say what they said before."""
+def test_documents_are_returned_as_they_were_stored(store, other, kind):
+    """By default every retriever returns Documents equal to the stored ones, without added metadata."""
     stored = {document.id: document for document in documents()}
     for vector_store in (store, other):
         for question in ("red roadster", "coal", "What sleeps?"):
@@ -195,7 +195,7 @@ def test_documents_come_back_as_they_were_stored(store, other, kind):
 
 @pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
 async def test_scores_are_returned_on_request(store, kind):
-    """By setting, per call, and in retrieve whatever the setting."""
+    """Scores are added on request, by the setting or per call, and retrieve always adds them."""
     retriever = kind(store, k=2)
     (first, *_) = hits = retriever.retrieve("red roadster").hits
     scores = {"relevance_score": pytest.approx(first.score), "score": pytest.approx(first.score)}
@@ -218,8 +218,8 @@ async def test_scores_are_returned_on_request(store, kind):
         retriever.invoke("red roadster", annotate="some")
 
 
-def test_the_prompts_of_an_old_program_stay_as_they_were(store):
-    """``Source: {doc.metadata}`` prints what was stored."""
+def test_prompts_with_metadata_contain_only_stored_keys(store):
+    """A prompt that prints ``doc.metadata`` contains only the stored metadata."""
     retriever = HybridRetriever(store, k=1)
     prompt = "\n".join(f"Source: {doc.metadata}\n{doc.page_content}" for doc in retriever.invoke("red roadster"))
     assert prompt == "Source: {'source': 'roadster.md', 'kind': 'car', 'year': 2020}\n" + TEXTS["roadster"][0]
@@ -229,7 +229,7 @@ def test_the_prompts_of_an_old_program_stay_as_they_were(store):
 
 
 def test_multi_query_retriever(store):
-    """A Document found for several questions is returned once."""
+    """MultiQueryRetriever returns a Document found for several questions once."""
     model = FakeListChatModel(responses=["red roadster\ncosts euros\nTesla"])
     documents = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
     assert len(documents) > 2
@@ -237,7 +237,7 @@ def test_multi_query_retriever(store):
 
 
 def test_merger_and_ensemble_retriever(store):
-    """Fused with a LangChain retriever over the same texts, equal Documents from both are one."""
+    """EnsembleRetriever merges equal Documents from this package's retriever and the store's own retriever."""
     plain = store.as_retriever(search_kwargs={"k": 3})
     merged = MergerRetriever(retrievers=[HybridRetriever(store, k=3), plain]).invoke("red roadster")
     assert merged[0] == merged[1]
@@ -249,7 +249,7 @@ def test_merger_and_ensemble_retriever(store):
 
 
 def test_an_ensemble_as_the_keyword_side(other):
-    """EnsembleRetriever with ours inside, inside ours; and ours as the keyword side with its scores."""
+    """An EnsembleRetriever or a HybridRetriever can be the keyword source of a HybridRetriever."""
     inside = HybridRetriever(other, k=4)
     for side in (EnsembleRetriever(retrievers=[inside], weights=[1.0]), inside):
         result = HybridRetriever(other, keyword_retriever=side, k=2).retrieve("red roadster")
@@ -259,14 +259,14 @@ def test_an_ensemble_as_the_keyword_side(other):
 
 
 def test_contextual_compression_retriever(store, other):
-    """A compressor chooses among what ours finds."""
+    """ContextualCompressionRetriever filters the hits of a HybridRetriever."""
     compressor = EmbeddingsFilter(embeddings=other.embeddings, similarity_threshold=0.5)
     around = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=HybridRetriever(store, k=5))
     assert around.invoke("red roadster by Tesla")[0].page_content == TEXTS["roadster"][0]
 
 
 def test_re_phrase_query_retriever(store):
-    """A model rewrites the question before."""
+    """RePhraseQueryRetriever passes the rewritten question to a HybridRetriever."""
     prompt = PromptTemplate.from_template("{question}")
     model = FakeListChatModel(responses=["coal trains"])
     around = RePhraseQueryRetriever.from_llm(HybridRetriever(store, k=1), model, prompt)
@@ -274,7 +274,7 @@ def test_re_phrase_query_retriever(store):
 
 
 def test_create_retriever_tool(store):
-    """The texts alone, or each by a prompt of its metadata."""
+    """create_retriever_tool returns the hits' texts, or formats each hit with a document prompt."""
     tool = create_retriever_tool(HybridRetriever(store, k=1), "cars", "Finds cars.")
     assert tool.invoke({"query": "red roadster"}) == TEXTS["roadster"][0]
     prompt = PromptTemplate.from_template("{source} ({year}): {page_content}")
@@ -288,7 +288,7 @@ def test_create_retriever_tool(store):
 
 
 def test_parent_document_retriever_over_our_store():
-    """Pieces are searched, parents come back from LangChain's docstore."""
+    """ParentDocumentRetriever searches pieces in the store and returns their parents from LangChain's docstore."""
     splitter = CharacterTextSplitter(separator=". ", chunk_size=30, chunk_overlap=0)
     around = ParentDocumentRetriever(
         vectorstore=HybridGraphStore(), docstore=InMemoryStore(), child_splitter=splitter, search_kwargs={"k": 1}
@@ -299,7 +299,7 @@ def test_parent_document_retriever_over_our_store():
 
 
 def test_multi_vector_retriever_over_our_store():
-    """Summaries are searched, what they are of comes back; with a score threshold as well."""
+    """MultiVectorRetriever searches summaries and returns their documents, with MMR or a score threshold as well."""
     byte_store, summaries = InMemoryStore(), HybridGraphStore()
     byte_store.mset([(id, document) for id, document in zip(TEXTS, documents(), strict=True)])
     summaries.add_documents([Document(text, metadata={"doc_id": id}) for id, (text, _) in TEXTS.items()])
@@ -310,7 +310,7 @@ def test_multi_vector_retriever_over_our_store():
 
 
 def test_time_weighted_retriever_over_our_store():
-    """LangChain counts the age, ours the similarity."""
+    """TimeWeightedVectorStoreRetriever combines its own age scores with the store's similarity."""
     around = TimeWeightedVectorStoreRetriever(vectorstore=HybridGraphStore(), decay_rate=1e-9, k=1)
     around.add_documents([Document(text) for text, _ in TEXTS.values()])
     assert around.invoke("red roadster by Tesla")[0].page_content == TEXTS["roadster"][0]

@@ -1,4 +1,4 @@
-"""MemoryRetriever: modes, sessions, times and trust, over the embedded store and any other."""
+"""MemoryRetriever: modes, sessions, times and confidence, over the embedded store and others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DAY = timedelta(days=1)
 
 
 class Angles(Embeddings):
-    """A text's cosine with the question is the number in it."""
+    """Embedding of texts that end with their cosine with any question."""
 
     def embed_documents(self, texts):
         return [self._vector(text) for text in texts]
@@ -44,7 +44,7 @@ class Angles(Embeddings):
 
 
 class History(BaseChatMessageHistory):
-    """A history of these messages."""
+    """Chat history of the given messages."""
 
     def __init__(self, *messages):
         self.stored = list(messages)
@@ -58,7 +58,7 @@ class History(BaseChatMessageHistory):
 
 
 def store(memories, edges=(), **settings):
-    """Texts by id, each with its metadata."""
+    """Return a store of texts by id, each with its metadata."""
     vector_store = HybridGraphStore(None, Angles(), **settings)
     vector_store.add_texts(
         [text for text, _ in memories.values()], [metadata for _, metadata in memories.values()], ids=list(memories)
@@ -72,7 +72,7 @@ def ids(documents):
 
 
 def by_vector(memories, memory=None, **settings):
-    """Similarity is by vectors alone, so that the cosine decides."""
+    """Return a retriever that uses only vectors, so similarity is the cosine in the text."""
     weights = {"vector": 1.0, "keyword": 0.0}
     return MemoryRetriever(store(memories), memory={"source_weights": weights} | (memory or {}), **settings)
 
@@ -81,7 +81,7 @@ def by_vector(memories, memory=None, **settings):
 
 
 def test_confident_memories_come_before_similar_ones():
-    """A poisoned memory, which is most alike and least sure, is last in the mode of beliefs."""
+    """In the belief_system mode, a confident memory outranks a more similar one with low confidence."""
     retriever = by_vector(
         {
             "poison": ("poison 0.98", {"confidence": 0.05}),
@@ -93,7 +93,7 @@ def test_confident_memories_come_before_similar_ones():
 
 
 def test_the_breakdown_sums_to_the_score():
-    """Each Document has a breakdown of its score."""
+    """The parts in a memory's score breakdown add up to its score."""
     metadata = {"confidence": 0.9, "utility": 0.5, "created_at": (NOW - DAY).isoformat(), "active_count": 9}
     retriever = by_vector({"a": ("a 0.8", metadata), "b": ("b 0.3", {})}, memory={"hotness": 0.2})
     documents = list(retriever.retrieve("?"))
@@ -104,15 +104,15 @@ def test_the_breakdown_sums_to_the_score():
         assert math.fsum(breakdown.values()) == pytest.approx(document.metadata["score"], abs=1e-9)
 
 
-def test_the_parts_are_those_of_what_the_store_knows():
-    """Confidence .9 counts .27 in the general mode, and utility .5 counts .05."""
+def test_confidence_and_utility_are_parts_of_the_score():
+    """In the general mode, confidence .9 contributes .27 to the score and utility .5 contributes .05."""
     (result,) = by_vector({"a": ("a 0.8", {"confidence": 0.9, "utility": 0.5})}).retrieve("?")
     breakdown = result.metadata["score_breakdown"]
     assert (breakdown["confidence"], breakdown["utility"]) == pytest.approx((0.27, 0.05))
 
 
-def test_hotness_counts_before_the_cut():
-    """A memory in frequent use comes back although it is not among the k most similar."""
+def test_hotness_is_added_before_hits_are_cut_to_k():
+    """A frequently used memory is returned although it is not among the k most similar."""
     memories = {f"a{n}": (f"a{n} 0.{9 - n}", {}) for n in range(8)}
     memories["used"] = ("used 0.1", {"active_count": 10**6})
     assert "used" not in ids(by_vector(memories, k=2).invoke("?"))
@@ -121,7 +121,7 @@ def test_hotness_counts_before_the_cut():
 
 @pytest.mark.parametrize("plain", [False, True], ids=["own", "plain"])
 def test_hotness_reads_when_a_memory_was_updated(plain):
-    """One of two old memories, used alike, that was changed today comes first, over any store."""
+    """A memory updated today has more hotness than one that is equally old and equally used, over any store."""
     old = {"active_count": 9, "created_at": (NOW - 300 * DAY).isoformat()}
     memories = {"left": ("left 0.8", old), "changed": ("changed 0.8", {**old, "updated_at": NOW.isoformat()})}
     vector_store = store(memories)
@@ -139,8 +139,8 @@ def test_hotness_reads_when_a_memory_was_updated(plain):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_one_is_the_head_of_ten(mode):
-    """The answer for k is the head of that for a larger k, in every mode."""
+def test_a_smaller_k_gives_a_prefix_in_every_mode(mode):
+    """The hits for a smaller k are a prefix of those for a larger k, in every mode."""
     metadata = [{"confidence": n % 5 / 4, "created_at": (NOW - n * DAY).isoformat()} for n in range(30)]
     memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 40:.3f}", metadata[n]) for n in range(30)}
     edges = [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(29)]
@@ -152,7 +152,7 @@ def test_one_is_the_head_of_ten(mode):
 
 
 class ReadsFirst(MemoryRetriever):
-    """Scores what has been read, as it must where a reranker or parents stand between."""
+    """MemoryRetriever that scores memories after reading them, as is necessary with a reranker or parents."""
 
     def _scoring(self, *args):
         return replace(super()._scoring(*args), state_columns=None)
@@ -160,7 +160,7 @@ class ReadsFirst(MemoryRetriever):
 
 @pytest.mark.parametrize("weights", [{"vector": 0.45, "graph": 0.4}, {"vector": 0.45}])
 def test_scoring_before_reading_is_scoring_after_it(weights):
-    """Reading only the best changes neither hits nor parts, with a filter and with expired memories."""
+    """Reading only the best memories changes neither hits nor score parts, with a filter and expired memories."""
     metadata = [
         {
             "confidence": n % 7 / 6,
@@ -185,8 +185,8 @@ def test_scoring_before_reading_is_scoring_after_it(weights):
         assert (hit.path, hit.source, hit.vector_score) == (read.path, read.source, read.vector_score)
 
 
-def test_without_edges_all_the_same():
-    """Without a graph the answer is that of the search, and reports it."""
+def test_without_edges_the_hits_are_those_of_the_search():
+    """Without edges the hits are those of the search, and the result reports no-edges without a warning."""
     result = by_vector({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})}).retrieve(
         "?"
     )
@@ -198,8 +198,10 @@ def test_without_edges_all_the_same():
     assert walked.retrieve("?").warnings == ()
 
 
-def test_a_requested_walk_without_edges_is_a_warning():
-    """A traversal that a setting or the call requested is missed; the default walk of a mode is not."""
+def test_a_requested_traversal_without_edges_is_a_warning():
+    """Missing edges are a warning if a setting or call requested a traversal, but not for a mode's default
+    traversal.
+    """
     memories = store({"poison": ("p 0.9", {}), "trusted": ("t 0.8", {})})
     assert MemoryRetriever(memories, graph={"traversal": "bfs"}).retrieve("?").warnings == ("no-graph-store",)
     assert MemoryRetriever(memories).retrieve("?", graph={"traversal": "bfs"}).warnings == ("no-graph-store",)
@@ -207,7 +209,7 @@ def test_a_requested_walk_without_edges_is_a_warning():
 
 
 def test_streaming_gives_the_answer_one_by_one():
-    """The parts of a stream add up to the answer."""
+    """The parts of a stream add up to the result of invoke."""
     retriever = by_vector({"a": ("a 0.8", {}), "b": ("b 0.3", {})})
     assert [document.id for part in retriever.stream("?") for document in part] == ["a", "b"]
 
@@ -220,8 +222,8 @@ def test_streaming_gives_the_answer_one_by_one():
 # -- modes --------------------------------------------------------------------------------------------------------
 
 
-def test_the_modes_walk_as_they_should():
-    """Each mode has its traversal and depth."""
+def test_each_mode_has_its_traversal():
+    """Each mode has its own traversal and maximum number of hops."""
     walks = {name: (type(mode.traversal).__name__, mode.traversal.max_hops) for name, mode in MODES.items()}
     assert walks == {
         "general": ("WaterCircle", 3),
@@ -232,15 +234,15 @@ def test_the_modes_walk_as_they_should():
 
 
 def test_a_mode_may_change_per_call():
-    """The call's mode goes before the retriever's."""
+    """A mode given in a call overrides the retriever's mode."""
     retriever = by_vector({"poison": ("p 0.98", {"confidence": 0.2}), "trusted": ("t 0.5", {"confidence": 0.9})})
     likely = {"type": "general", "similarity": 1, "confidence": 0, "recency": 0, "utility": 0}
     assert ids(retriever.invoke("?", mode="belief_system")) == ["trusted", "poison"]
     assert ids(retriever.invoke("?", mode=likely)) == ["poison", "trusted"]
 
 
-def test_the_stores_mode_unless_another_is_said():
-    """A call's mode comes before the retriever's, that before the store's, and without any it is general."""
+def test_the_stores_mode_is_used_unless_another_is_given():
+    """The call's mode overrides the retriever's, which overrides the store's, and the default is general."""
     with closing(HybridGraphStore(None, tenant="one")) as store:
         store.add_texts(["The gate code is 4711."], ids=["gate"])
 
@@ -258,8 +260,8 @@ def test_the_stores_mode_unless_another_is_said():
         assert weights(without_mode) == 0.10
 
 
-def test_a_mode_of_a_mapping():
-    """A mapping takes a mode's name and what is to be other."""
+def test_a_mode_given_as_a_mapping():
+    """A mapping with a mode's name and some values gives that mode with these values changed."""
     changed = mode_from({"type": "procedural", "recency": 0.3, "traversal": {"type": "bfs", "max_hops": 1}})
     assert (changed.composite.recency, changed.composite.confidence) == (0.3, 0.4)
     assert changed.traversal == BFS(max_hops=1)
@@ -271,7 +273,7 @@ def test_a_mode_of_a_mapping():
     [("genral", "did you mean 'general'"), ({"type": "general", "recencie": 1}, "did you mean 'recency'"), (7, "mode")],
 )
 def test_an_unknown_mode(mode, message):
-    """The near name is named, at construction and in a call."""
+    """The error for an unknown mode or key suggests the nearest name, at construction and in a call."""
     vector_store = store({"a": ("a 0.8", {})})
     with pytest.raises(ValidationError, match=message):
         MemoryRetriever(vector_store, mode=mode)
@@ -280,13 +282,13 @@ def test_an_unknown_mode(mode, message):
 
 
 def chain():
-    """Five memories, of which only the first is like the question."""
+    """Return a store with five memories in a chain, of which only the first is similar to the question."""
     memories = {name: (f"{name} 0.{9 if name == 'a' else 1}", {}) for name in "abcde"}
     return store(memories, [Edge(one, other, "sequence") for one, other in zip("abcd", "bcde", strict=True)])
 
 
-def test_the_depth_is_that_of_the_mode():
-    """Beam goes two edges far, BFS three."""
+def test_the_mode_limits_the_number_of_hops():
+    """The agent_memory mode reaches two hops, and the procedural mode three."""
     vector_store = chain()
     hops = {
         d.id: d.metadata["hops"]
@@ -301,7 +303,7 @@ def test_the_depth_is_that_of_the_mode():
 
 
 def test_the_traversal_may_change_per_call():
-    """A call's traversal takes the place of the mode's; without a weight nothing is walked."""
+    """A traversal given in a call replaces the mode's, and without a graph weight no edge is traversed."""
     retriever = MemoryRetriever(chain(), graph={"seed_k": 1})
     result = retriever.retrieve("a", graph={"traversal": {"type": "bfs", "max_hops": 4, "direction": "out"}})
     assert max(document.metadata["hops"] for document in result) == 4
@@ -310,23 +312,23 @@ def test_the_traversal_may_change_per_call():
 
 
 @pytest.mark.parametrize("fusion", [None, "rrf"])
-def test_given_seeds_count_without_a_weight_of_the_graph(fusion):
-    """Nothing is there but the seeds and what they lead to, whatever an edge weighs."""
+def test_given_seeds_are_followed_without_a_graph_weight(fusion):
+    """With seed_ids, only the seeds and the memories they lead to are returned, even if the graph's weight is 0."""
     vector_store = store({"a": ("a 0.9", {}), "b": ("b 0.5", {}), "c": ("c 0.1", {})}, [Edge("b", "c", "cites", 1.0)])
     settings = {} if fusion is None else {"fusion": fusion}
     retriever = MemoryRetriever(vector_store, memory={"source_weights": {"vector": 1.0, "graph": 0.0}}, **settings)
     assert set(ids(retriever.invoke("?", seed_ids=["b"]))) == {"b", "c"}
 
 
-def test_sources_are_named():
-    """Hits name vectors, words and edges as their sources."""
+def test_hits_name_their_sources():
+    """Hits name vectors, keywords and edges as their sources, and "fused" for several."""
     result = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), graph={"seed_k": 1}).retrieve("a")}
     assert result["a"] == "fused"
     assert set(result.values()) <= {"vector", "keyword", "graph", "session", "fused"}
 
 
-def test_ranks_of_the_walk_are_fused_like_the_others():
-    """Weighted ranks: a is first by vectors, b second and the first that an edge leads to."""
+def test_graph_ranks_are_fused_with_the_other_ranks():
+    """With rrf, a memory's rank among graph hits is fused with its vector rank by the source weights."""
     vector_store = store({"a": ("a 0.9", {}), "b": ("b 0.5", {})}, [Edge("a", "b", "sequence")])
     weights = {"vector": 0.6, "graph": 0.4, "keyword": 0.0}
     likely = {"type": "general", "similarity": 1, "confidence": 0, "recency": 0, "utility": 0}
@@ -341,8 +343,8 @@ def test_ranks_of_the_walk_are_fused_like_the_others():
     ("weights", "message"),
     [({"vectors": 1}, "did you mean 'vector'"), ({"vector": -1}, "number from 0"), (0.5, "mapping")],
 )
-def test_source_weights_that_are_none(weights, message):
-    """Names and numbers are checked in a call as at construction."""
+def test_invalid_source_weights_are_rejected(weights, message):
+    """Invalid names or values of source_weights are rejected at construction and in a call."""
     vector_store = store({"a": ("a 0.8", {})})
     with pytest.raises(ValidationError):
         MemoryRetriever(vector_store, memory={"source_weights": weights})
@@ -353,8 +355,8 @@ def test_source_weights_that_are_none(weights, message):
 # -- times --------------------------------------------------------------------------------------------------------
 
 
-def test_as_of_sees_what_was_true_then():
-    """A fact that is over is there for a question about its time, on every path."""
+def test_as_of_finds_facts_that_were_valid_then():
+    """A fact that has expired is found as of a time at which it was valid, by search and through edges."""
     begin, end = (NOW - 10 * DAY).isoformat(), (NOW - 5 * DAY).isoformat()
     memories = {
         "old": ("old 0.9", {"valid_until": end}),
@@ -367,15 +369,15 @@ def test_as_of_sees_what_was_true_then():
     assert set(ids(retriever.invoke("always", as_of=begin))) == {"old", "always"}
 
 
-def test_known_at_sees_what_was_known_then():
-    """Before anything was taken in nothing was known."""
+def test_known_at_excludes_memories_stored_later():
+    """known_at excludes memories that were stored after that time."""
     retriever = by_vector({"a": ("a 0.8", {})})
     assert ids(retriever.invoke("?", known_at=datetime.now(UTC))) == ["a"]
     assert ids(retriever.invoke("?", known_at=NOW - DAY)) == []
 
 
 def test_earlier_beliefs_are_found_as_of_their_time():
-    """A superseded fact, a retracted one and an edge taken in later: each as it was known at the time."""
+    """With known_at, superseded and retracted facts, confidences and edges are as they were known at the time."""
     vector_store = store({})
     march, april, may = (datetime(2024, month, 1, tzinfo=UTC) for month in (3, 4, 5))
     vector_store.clock = march.timestamp
@@ -412,10 +414,10 @@ def test_earlier_beliefs_are_found_as_of_their_time():
 
 
 def test_a_named_day_is_awaited_with_any_store():
-    """If the search is a coroutine, so is the second one within the dates, and it finds the same."""
+    """In an event loop, both the search and the second search within the named date are awaited."""
 
     class Awaited(InMemoryVectorStore):
-        """Its search is to be awaited, and only that."""
+        """Vector store that counts its awaited searches."""
 
         awaits_search, awaited = True, 0
 
@@ -439,23 +441,23 @@ def test_a_named_day_is_awaited_with_any_store():
     assert "day" not in ids(asyncio.run(retriever.ainvoke("what was said 1.0")))
 
 
-def test_known_at_needs_a_store_that_keeps_it():
-    """For another store it is an error instead of a different question."""
+def test_known_at_needs_a_hybrid_graph_store():
+    """known_at over another vector store raises ConfigurationError."""
     plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     with pytest.raises(ConfigurationError, match="HybridGraphStore"):
         MemoryRetriever(plain, [Document("a")]).invoke("a", known_at="2024-01-01")
 
 
 @pytest.mark.parametrize("name", ["as_of", "known_at"])
-def test_a_time_that_is_none(name):
-    """A time that cannot be read is an error that says what a time looks like."""
+def test_an_unreadable_time_is_an_error(name):
+    """The error for a time that cannot be parsed names ISO 8601."""
     retriever = by_vector({"a": ("a 0.8", {})})
     with pytest.raises(ValueError, match="ISO 8601"):
         retriever.invoke("?", **{name: "tomorrow"})
 
 
-def test_a_superseded_fact_is_as_sure_as_it_was():
-    """Asked just before its end, in every mode: nobody knew of that then."""
+def test_a_superseded_fact_keeps_its_confidence():
+    """As of a time just before it was superseded, a fact has its full confidence in every mode."""
     with HybridGraphStore(None, "lsa") as vector_store:
         texts = {"paris": "Ada lives in Paris.", "tea": "Ada likes tea.", "bo": "Bo plays chess."}
         turns = [
@@ -480,8 +482,10 @@ ANSWERS = {"red": "The red roadster costs 200000 euros.", "tea": "Tea is green."
 
 
 @pytest.mark.parametrize("kind", ["stored", "config", "thread", "messages", "weightless"])
-def test_the_question_is_neither_a_memory_nor_said(kind):
-    """As the session's last turn it buries no answer; what was said before it is a turn as ever."""
+def test_the_question_is_not_a_memory_of_its_session(kind):
+    """The question, as the session's last turn, is neither returned nor used for novelty, while earlier turns are
+    returned.
+    """
     with HybridGraphStore.from_texts(list(ANSWERS.values()), "lsa", ids=list(ANSWERS)) as vector_store:
         vector_store.sessions.add("s", [("user", "Tea, please."), ("user", QUESTION)])
         retriever = MemoryRetriever(vector_store, k=5, annotate="all")
@@ -500,8 +504,8 @@ def test_the_question_is_neither_a_memory_nor_said(kind):
             assert "Tea, please." in [document.page_content for document in result]
 
 
-def test_a_configuration_names_a_session_only_where_no_other_is_given():
-    """The call's own counts; a store that keeps none, and a session nobody has, change nothing."""
+def test_a_session_in_the_call_overrides_the_configuration():
+    """The configuration's thread_id is used as the session unless the call passes a session_id."""
     with HybridGraphStore.from_texts(["Tea is green.", "Coal is black."], "lsa") as vector_store:
         vector_store.sessions.add("s", [("user", "Rui comes on Friday.")])
         retriever, thread = MemoryRetriever(vector_store, k=3), {"configurable": {"thread_id": "s"}}
@@ -522,22 +526,22 @@ def test_a_configuration_names_a_session_only_where_no_other_is_given():
 
 
 @pytest.mark.parametrize("labels", [3, [1], {"home": 1}])
-def test_labels_of_no_use(labels):
-    """The error names the expected values, for the retriever and for a call."""
+def test_invalid_labels_are_rejected(labels):
+    """Labels that are not strings are rejected at construction and in a call."""
     with pytest.raises(ValueError, match=r"labels must be a string or a list of strings such as \['home'\]"):
         by_vector({"a": ("a 0.8", {})}, labels=labels)
     with pytest.raises(ConfigurationError, match="labels must be"):
         by_vector({"a": ("a 0.8", {})}).invoke("?", labels=labels)
 
 
-def test_a_memory_of_tomorrow_is_not_fresh():
-    """Memories dated after ``as_of`` do not count."""
+def test_a_memory_dated_in_the_future_has_no_recency():
+    """A memory dated after the time of the search gets no recency."""
     (result,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).retrieve("?")
     assert result.metadata["score_breakdown"]["recency"] == 0.0
 
 
 def test_a_named_day_finds_its_memories():
-    """A hundred more similar memories do not hide the one of the day in the question."""
+    """The memory of the day in the question is found among a hundred more similar memories, unless date_boost is 0."""
     memories = {f"m{n}": (f"m{n} 0.9", {"created_at": "2022-01-01"}) for n in range(120)}
     memories["day"] = ("day 0.5", {"created_at": "2023-05-03T10:00:00"})
     vector_store = store(memories)
@@ -553,7 +557,7 @@ def test_a_named_day_finds_its_memories():
 
 
 def conversation():
-    """Two sessions of three turns."""
+    """Return two sessions of three turns."""
     return {
         f"{session}{n}": (f"{session}{n} 0.{n}", {"session_id": session, "turn": n, "created_at": NOW.isoformat()})
         for session in ("alpha", "omega")
@@ -562,7 +566,7 @@ def conversation():
 
 
 def test_the_last_turns_of_a_session_are_a_source():
-    """They are found by the session as well, the newest first; other sessions' are not."""
+    """The last session_turns turns of the given session have "session" among their sources."""
     retriever = MemoryRetriever(store(conversation()), memory={"novelty": None})
     result = retriever.retrieve("?", session_id="alpha", memory={"session_turns": 2})
     by_session = {hit.id for hit in result.hits if "session" in hit.found_by}
@@ -571,13 +575,13 @@ def test_the_last_turns_of_a_session_are_a_source():
 
 
 def test_an_unknown_session_is_an_empty_one():
-    """The answer is that of the other sources."""
+    """An unknown session gives the same hits as no session."""
     retriever = MemoryRetriever(store(conversation()))
     assert ids(retriever.invoke("?", session_id="nobody")) == ids(retriever.invoke("?"))
 
 
 def test_a_session_of_another_tenant_gives_nothing(tmp_path):
-    """Neither its turns nor what they would damp."""
+    """Another tenant's session neither adds hits nor changes scores."""
     for tenant, text in (("one", "mine 0.5"), ("other", "secret 0.9")):
         with HybridGraphStore(tmp_path, Angles(), tenant=tenant) as vector_store:
             vector_store.add_texts([text], [{"session_id": f"of {tenant}", "turn": 1}], ids=[tenant])
@@ -592,7 +596,7 @@ def test_a_session_of_another_tenant_gives_nothing(tmp_path):
 
 
 def test_memories_that_repeat_the_session_are_down_weighted():
-    """A memory that says what a turn says loses half; a turn does not damp itself."""
+    """A memory that repeats a turn of the session loses half of its score, while the turn itself keeps its score."""
     memories = {
         "turn": ("a 0.6", {"session_id": "now", "turn": 1}),
         "echo": ("b 0.6", {}),
@@ -609,7 +613,7 @@ def test_memories_that_repeat_the_session_are_down_weighted():
 
 
 def test_a_chat_history_is_a_session():
-    """Its messages are a source, and damp what they have said."""
+    """The messages of a chat history are returned as session hits, and memories that repeat them are down-weighted."""
     history = History(HumanMessage("a 0.6"), AIMessage("b 0.2"))
     retriever = MemoryRetriever(store({"echo": ("c 0.6", {}), "novel": ("z 0.6", {})}))
     result = retriever.retrieve("?", session=history)
@@ -620,15 +624,15 @@ def test_a_chat_history_is_a_session():
     assert "novelty" not in parts["novel"]
 
 
-def test_messages_pass_the_filter_like_anything_else():
-    """Messages that do not match the filter do not come back."""
+def test_messages_must_match_the_filter():
+    """Messages of a session that do not match the filter are not returned."""
     retriever = by_vector({"a": ("a 0.8", {"kind": "note"})})
     result = retriever.invoke("?", session=[HumanMessage("b 0.9")], filter=by_meta(kind="note"))
     assert ids(result) == ["a"]
 
 
-def test_a_history_is_read_in_the_call_only():
-    """A history that cannot be read leaves the session out and says so."""
+def test_a_history_that_cannot_be_read_is_left_out():
+    """If a chat history cannot be read, the search runs without it and reports session-failed."""
 
     class Broken(History):
         @property
@@ -643,15 +647,15 @@ def test_a_history_is_read_in_the_call_only():
 @pytest.mark.parametrize(
     "wrong", [{"session": 7}, {"memory": {"session_turns": -1}, "session_id": "s"}, {"session": [], "session_id": "s"}]
 )
-def test_a_session_that_is_none(wrong):
-    """Forms, numbers and two sessions at once are errors of the caller."""
+def test_invalid_sessions_are_rejected(wrong):
+    """Invalid sessions, an invalid session_turns, or both session and session_id raise ConfigurationError."""
     retriever = by_vector({"a": ("a 0.8", {})})
     with pytest.raises(ConfigurationError):
         retriever.invoke("?", **wrong)
 
 
 def test_a_session_id_needs_a_store_with_sessions():
-    """For another store the error asks for the turns themselves."""
+    """session_id over another vector store raises an error that suggests session=."""
     plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     with pytest.raises(ConfigurationError, match="session="):
         MemoryRetriever(plain, [Document("a")]).invoke("a", session_id="s")
@@ -661,7 +665,7 @@ def test_a_session_id_needs_a_store_with_sessions():
 
 
 def test_all_labels_are_required():
-    """Each memory has all labels of the retriever and of the call."""
+    """A hit must have all labels of the retriever and of the call."""
     memories = {
         "both": ("a 0.5", {"labels": ["x", "y"]}),
         "one": ("b 0.9", {"labels": ["x"]}),
@@ -672,15 +676,15 @@ def test_all_labels_are_required():
     assert ids(retriever.invoke("?", labels=["y"])) == ["both"]
 
 
-def test_labels_reach_beyond_the_pool():
-    """They are pushed down: what has them is found behind hundreds that are more alike."""
+def test_labels_are_filtered_before_candidates_are_cut():
+    """A memory with the label is found although 400 memories without it are more similar."""
     memories = {f"m{n}": (f"m{n} 0.9", {}) for n in range(400)}
     memories["wanted"] = ("w 0.1", {"labels": ["x"]})
     assert ids(by_vector(memories).invoke("?", labels="x")) == ["wanted"]
 
 
 def test_a_tool_with_typed_time_and_labels():
-    """An agent's tool takes the time, the labels and the session."""
+    """A memory tool has arguments for the time, the labels and the session."""
     end = (NOW - 5 * DAY).isoformat()
     vector_store = store(
         {"old": ("old 0.9", {"valid_until": end, "labels": ["x"]}), "new": ("new 0.8", {"labels": ["x"]})}
@@ -692,7 +696,7 @@ def test_a_tool_with_typed_time_and_labels():
 
 
 def test_an_option_that_does_not_exist():
-    """A misspelt option is an error, as a misspelt setting is."""
+    """A misspelt option raises TypeError, and a misspelt setting raises ValidationError."""
     vector_store = store({"a": ("a 0.8", {})})
     with pytest.raises(TypeError, match="label"):
         MemoryRetriever(vector_store).invoke("?", label="x")
@@ -704,7 +708,7 @@ def test_an_option_that_does_not_exist():
 
 
 def test_any_store_provides_its_metadata():
-    """Confidence and age are read from the Documents."""
+    """Over any vector store, confidence is read from the metadata of the Documents."""
     documents = [
         Document("the code is one", id="poison", metadata={"confidence": 0.05}),
         Document("the code is two", id="trusted", metadata={"confidence": 0.95}),
@@ -718,7 +722,7 @@ def test_any_store_provides_its_metadata():
 
 
 def test_from_documents_and_from_config(tmp_path, monkeypatch):
-    """Both give a retriever that answers."""
+    """from_documents and from_config each return a retriever that finds the matching memory."""
     documents = [Document("The gate code is 4711.", id="a"), Document("Ships sail.", id="b")]
     assert ids(MemoryRetriever.from_documents(documents, "lsa", k=1).invoke("gate code")) == ["a"]
     monkeypatch.chdir(tmp_path)
@@ -728,7 +732,7 @@ def test_from_documents_and_from_config(tmp_path, monkeypatch):
 
 
 def test_sync_and_async_agree():
-    """Hits and scores are the same."""
+    """retrieve and aretrieve return the same hits and scores."""
     retriever = MemoryRetriever(store(conversation()))
     one = retriever.retrieve("?", session_id="alpha", as_of=NOW)
     other = asyncio.run(retriever.aretrieve("?", session_id="alpha", as_of=NOW))
@@ -736,13 +740,13 @@ def test_sync_and_async_agree():
 
 
 def test_by_a_vector_alone():
-    """Without a text words and named times say nothing; what is remembered counts all the same."""
+    """With a vector and no text, memories are scored by similarity, confidence and age."""
     retriever = by_vector({"a": ("a 0.8", {"confidence": 1.0}), "b": ("b 0.8", {"confidence": 0.0})})
     assert ids(retriever.retrieve(None, vector=np.array([1.0, 0.0, 0.0]))) == ["a", "b"]
 
 
 class TestStandard(RetrieversIntegrationTests):
-    """LangChain's own suite."""
+    """langchain-tests' suite for retrievers."""
 
     @property
     def retriever_constructor(self):
@@ -764,7 +768,7 @@ STRANGE = "Zyxwv?"  # a word that no memory has
 
 
 def store_of_memories(**settings):
-    """Three memories of one moment, the middle one surer, and a model that knows their words only."""
+    """Return a store of three memories with the same time, of which the middle one has the highest confidence."""
     vector_store = HybridGraphStore(None, "lsa", **settings)
     vector_store.add_texts(
         ["Ada sings.", "Bo paints.", "Cy bakes."],
@@ -775,7 +779,9 @@ def store_of_memories(**settings):
 
 
 def test_the_most_trusted_memory_answers_if_nothing_is_similar():
-    """The answer says so, and the similarity of every memory is 0."""
+    """If nothing is similar, the most confident memories are returned with similarity 0, and nothing-similar is
+    reported.
+    """
     result = MemoryRetriever(store_of_memories(), k=2).retrieve(STRANGE)
     assert ids(result) == ["bo", "cy"]
     assert "nothing-similar" in result.warnings
@@ -786,7 +792,7 @@ def test_the_most_trusted_memory_answers_if_nothing_is_similar():
 
 
 def test_the_newest_memory_answers_if_nothing_is_similar():
-    """The latest of equally confident memories comes first."""
+    """If nothing is similar, the newest of equally confident memories is ranked first."""
     vector_store = HybridGraphStore(None, "lsa")
     vector_store.add_texts(
         ["Ada sings.", "Bo paints."], [{"valid_from": NOW - n * DAY} for n in (1, 2)], ids=["later", "earlier"]
@@ -794,8 +800,10 @@ def test_the_newest_memory_answers_if_nothing_is_similar():
     assert ids(MemoryRetriever(vector_store).invoke(STRANGE)) == ["later", "earlier"]
 
 
-def test_nothing_that_a_call_excludes_takes_the_place_of_an_answer():
-    """A filter, a time, labels, a tenant and a least score exclude the most recent memories like all others."""
+def test_excluded_memories_are_not_returned_if_nothing_is_similar():
+    """If nothing is similar, filters, times, labels, tenants, min_score and k still apply to the memories returned
+    instead.
+    """
     retriever = MemoryRetriever(store_of_memories())
     assert ids(retriever.invoke(STRANGE, filter={"confidence": {"$lt": 0.3}})) == ["ada"]
     for excluding in (
@@ -811,14 +819,14 @@ def test_nothing_that_a_call_excludes_takes_the_place_of_an_answer():
         retriever.invoke(STRANGE, tenant="another")
 
 
-def test_an_answer_that_a_least_score_empties_stays_empty():
-    """Something similar was found, so nothing takes its place."""
+def test_no_substitutes_are_returned_for_hits_below_min_score():
+    """If similar memories were found but min_score excludes them all, the result is empty."""
     result = MemoryRetriever(store_of_memories(), min_score=1.0).retrieve("Who paints?")
     assert (list(result), result.warnings) == ([], ())
 
 
-def test_only_a_memory_answers_where_nothing_is_similar():
-    """A search for documents finds nothing then, and neither does a walk from given seeds."""
+def test_only_memory_search_returns_substitutes():
+    """If nothing is similar, HybridRetriever and a search from given seeds return an empty list."""
     from langchain_hybridgraph import HybridRetriever
 
     vector_store = store_of_memories()
@@ -827,7 +835,7 @@ def test_only_a_memory_answers_where_nothing_is_similar():
 
 
 def test_a_tool_says_that_nothing_is_similar():
-    """A model must not take the most recent memories for an answer."""
+    """The tool's answer states that nothing similar was found before it lists the most recent memories."""
     tool = MemoryRetriever(store_of_memories(), k=1).as_tool(name="memories", description="What is remembered.")
     answer = tool.invoke({"query": STRANGE})
     assert answer.startswith(
@@ -837,6 +845,6 @@ def test_a_tool_says_that_nothing_is_similar():
 
 
 async def test_nothing_similar_is_the_same_awaited():
-    """Sync and async agree."""
+    """invoke and ainvoke return the same memories if nothing is similar."""
     retriever = MemoryRetriever(store_of_memories())
     assert ids(await retriever.ainvoke(STRANGE)) == ids(retriever.invoke(STRANGE)) == ["bo", "cy", "ada"]

@@ -1,4 +1,4 @@
-"""Streams: certain hits come early, and the parts add up to the answer."""
+"""Streams of hits: certain hits are sent early, and the parts add up to the complete result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EDGES = [Edge("a", "d", "cites", 0.9), Edge("b", "e", "cites", 0.7), Edge("d", "
 
 
 class TableEmbeddings(Embeddings):
-    """Texts begin with their cosine with any question."""
+    """Embedding of texts that begin with their cosine with any question."""
 
     def embed_documents(self, texts):
         cosines = [float(text.split()[0]) for text in texts]
@@ -63,7 +63,7 @@ def stored(cosines=COSINES, edges=EDGES, **metadata):
 
 
 class Gate:
-    """Something slow: whoever calls waits until it is opened."""
+    """Gate that blocks callers until it is opened."""
 
     def __init__(self):
         self.opened = threading.Event()
@@ -73,7 +73,7 @@ class Gate:
 
 
 class SlowGraph:
-    """Edges that are there only when the gate is open."""
+    """Graph whose edges can be read only when the gate is open."""
 
     has_graph = True
 
@@ -86,7 +86,7 @@ class SlowGraph:
 
 
 class SlowReranker:
-    """Turns the order round when the gate is open."""
+    """Reranker that reverses the order once the gate is open."""
 
     def __init__(self, gate, filters=False):
         self._gate, self.filters = gate, filters
@@ -109,7 +109,7 @@ def by_rank(parts):
 
 @pytest.mark.parametrize("preset", [None, "hop_decay", "distance_decay", "ring_decay", "pagerank"])
 def test_the_first_hit_comes_before_the_edges(preset):
-    """The edges are there only after the first hit was read; the other hits follow."""
+    """The first hit is streamed before the edges have been read, and the other hits follow."""
     with stored() as store:
         gate = Gate()
         retriever = GraphRetriever(
@@ -130,7 +130,7 @@ def test_the_first_hit_comes_before_the_edges(preset):
 
 
 async def test_the_first_hit_comes_before_the_edges_awaited():
-    """It also holds in an event loop."""
+    """astream yields the first hit before the edges have been read."""
     with stored() as store:
         gate = Gate()
         retriever = GraphRetriever(
@@ -145,8 +145,8 @@ async def test_the_first_hit_comes_before_the_edges_awaited():
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
-def test_hits_that_a_reranker_only_orders_come_before_it(kind):
-    """There are places for all of them; their ranks are known at the end."""
+def test_hits_that_a_reranker_cannot_drop_are_streamed_before_it(kind):
+    """If all candidates fit in k, they are streamed before the reranker has finished, without ranks."""
     with stored() as store:
         gate = Gate()
         retriever = kind(store, k=6, reranker=SlowReranker(gate), annotate="all")
@@ -170,7 +170,7 @@ def test_hits_that_a_reranker_only_orders_come_before_it(kind):
     ],
 )
 def test_a_hit_that_a_reranker_may_drop_waits_for_it(settings):
-    """Too many for k, a reranker that filters, a least score, a cap per document: nothing is certain before."""
+    """No hit is streamed before the reranker has finished if k, min_score, a cap or the reranker may drop it."""
     with stored() as store:
         gate = Gate()
         retriever = HybridRetriever(store, **{**settings, "reranker": settings["reranker"](gate)})
@@ -185,8 +185,8 @@ def test_a_hit_that_a_reranker_may_drop_waits_for_it(settings):
 
 
 @pytest.mark.parametrize("annotate", ["none", "all"])
-def test_an_advanced_retriever_hands_out_what_its_retriever_does(annotate):
-    """One search of a rewritten question: its first hit comes before the edges."""
+def test_an_advanced_retriever_streams_hits_of_a_single_search_early(annotate):
+    """If only the rewritten question is searched, AdvancedRetriever streams the first hit before the edges are read."""
     with stored() as store:
         gate = Gate()
         below = GraphRetriever(
@@ -207,8 +207,8 @@ def test_an_advanced_retriever_hands_out_what_its_retriever_does(annotate):
         assert len(parts) == 3
 
 
-def test_two_searches_hand_out_nothing_before_their_answer():
-    """Both have to be complete before the first is known."""
+def test_two_fused_searches_stream_nothing_early():
+    """If two searches are fused, no hit is streamed before both are complete."""
     with stored() as store:
         gate = Gate()
         below = GraphRetriever(store, edges=SlowGraph(EDGES, gate), preset="hop_decay", k=3, graph={"seed_k": 2})
@@ -257,7 +257,7 @@ SETTINGS = st.fixed_dictionaries(
 
 
 def grouped(options):
-    """The options as a constructor takes them."""
+    """Return the options grouped as the constructor takes them."""
     groups = {
         group: {name: value for name, value in options.items() if name in kind.model_fields}
         for group, kind in {"graph": GraphOptions, "selection": SelectionOptions}.items()
@@ -272,8 +272,10 @@ def grouped(options):
     SETTINGS,
     st.booleans(),
 )
-def test_the_parts_are_the_answer(cosines, links, selection, fails):
-    """For every preset and setting, with edges or a failing graph: the same Documents, ordered by their ranks."""
+def test_the_streamed_parts_equal_the_result(cosines, links, selection, fails):
+    """For any preset and setting, with edges or a failing graph, the parts sorted by rank equal the result of
+    invoke.
+    """
     cosine_of = dict(zip(NAMES, cosines, strict=False))
     edges = [
         Edge(one, two, "cites", weight) for one, two, weight in links if one != two and {one, two} <= cosine_of.keys()
@@ -293,7 +295,7 @@ def test_the_parts_are_the_answer(cosines, links, selection, fails):
 
 
 def chains(retriever):
-    """Chains whose next step gets the sum of the retriever's parts."""
+    """Return chains whose step after the retriever receives the sum of the retriever's parts."""
     ids_of = RunnableLambda(lambda documents: [document.id for document in documents])
     in_mapping = RunnablePassthrough.assign(found=itemgetter("query") | retriever | ids_of) | itemgetter("found")
     spelt = FakeListChatModel(responses=["q q q"]) | StrOutputParser()  # streams letters
@@ -301,7 +303,9 @@ def chains(retriever):
 
 
 async def test_a_chain_streams_in_the_order_of_its_answer():
-    """Early hits come before a reranker has turned their order round; in a chain all come after it."""
+    """A chain streams documents in the order of its invoke result, even if the retriever alone streams in another
+    order.
+    """
     with stored() as store:
         gate = Gate()
         gate.opened.set()
@@ -315,7 +319,7 @@ async def test_a_chain_streams_in_the_order_of_its_answer():
 
 
 def test_an_empty_answer_is_one_empty_list():
-    """As before; LangChain adds up lists."""
+    """An empty result is streamed as one empty list, since LangChain adds up lists."""
     with stored() as store:
         assert list(GraphRetriever(store, k=0).stream("q")) == [[]]
         assert list(GraphRetriever(store, k=3, filter={"kind": "none"}).stream("q")) == [[]]
@@ -339,7 +343,7 @@ class Recorder(BaseCallbackHandler):
 
 
 async def test_callbacks_are_those_of_invoke():
-    """One run, the same stages, and the whole answer at its end, in its order."""
+    """stream, ainvoke and astream send the same callback events as invoke."""
     with stored() as store:
         retriever = GraphRetriever(store, preset="hop_decay", k=3, graph={"seed_k": 2}, annotate="all")
         recorders = [Recorder() for _ in range(4)]
@@ -352,7 +356,7 @@ async def test_callbacks_are_those_of_invoke():
 
 
 async def test_an_error_comes_after_the_early_hits():
-    """With on_error="raise" the walk's failure ends the stream, which has given what was certain."""
+    """With on_error="raise", a failing graph ends the stream with an error after the early hits."""
     with stored() as store:
         retriever = GraphRetriever(
             store, edges=FailingGraph(), preset="hop_decay", k=3, graph={"seed_k": 2}, on_error="raise"
@@ -370,7 +374,7 @@ async def test_an_error_comes_after_the_early_hits():
 
 
 def test_parents_come_in_place_of_their_children():
-    """Two children of one parent are one early Document: the parent."""
+    """Two children of one parent are streamed as one early Document, the parent."""
     with HybridGraphStore(None, TableEmbeddings()) as store:
         parents = [Chunk("p", "0.5 whole", {}, "doc")]
         children = [Chunk(f"c{n}", f"{0.9 - n / 10} part", {}, "doc", "p") for n in range(2)]
@@ -384,8 +388,8 @@ def test_parents_come_in_place_of_their_children():
         assert list(stream) == []
 
 
-def test_a_stream_that_is_not_read_to_its_end_holds_nothing_up():
-    """The next call answers, and so does the store's close."""
+def test_a_stream_that_is_closed_early_blocks_nothing():
+    """After a stream is closed early, the next search and the store's close are not blocked."""
     with stored() as store:
         retriever = GraphRetriever(store, k=3, graph={"seed_k": 2})
         stream = retriever.stream("q")
@@ -395,7 +399,7 @@ def test_a_stream_that_is_not_read_to_its_end_holds_nothing_up():
 
 
 async def test_other_retrievers_stream_their_complete_answer():
-    """Retrievers that fuse several searches or search a tree give all parts at the end."""
+    """AdvancedRetriever and HierarchicalRetriever stream parts that equal the result of invoke, in order."""
     with stored() as store:
         advanced = AdvancedRetriever(GraphRetriever(store, k=3))
         assert ids(advanced.stream("q")) == [document.id for document in advanced.invoke("q")]

@@ -1,4 +1,4 @@
-"""A store of texts about cars, and a retriever over it."""
+"""Fixtures: a store of texts about cars and a retriever over it."""
 
 import pytest
 

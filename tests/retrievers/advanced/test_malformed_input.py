@@ -37,13 +37,13 @@ def advanced(store):
 
 @pytest.mark.parametrize("history", [[], (), [""], [HumanMessage("")], {"messages": []}])
 def test_an_empty_history_leaves_the_question(advanced, history):
-    """In every form of emptiness."""
+    """An empty history of any form leaves the question unchanged."""
     result = advanced.retrieve_with_context("how fast?", history)
     assert (result.plan["searched"], result.plan["expanded_query"], result.degraded) == ("raw", "how fast?", ())
 
 
 def test_ten_thousand_turns_are_read_at_their_ends(advanced):
-    """The first question, the last question and the last answer decide."""
+    """The context of ten thousand turns contains only the first question, the last question and the last answer."""
     turns = [*CARS, *[HumanMessage("Really?"), AIMessage("Yes.")] * 5_000]
     result = advanced.retrieve_with_context("how fast?", turns)
     assert [document.id for document in result] == ["cars/roadster.md"]
@@ -51,7 +51,7 @@ def test_ten_thousand_turns_are_read_at_their_ends(advanced):
 
 
 def test_an_unknown_role_is_another_speaker(advanced):
-    """A moderator's turn counts as an answer, not as a question."""
+    """The turn of an unknown role is treated as an answer, not as a question."""
     turns = [
         ChatMessage(role="user", content="Which car is red?"),
         ChatMessage(role="moderator", content="The roadster."),
@@ -62,7 +62,7 @@ def test_an_unknown_role_is_another_speaker(advanced):
 
 
 def test_parts_that_are_not_text_are_skipped(advanced):
-    """A picture in the question and in its history, a tool's call and its result."""
+    """Images and tool calls in the question and its history are skipped."""
     turns = [
         HumanMessage([IMAGE, {"type": "text", "text": "Which car is red?"}]),
         AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "1"}]),
@@ -75,7 +75,7 @@ def test_parts_that_are_not_text_are_skipped(advanced):
 
 
 def test_a_history_in_another_language(advanced):
-    """Its own function words are left out; the question leans as it would."""
+    """A German follow-up question is expanded with words of its history, without German function words."""
     turns = ["User: Was ist das rote Auto?", "Assistant: Das rote Auto ist von Tesla."]
     result = advanced.retrieve_with_context("und wie schnell ist es?", turns)
     assert result.plan["expanded_query"] == "und wie schnell ist es? rote Auto Tesla"
@@ -83,13 +83,13 @@ def test_a_history_in_another_language(advanced):
 
 
 def test_a_history_of_one_language_and_a_question_of_another(advanced):
-    """The history is used unchanged; nothing is translated, and nothing fails."""
+    """A history in another language than the question is used untranslated and causes no failure."""
     result = advanced.retrieve_with_context("how fast?", ["User: 红色的车是哪辆？", "Assistant: Tesla 的跑车。"])
     assert (result.degraded, result[0].id) == ((), "cars/roadster.md")
 
 
 def test_a_planner_that_answers_with_prose_leaves_the_raw_query(store):
-    """And is named."""
+    """If the planner's model answers with prose, the raw query is searched and planner-failed is reported."""
     planner = QueryPlanner(SayingModel(answer="I would look for the roadster's price, if I were you."))
     result = HierarchicalRetriever(store, planner=planner).search("red roadster", CARS)
     assert [query.query for query in result.query_plan] == ["red roadster"]
@@ -98,7 +98,7 @@ def test_a_planner_that_answers_with_prose_leaves_the_raw_query(store):
 
 
 def test_a_search_in_a_session_finds_what_a_question_leaves_out(store):
-    """By the default planner, which makes the query whole."""
+    """The default planner adds the words that a follow-up question leaves out to its query."""
     result = HierarchicalRetriever(store, k=1).search("What about its speed?", CARS)
     assert [query.query for query in result.query_plan][1] == "What about its speed? car red Tesla roadster"
     assert next(iter(result)).uri == "cars/roadster.md"

@@ -1,11 +1,11 @@
-"""The last queries of each session."""
+"""Log of the last queries of each session."""
 
 from langchain_hybridgraph import AdvancedRetriever
 from tests.support.samples.cars import HISTORY
 
 
 def test_the_last_ten_queries_are_kept_by_session(hybrid):
-    """Raw ones, oldest first."""
+    """The last ten raw queries of each session are kept, oldest first."""
     retriever = AdvancedRetriever(hybrid)
     for n in range(12):
         retriever.invoke(f"query {n}")

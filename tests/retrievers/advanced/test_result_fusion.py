@@ -1,4 +1,4 @@
-"""Results of two searches, fused."""
+"""Fusion of the results of two searches."""
 
 import asyncio
 import math
@@ -16,7 +16,7 @@ from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrit
 
 
 def test_fusion_by_rank():
-    """Weighted reciprocal ranks, the best possible being 1."""
+    """Results are fused by weighted reciprocal ranks, with 1 as the highest possible score."""
     lists = {"why?": ["a", "b"], "why? because": ["b", "c"]}
 
     class ListRetriever(BaseRetriever):
@@ -33,8 +33,8 @@ def test_fusion_by_rank():
     assert result[0].metadata["retrieval_source"] == "fused"
 
 
-def test_an_unsure_expansion_counts_half():
-    """A quarter in place of a half, where two searches are fused."""
+def test_an_unsure_expansion_has_half_the_weight():
+    """In a fusion of two searches, an expansion that is not sure has a weight of .25 instead of .5."""
 
     class ListRetriever(BaseRetriever):
         def _get_relevant_documents(self, query, *, run_manager):
@@ -46,7 +46,7 @@ def test_an_unsure_expansion_counts_half():
 
 
 def test_two_searches_give_no_more_than_one():
-    """Without k the length is that of the longer search, whatever the fusion could give."""
+    """Without k, two fused searches return as many hits as the longer one."""
     lsa = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa").embeddings
     plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), lsa)
     retriever = AdvancedRetriever(plain.as_retriever(search_kwargs={"k": 2}))
@@ -56,7 +56,7 @@ def test_two_searches_give_no_more_than_one():
 
 
 def test_the_raw_question_is_searched_with_the_rewrite(hybrid):
-    """With fuse_raw=True; a score is the weighted mean of those that rank in both searches, in one unit."""
+    """With fuse_raw=True, a score is the weighted mean of the hit's scores in both searches, in one unit."""
     query = "and its price?"
     retriever = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True)
     result = retriever.retrieve_with_context(query, HISTORY, k=6)
@@ -80,7 +80,7 @@ NOTED = ("vector_score", "bm25_score", "rerank_score")
 @pytest.mark.parametrize("reranked", [False, True])
 @pytest.mark.parametrize("called", ["retrieve", "invoke"])
 def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, called):
-    """Scores that only the rewritten question's search has are kept, and so are those of each search."""
+    """A fused hit keeps scores that only one search has, and the metadata lists the scores of each search."""
     query, k = "and its price?", 6
     below = hybrid.model_copy(
         update={"reranker": TextReranker(lambda _, texts: [0.5] * len(texts))} if reranked else {}
@@ -113,7 +113,9 @@ def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, calle
 
 
 def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
-    """Scores and other metadata of either search are kept; each search's own score is under its name."""
+    """Over a foreign retriever, a fused hit keeps the metadata of both searches, and each search's score under its
+    name.
+    """
     lists = {
         "why?": [Document("a", id="a", metadata={"score": 3.0, "lang": "en", "bm25_score": None})],
         "why? because": [
@@ -141,7 +143,7 @@ def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
 
 
 def test_a_prefix_comes_before_every_key_of_two_searches(store):
-    """None of our keys is without it."""
+    """With metadata_prefix, every key that a fusion adds has the prefix."""
     below = HybridRetriever(store, metadata_prefix="hg_")
     retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
     metadata = retriever.retrieve_with_context("and its price?", HISTORY)[0].metadata
@@ -150,8 +152,8 @@ def test_a_prefix_comes_before_every_key_of_two_searches(store):
     assert all(key.startswith("hg_") for key in metadata.keys() - store.get_by_ids(["roadster"])[0].metadata.keys())
 
 
-def test_the_least_score_holds_for_what_is_fused(hybrid):
-    """It applies to the mean, not to each search, whether set by the call or the constructor."""
+def test_min_score_applies_to_fused_scores(hybrid):
+    """min_score applies to the fused score, not to each search, whether set by the call or the constructor."""
     retriever = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True)
     every = retriever.retrieve_with_context("and its price?", HISTORY, k=6)
     scores = [document.metadata["score"] for document in every]
@@ -161,8 +163,8 @@ def test_the_least_score_holds_for_what_is_fused(hybrid):
     assert ids(strict.retrieve_with_context("and its price?", HISTORY, k=6)) == ids(every)[:1]
 
 
-def test_the_answer_for_k_is_the_head_of_a_larger_one(hybrid):
-    """Also when two searches are fused."""
+def test_a_smaller_k_gives_a_prefix_of_fused_hits(hybrid):
+    """In a fusion of two searches, the hits for a smaller k are a prefix of those for a larger k."""
     retriever = AdvancedRetriever(hybrid, expander=AppendHistory())
     whole = ids(retriever.retrieve_with_context("and its price?", HISTORY, k=6))
     assert len(whole) > 1
@@ -170,7 +172,7 @@ def test_the_answer_for_k_is_the_head_of_a_larger_one(hybrid):
 
 
 def test_stored_documents_are_not_changed():
-    """Documents of a foreign retriever may be its own objects."""
+    """The stored Documents that a foreign retriever returns are not changed."""
     stored = Document(id="a", page_content="a", metadata={"own": 1})
 
     class StoredDocument(BaseRetriever):
@@ -181,8 +183,8 @@ def test_stored_documents_are_not_changed():
     assert stored.metadata == {"own": 1}
 
 
-def test_awaited_is_the_same(hybrid):
-    """Sync and async agree, over ours and over others."""
+def test_sync_and_async_agree(hybrid):
+    """Sync and async methods return the same documents, over this package's retrievers and others."""
     for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(Words())):
         waited = asyncio.run(retriever.aretrieve_with_context("and its price?", HISTORY, k=3))
         assert waited == retriever.retrieve_with_context("and its price?", HISTORY, k=3)

@@ -1,4 +1,4 @@
-"""AdvancedRetriever over ours and over any other retriever, alone and in chains."""
+"""AdvancedRetriever over this package's retrievers and others, alone and in chains."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrit
 
 
 class Failing(Words):
-    """Fails for what is longer than the question."""
+    """Retriever that fails for queries longer than ``longest``."""
 
     longest: int = 20
 
@@ -49,7 +49,7 @@ class Failing(Words):
 
 
 class Marks:
-    """A reranker that notes what it reads."""
+    """Reranker that records the queries it receives."""
 
     filters = False
 
@@ -62,7 +62,7 @@ class Marks:
 
 
 class NoContext(Embeddings):
-    """Vectors of questions only, as ready-made ones are."""
+    """Embedding that has vectors of short questions only, like precomputed ones."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -81,20 +81,20 @@ class NoContext(Embeddings):
 
 @pytest.mark.parametrize("history", [None, [], [""], [HumanMessage("and its price?")]])
 def test_without_a_history_the_answer_is_the_retrievers(hybrid, history):
-    """Documents, scores and order; the query is unchanged."""
+    """Without a history, AdvancedRetriever returns the inner retriever's result for the unchanged query."""
     result = AdvancedRetriever(hybrid).retrieve_with_context("and its price?", history)
     assert result == hybrid.retrieve("and its price?")
     assert (result.plan["expanded_query"], result.plan["searched"]) == ("and its price?", "raw")
 
 
 def test_a_complete_question_is_not_changed(hybrid):
-    """A change of topic does not hurt."""
+    """A complete question on a new topic gives the same result as without a history."""
     query = "Which flour and salt does bread need in winter?"
     assert AdvancedRetriever(hybrid).retrieve_with_context(query, HISTORY) == hybrid.retrieve(query)
 
 
 def test_missing_words_of_a_question_come_from_the_conversation(hybrid):
-    """The car of the conversation."""
+    """Words that a follow-up question leaves out are taken from the conversation."""
     result = AdvancedRetriever(hybrid).retrieve_with_context("and how fast?", HISTORY, k=1)
     assert ids(result) == ["roadster"]
     assert result.plan["expanded_query"] == "and how fast? car red Tesla roadster"
@@ -102,7 +102,9 @@ def test_missing_words_of_a_question_come_from_the_conversation(hybrid):
 
 
 def test_the_vector_is_between_question_and_context(hybrid, store):
-    """Equal to a call of the retriever with the mean of both unit vectors and, for LSA, with words of the context."""
+    """The search vector is the mean of the question's and the context's unit vectors, and LSA also searches for
+    context words.
+    """
     result = AdvancedRetriever(hybrid).retrieve_with_context("and its price?", HISTORY)
     question, context = (store.embeddings.embed_query(text) for text in ("and its price?", result.plan["context"]))
     mixed = [(a + b) / 2 for a, b in zip(question, context, strict=True)]
@@ -111,8 +113,10 @@ def test_the_vector_is_between_question_and_context(hybrid, store):
     assert ids(result) == ids(hybrid.retrieve(text, vector=mixed))
 
 
-def test_a_new_topic_without_a_name_is_followed(hybrid):
-    """The raw question's best hit is clearly better than any of the mixed vector, so its answer is returned."""
+def test_a_question_on_a_new_topic_is_searched_alone(hybrid):
+    """If the raw question's best hit is clearly better than that of the mixed vector, the raw question's hits are
+    returned.
+    """
     result = AdvancedRetriever(hybrid).retrieve_with_context("What has salt water?", HISTORY)
     own = hybrid.retrieve("What has salt water?")
     assert (ids(result), result.plan["searched"]) == (ids(own), "raw")
@@ -120,14 +124,14 @@ def test_a_new_topic_without_a_name_is_followed(hybrid):
     assert ids(result)[0] == "sea"
 
 
-def test_a_short_question_without_hits_of_its_own_leans(hybrid):
-    """Nothing marks it as a follow-up question, but the hits of the mixed vector are better."""
+def test_a_short_question_with_weak_hits_uses_the_conversation(hybrid):
+    """A short question that is not marked as a follow-up uses the mixed vector if its hits are better."""
     result = AdvancedRetriever(hybrid).retrieve_with_context("How large?", HISTORY)
     assert (result[0].id, result.plan["searched"]) == ("roadster", "mixed")
 
 
 def test_the_nearer_answer_is_found_awaited(hybrid):
-    """The answers are the same in an event loop."""
+    """The async method chooses between the raw question and the mixed vector as the sync method does."""
     retriever = AdvancedRetriever(hybrid)
     for query in ("What has salt water?", "How large?"):
         awaited = asyncio.run(retriever.aretrieve_with_context(query, HISTORY))
@@ -135,7 +139,7 @@ def test_the_nearer_answer_is_found_awaited(hybrid):
 
 
 def test_over_a_foreign_retriever_both_are_searched():
-    """The raw question and the expanded one, fused by rank."""
+    """Over a foreign retriever, the raw and the expanded question are both searched and fused by rank."""
     words = Words()
     result = AdvancedRetriever(words).retrieve_with_context("and its price?", HISTORY)
     assert sorted(words.queries) == ["and its price?", "and its price? car red Tesla roadster"]
@@ -144,7 +148,7 @@ def test_over_a_foreign_retriever_both_are_searched():
 
 
 def test_without_fusion_only_the_expanded_is_searched():
-    """AppendHistory as SPEC has it."""
+    """With fuse_raw=False only the question expanded by AppendHistory is searched."""
     words = Words()
     retriever = AdvancedRetriever(words, expander=AppendHistory(), fuse_raw=False)
     retriever.retrieve_with_context(
@@ -153,8 +157,8 @@ def test_without_fusion_only_the_expanded_is_searched():
     assert words.queries == ["and its price? Assistant: A roadster User: how fast Assistant: 200"]
 
 
-def test_a_rewrite_stands_for_the_question(hybrid):
-    """The answer is that of the rewrite alone, for retrievers of this package and for others."""
+def test_a_rewrite_replaces_the_question(hybrid):
+    """A rewritten question is searched instead of the original, over this package's retrievers and others."""
     for below in (hybrid, Words()):
         result = AdvancedRetriever(below, expander=rewrite()).retrieve_with_context("and its price?", HISTORY)
         assert (result.plan["searched"], ids(result)) == ("expanded", ids(below.invoke(WHOLE)))
@@ -163,24 +167,24 @@ def test_a_rewrite_stands_for_the_question(hybrid):
 NOTED = ("vector_score", "bm25_score", "rerank_score")
 
 
-# -- seeing -------------------------------------------------------------------------------------------------------
+# -- explain and picture -------------------------------------------------------------------------------------------------------
 
 
-def test_it_explains_itself(hybrid):
-    """First the question that was searched for, then the search and its hits."""
+def test_explain_shows_the_question_searched(hybrid):
+    """explain shows the question that was searched, followed by the inner retriever's explanation."""
     lines = AdvancedRetriever(hybrid, expander=rewrite()).explain("and its price?", HISTORY, k=1).splitlines()
     assert lines[:2] == [f"Searched for: {WHOLE}", "and its price?"]
     assert lines[2].startswith("1 hit in ")
     assert AdvancedRetriever(hybrid).explain("What has salt water?", k=1).startswith("What has salt water?\n1 hit in ")
 
 
-def test_a_foreign_answer_is_listed():
-    """There is no information about how it was found."""
+def test_explain_lists_the_texts_of_a_foreign_retriever():
+    """explain over a foreign retriever lists the texts without scores or sources."""
     assert AdvancedRetriever(Words(), k=1).explain("coal trains") == f"coal trains\n1. {TEXTS['train']}"
 
 
-def test_it_shows_itself(hybrid):
-    """The picture is that of its answer."""
+def test_picture_draws_the_result(hybrid):
+    """picture draws the result of the search as a matplotlib figure."""
     pytest.importorskip("matplotlib")
     assert AdvancedRetriever(hybrid).picture("and its price?", HISTORY, k=2).get_size_inches()[0] == 10
 
@@ -189,15 +193,15 @@ def test_it_shows_itself(hybrid):
 
 
 def test_options_of_a_call_reach_the_retriever(hybrid):
-    """A filter holds for every hit, whichever way was searched."""
+    """A filter given in a call applies to every hit, whether one question or two are searched."""
     for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(hybrid, expander=AppendHistory())):
         result = retriever.invoke({"input": "and its price?", "chat_history": HISTORY}, filter={"n": {"$gt": 2}})
         assert result
         assert all(document.metadata["n"] > 2 for document in result)
 
 
-def test_a_vector_of_the_call_is_the_questions(hybrid, store):
-    """It is moved like the question's own."""
+def test_a_vector_in_the_call_replaces_the_questions_vector(hybrid, store):
+    """A vector given in the call is mixed with the context like the question's own vector."""
     retriever = AdvancedRetriever(hybrid)
     own = store.embeddings.embed_query("and its price?")
     result = retriever.retrieve_with_context("and its price?", HISTORY, vector=own)
@@ -206,13 +210,13 @@ def test_a_vector_of_the_call_is_the_questions(hybrid, store):
 
 
 def test_an_option_that_the_retriever_does_not_take_is_an_error():
-    """LangChain would drop it silently."""
+    """An option that the inner retriever does not accept raises TypeError instead of being dropped."""
     with pytest.raises(TypeError, match="Words does not take filter per call"):
         AdvancedRetriever(Words()).invoke("why?", filter={"n": 1})
 
 
-def test_an_option_that_is_nearly_one_is_named(hybrid):
-    """The error lists all options, from the inner retriever as well as from this one."""
+def test_a_misspelt_option_is_an_error_with_a_suggestion(hybrid):
+    """A misspelt option raises a TypeError that suggests the correct one and lists all options."""
     for retriever in (hybrid, AdvancedRetriever(hybrid)):
         with pytest.raises(
             TypeError, match=r"HybridRetriever does not take filtre per call; did you mean filter\?; the options"
@@ -221,7 +225,7 @@ def test_an_option_that_is_nearly_one_is_named(hybrid):
 
 
 def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):
-    """A vector store would drop it silently, too; what its searches do take goes to it."""
+    """Over a vector store's retriever, options that its search methods do not accept raise TypeError."""
     plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), store.embeddings)
     retriever = AdvancedRetriever(plain.as_retriever())
     with pytest.raises(TypeError, match="VectorStoreRetriever does not take fliter, as_of per call"):
@@ -232,7 +236,7 @@ def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_subclass_that_changes_the_answer_is_invoked(hybrid, is_async):
-    """LangChain's method of a retriever counts, also where a subclass of this package's retrievers overrides it."""
+    """A subclass of HybridRetriever that overrides LangChain's method is called through that method."""
 
     class Shouting(HybridRetriever):
         def _get_relevant_documents(self, query, *, run_manager, **options):
@@ -248,7 +252,7 @@ def test_a_subclass_that_changes_the_answer_is_invoked(hybrid, is_async):
 
 
 def test_a_session_reaches_a_retriever_that_has_sessions(hybrid):
-    """A memory searches in the session, too."""
+    """session_id is passed on to an inner retriever that accepts it."""
     sessions = []
 
     class Memory(HybridRetriever):
@@ -265,13 +269,13 @@ def test_a_session_reaches_a_retriever_that_has_sessions(hybrid):
 
 
 def test_k_cuts_the_answer_of_a_retriever_without_k():
-    """A retriever without k."""
+    """k limits the hits of an inner retriever that does not accept k."""
     assert len(AdvancedRetriever(Words(), k=1).invoke("salt water")) == 1
     assert len(AdvancedRetriever(Words(), k=1).invoke("salt water", k=2)) == 2
 
 
 def test_over_a_vector_store_retriever():
-    """k goes to the store."""
+    """k is passed on to a vector store's retriever."""
     lsa = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa").embeddings
     plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), lsa)
     retriever = AdvancedRetriever(plain.as_retriever())
@@ -283,20 +287,20 @@ def test_over_a_vector_store_retriever():
     [{"k": -1}, {"k": True}, {"conversation_history": "User: red car"}, {"conversation_history": [7]}],
 )
 def test_invalid_values_are_errors(hybrid, wrong):
-    """Named, and a ValueError."""
+    """An invalid k or conversation_history in a call raises ConfigurationError."""
     with pytest.raises(ConfigurationError):
         AdvancedRetriever(hybrid).retrieve("and its price?", **wrong)
 
 
 @pytest.mark.parametrize("setting", [{"expander": "history"}, {"fuse": True}, {"k": -1}])
-def test_settings_that_cannot_be_used(hybrid, setting):
-    """They are refused at construction."""
+def test_invalid_settings_are_rejected(hybrid, setting):
+    """Invalid settings are rejected at construction."""
     with pytest.raises(ValueError, match=r"expander|fuse|k"):
         AdvancedRetriever(hybrid, **setting)
 
 
-def test_the_class_of_an_expander_is_none():
-    """The error contains the corrected line."""
+def test_an_expander_class_is_rejected():
+    """Passing an expander's class instead of an instance raises an error with the corrected line."""
     with pytest.raises(ValueError, match=r"pass expander=HistoryTerms\("):
         AdvancedRetriever(Words(), expander=HistoryTerms)
 
@@ -310,7 +314,9 @@ def broken(query, history):
 
 @pytest.mark.parametrize("expander", [broken, lambda query, history: None, LLMRewrite(RunnableLambda(lambda _: ""))])
 def test_an_expander_that_fails_leaves_the_raw_question(hybrid, expander):
-    """And says so on the result, in the metadata and in the statistics."""
+    """If the expander fails, the raw question is searched and expander-failed is reported in result, metadata and
+    statistics.
+    """
     retriever = AdvancedRetriever(hybrid, expander=expander)
     result = retriever.retrieve_with_context("and its price?", HISTORY)
     assert ids(result) == ids(hybrid.retrieve("and its price?"))
@@ -321,7 +327,7 @@ def test_an_expander_that_fails_leaves_the_raw_question(hybrid, expander):
 
 
 def test_a_context_without_a_vector_leaves_the_raw_question(store):
-    """An embedding that knows the questions only."""
+    """If the context cannot be embedded, the raw question is searched and the result reports expander-failed."""
     plain = InMemoryVectorStore(NoContext(store.embeddings))
     plain.add_documents([Document(text, id=id) for id, text in TEXTS.items()])
     hybrid = HybridRetriever(plain, [Document(text, id=id) for id, text in TEXTS.items()])
@@ -331,21 +337,21 @@ def test_a_context_without_a_vector_leaves_the_raw_question(store):
 
 
 def test_one_of_two_searches_may_fail():
-    """The other answers, and the one that failed is named."""
+    """If one of two fused searches fails, the other's hits are returned and the result reports conversation-failed."""
     result = AdvancedRetriever(Failing()).retrieve_with_context("and its price?", HISTORY)
     assert ids(result) == ids(Words().invoke("and its price?"))
     assert result.degraded == ("conversation-failed",)
 
 
 def test_an_invalid_call_is_not_a_failed_search(hybrid):
-    """A malformed filter is an error, whichever way was searched."""
+    """A malformed filter raises ValueError, whether one question or two are searched."""
     for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(hybrid, expander=AppendHistory())):
         with pytest.raises(ValueError, match="unknown"):
             retriever.retrieve_with_context("and its price?", HISTORY, filter={"n": {"$unknown": 1}})
 
 
-def test_a_reranker_reads_the_whole_question(store):
-    """It has no vectors to see what the question leaves out."""
+def test_a_reranker_receives_the_expanded_question(store):
+    """A reranker receives the expanded question, because it does not see the mixed vector."""
     read = []
     hybrid = HybridRetriever(store, reranker=Marks(read))
     AdvancedRetriever(hybrid).retrieve_with_context("and how fast?", HISTORY)
@@ -353,7 +359,7 @@ def test_a_reranker_reads_the_whole_question(store):
 
 
 def test_when_all_searches_fail_the_call_fails():
-    """With the retriever's own error."""
+    """If all searches fail, the inner retriever's own error is raised and counted."""
     retriever = AdvancedRetriever(Failing(longest=1))
     with pytest.raises(OSError, match="too long"):
         retriever.retrieve_with_context("and its price?", HISTORY)
@@ -361,7 +367,7 @@ def test_when_all_searches_fail_the_call_fails():
 
 
 def test_a_history_that_cannot_be_fetched(hybrid):
-    """The raw question, and a word."""
+    """If the session's history cannot be fetched, the raw question is searched and history-failed is reported."""
 
     def unreachable(session_id):
         raise ConnectionError("no database")
@@ -375,7 +381,7 @@ def test_a_history_that_cannot_be_fetched(hybrid):
 
 
 class StoredHistory(BaseChatMessageHistory):
-    """A session's messages, in memory."""
+    """Messages of a session, in memory."""
 
     def __init__(self):
         self.messages = []
@@ -387,8 +393,8 @@ class StoredHistory(BaseChatMessageHistory):
         self.messages = []
 
 
-def test_the_history_of_the_session_is_taken(hybrid):
-    """By the session's id, of the call or of the configuration; a history given with the call goes before it."""
+def test_the_history_of_the_session_is_used(hybrid):
+    """The history is fetched by the session id of the call or configuration, unless the call passes a history."""
     histories = {"a": HISTORY, "default": None}
     retriever = AdvancedRetriever(hybrid, get_session_history=histories.get)
     assert "roadster" in retriever.retrieve("and how fast?", session_id="a").plan["expanded_query"]
@@ -400,7 +406,7 @@ def test_the_history_of_the_session_is_taken(hybrid):
 
 
 def test_a_thread_of_langgraph_is_a_session(hybrid):
-    """``thread_id`` of the configuration, unless there is a ``session_id``."""
+    """The configuration's ``thread_id`` is the session unless there is a ``session_id``."""
     retriever = AdvancedRetriever(hybrid, get_session_history={"a": HISTORY, "7": HISTORY, "b": None}.get, k=1)
     assert ids(retriever.invoke("and how fast?", {"configurable": {"thread_id": 7}})) == ["roadster"]
     retriever.invoke("how slow?", {"configurable": {"thread_id": "a", "session_id": "b"}})
@@ -408,8 +414,8 @@ def test_a_thread_of_langgraph_is_a_session(hybrid):
     assert retriever.history_for("b") == ["how slow?"]
 
 
-def test_sessions_at_once_do_not_mix():
-    """Threads and tasks of one retriever, each with its own conversation."""
+def test_concurrent_sessions_do_not_mix():
+    """Concurrent calls of one retriever, in threads and tasks, each use their own conversation."""
     together = threading.Barrier(4)
 
     def expander(query, history):
@@ -472,38 +478,38 @@ def test_sessions_at_once_do_not_mix():
     ],
 )
 def test_inputs_of_a_chain(hybrid, input):
-    """A mapping, or messages of which the user's last is the question, whatever was said since."""
+    """The input may be a mapping or a list of messages, whose last user message is the question."""
     retriever = AdvancedRetriever(hybrid, k=1)
     assert ids(retriever.invoke(input)) == ["roadster"]
     assert retriever.query_history == ["and how fast?"]
 
 
 def test_a_message_alone_is_the_question(hybrid):
-    """Also one that a model has written, as at the end of a chain that rewrites."""
+    """A single message is the question, even if a model wrote it."""
     assert ids(AdvancedRetriever(hybrid, k=1).invoke(AIMessage("trains that carry coal"))) == ["train"]
 
 
 @pytest.mark.parametrize("input", [{"text": "why?"}, {}, [], 7, [AIMessage("")], [AIMessage("It is red.")]])
 def test_an_input_without_a_question_is_an_error(hybrid, input):
-    """The error names the expected forms."""
+    """An input without a question raises ConfigurationError."""
     with pytest.raises(ConfigurationError):
         AdvancedRetriever(hybrid).invoke(input)
 
 
 def test_stream_adds_up_to_invoke(hybrid):
-    """One list of one Document after the other."""
+    """stream yields the documents of invoke one by one, in the same order."""
     retriever, input = AdvancedRetriever(hybrid), {"input": "and its price?", "chat_history": HISTORY}
     assert [part[0].id for part in retriever.stream(input)] == ids(retriever.invoke(input))
 
 
 def test_batch_answers_in_order(hybrid):
-    """Each with its own history."""
+    """batch returns results in the order of its inputs, each with its own history."""
     inputs = [{"input": "and how fast?", "chat_history": HISTORY}, "coal trains"]
     assert [result[0].id for result in AdvancedRetriever(hybrid, k=1).batch(inputs)] == ["roadster", "train"]
 
 
 class Runs(BaseCallbackHandler):
-    """Parents and children of runs."""
+    """Callback handler that records runs and their parents."""
 
     def __init__(self):
         self.started_runs, self.ended = [], 0
@@ -516,7 +522,7 @@ class Runs(BaseCallbackHandler):
 
 
 def test_one_run_with_a_child_per_search(hybrid):
-    """As LangChain's own retrievers over retrievers."""
+    """Callbacks receive one run with a child run for each search, as with LangChain's own retrievers."""
     runs = Runs()
     input = {"input": "and its price?", "chat_history": HISTORY}
     AdvancedRetriever(hybrid).invoke(input, {"callbacks": [runs]})
@@ -529,14 +535,14 @@ def test_one_run_with_a_child_per_search(hybrid):
     assert {run[3] for run in runs.started_runs[1:]} == {runs.started_runs[0][2]}
 
 
-def test_in_a_chain_of_expressions(hybrid):
-    """The mapping flows through, context is added."""
+def test_in_an_lcel_chain(hybrid):
+    """In RunnablePassthrough.assign, the retriever reads question and history from the mapping."""
     chain = RunnablePassthrough.assign(context=AdvancedRetriever(hybrid, k=1)) | (lambda state: state["context"][0].id)
     assert chain.invoke({"input": "and how fast?", "chat_history": HISTORY}) == "roadster"
 
 
 def test_in_place_of_a_history_aware_retriever(hybrid):
-    """create_retrieval_chain gives its input to any Runnable that is not a BaseRetriever; ours needs no model."""
+    """history_aware can replace create_history_aware_retriever in create_retrieval_chain, without a model."""
     answer = RunnableLambda(lambda state: state["context"][0].id)
     history = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
     input = {"input": "and how fast?", "chat_history": history}
@@ -551,7 +557,7 @@ def test_in_place_of_a_history_aware_retriever(hybrid):
 
 
 def test_an_empty_history_is_as_valid_as_none(hybrid):
-    """As chains pass it in the first turn; the schema says so."""
+    """An input with an empty or missing history fits the schema and is searched as the question alone."""
     retriever = AdvancedRetriever(hybrid)
     for history in (None, []):
         input = {"input": "Which car is red?", "chat_history": history}
@@ -560,7 +566,7 @@ def test_an_empty_history_is_as_valid_as_none(hybrid):
 
 
 def test_with_message_history(hybrid):
-    """Two sessions of one chain, each with its own messages."""
+    """RunnableWithMessageHistory gives each session of a chain its own messages."""
     histories = {}
     answer = {"roadster": "The red roadster by Tesla.", "train": "Trains."}
     chain = RunnablePassthrough.assign(found=AdvancedRetriever(hybrid, k=1)) | (
@@ -585,13 +591,13 @@ def test_with_message_history(hybrid):
 @pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
 @pytest.mark.parametrize("keys", [{"input_messages_key": "input", "history_messages_key": "chat_history"}, {}])
 def test_documents_are_not_kept_as_messages(hybrid, keys):
-    """Around the retriever alone it would keep Documents or nothing: the error names both ways that work."""
+    """RunnableWithMessageHistory around the retriever raises an error that names two alternatives."""
     with pytest.raises(ConfigurationError, match=r"RunnablePassthrough\.assign.*get_session_history="):
         RunnableWithMessageHistory(AdvancedRetriever(hybrid), lambda session_id: StoredHistory(), **keys)
 
 
-def test_other_listeners_hear(hybrid):
-    """As of any Runnable."""
+def test_listeners_are_called(hybrid):
+    """Listeners added by with_listeners are called."""
     events = []
     AdvancedRetriever(hybrid).with_listeners(on_end=events.append).invoke("coal trains")
     assert len(events) == 1
@@ -602,7 +608,7 @@ def call(**arguments):
 
 
 def test_as_a_tool(hybrid):
-    """An agent's call returns text and Documents; its thread_id is the session."""
+    """The retriever's tool returns text and Documents, and uses the thread_id as the session."""
     retriever = AdvancedRetriever(hybrid, k=1, get_session_history={"a": HISTORY}.get)
     tool = retriever.as_tool(name="cars", description="Finds cars.")
     message = tool.invoke(call(query="and how fast?"), {"configurable": {"thread_id": "a"}})
@@ -611,14 +617,14 @@ def test_as_a_tool(hybrid):
 
 
 def test_a_tool_offers_what_the_retriever_takes(hybrid, store):
-    """Over one without a filter there is none in the form."""
+    """The tool has a filter argument only if the inner retriever accepts a filter."""
     plain = InMemoryVectorStore(store.embeddings)
     for retriever, n in ((hybrid, 4), (Words(), 3), (plain.as_retriever(), 4)):
         assert len(AdvancedRetriever(retriever).as_tool().args) == n
 
 
 def test_in_an_agent_of_two_threads(hybrid):
-    """LangGraph's threads are sessions: each call of the tool is read after what was said in its thread."""
+    """In an agent, each call of the tool uses the conversation of its own LangGraph thread."""
 
     class Agent(SayingModel):
         def _generate(self, messages, **kwargs):
@@ -644,7 +650,7 @@ def test_in_an_agent_of_two_threads(hybrid):
 
 
 def test_from_documents_store_and_config(store, tmp_path):
-    """Each makes the retriever below with the settings that are its own."""
+    """from_documents, from_store and from_config make the inner retriever and pass each setting to the right one."""
     retriever = AdvancedRetriever.from_documents([Document("coal", id="a")], "lsa", k=3, fuse_raw=False)
     assert (retriever.retriever.k, retriever.fuse_raw, ids(retriever.invoke("coal"))) == (3, False, ["a"])
     assert AdvancedRetriever.from_store(store, expander=HistoryTerms(weight=0.2)).expander.weight == 0.2
@@ -653,7 +659,7 @@ def test_from_documents_store_and_config(store, tmp_path):
 
 
 class TestStandard(RetrieversIntegrationTests):
-    """LangChain's own suite, whole."""
+    """langchain-tests' complete suite for retrievers."""
 
     @property
     def retriever_constructor(self):
@@ -672,11 +678,11 @@ class TestStandard(RetrieversIntegrationTests):
         return "salt water in winter"
 
 
-# -- what it says that it takes -----------------------------------------------------------------------------------
+# -- input and config schemas -----------------------------------------------------------------------------------
 
 
 def test_the_input_schema_names_every_form(hybrid):
-    """A text, an object with a question and its history, or messages."""
+    """The input schema allows a string, an object with a question and its history, or messages."""
     schema = AdvancedRetriever(hybrid).get_input_jsonschema()
     text, mapping, messages = schema["anyOf"]
     assert (text, messages["type"]) == ({"type": "string"}, "array")
@@ -699,7 +705,7 @@ def test_the_input_schema_names_every_form(hybrid):
     ids=["text", "pair", "mapping"],
 )
 def test_inputs_allowed_by_the_schema_can_be_invoked(hybrid, key, history_key, turn):
-    """Every key and every form of a turn, as JSON, checked against the schema as LangServe does."""
+    """Every input key and every form of a turn in the schema can be invoked and gives the same documents."""
     retriever = AdvancedRetriever(hybrid)
     expected = ids(retriever.retrieve_with_context("How large?", HISTORY))
     assert expected[0] == "roadster"
@@ -715,7 +721,7 @@ def test_inputs_allowed_by_the_schema_can_be_invoked(hybrid, key, history_key, t
 
 
 def test_the_schemas_examples_can_be_invoked(hybrid):
-    """The schema's own examples fit it and can be invoked."""
+    """The schema's own examples are valid and can be invoked."""
     retriever = AdvancedRetriever(hybrid)
     schema = retriever.get_input_jsonschema()
     examples = schema["$defs"]["ConversationInput"]["examples"]
@@ -729,13 +735,13 @@ def test_the_schemas_examples_can_be_invoked(hybrid):
 
 @pytest.mark.parametrize("wrong", [7, {"chat_history": []}, {"input": {"a": 1}}, {"input": "x", "chat_history": "y"}])
 def test_inputs_refused_by_the_schema(hybrid, wrong):
-    """A client hears of it before the search."""
+    """The input schema rejects invalid inputs, so a client gets the error before the search."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, AdvancedRetriever(hybrid).get_input_jsonschema())
 
 
-def test_messages_are_of_the_schema_too(hybrid):
-    """As Python objects; the JSON schema leaves their class out."""
+def test_the_input_schema_accepts_message_objects(hybrid):
+    """The input schema accepts message objects, whose class the JSON schema leaves out."""
     retriever = AdvancedRetriever(hybrid)
     input = {"input": HumanMessage("How large?"), "chat_history": [HumanMessage("Which car is red?")]}
     assert retriever.input_schema.model_validate(input).root == input
@@ -743,13 +749,13 @@ def test_messages_are_of_the_schema_too(hybrid):
 
 
 def test_a_chain_takes_what_the_retriever_takes(hybrid):
-    """A sequence has the schema of its first step."""
+    """A chain has the input schema of the retriever at its start."""
     chain = AdvancedRetriever(hybrid) | RunnableLambda(ids)
     assert chain.get_input_jsonschema()["anyOf"] == AdvancedRetriever(hybrid).get_input_jsonschema()["anyOf"]
 
 
-def test_the_session_is_of_the_configuration_where_it_counts(hybrid):
-    """LangServe drops what a configuration does not declare."""
+def test_the_config_schema_has_a_session_if_histories_are_fetched(hybrid):
+    """The config schema declares session_id if get_session_history is set, since LangServe drops undeclared keys."""
     assert "configurable" not in AdvancedRetriever(hybrid).get_config_jsonschema()["properties"]
     retriever = AdvancedRetriever(hybrid, get_session_history={"7": HISTORY}.get)
     schema = retriever.config_schema(include=["configurable"])
@@ -758,7 +764,7 @@ def test_the_session_is_of_the_configuration_where_it_counts(hybrid):
 
 
 def test_a_tool_takes_the_conversation(hybrid):
-    """As an argument, unless it is fetched by session; what its schema says can be invoked."""
+    """The tool has a conversation_history argument unless the history is fetched by session."""
     tool = AdvancedRetriever(hybrid, k=1).as_tool()
     assert set(tool.args) == {"query", "k", "filter", "conversation_history"}
     message = tool.invoke({"query": "How large?", "conversation_history": HISTORY})
@@ -778,7 +784,7 @@ ZIP_HISTORY = ["User: How do I open a zip archive?", "Assistant: Use ZipFile."]
 
 
 def test_lsa_searches_for_words_of_the_context():
-    """Next to vectors that know only what the texts show, a question that refers back brings words of its context."""
+    """With LSA, a question that refers back is also searched by words of its context."""
     with HybridGraphStore.from_texts(list(MANUALS.values()), "lsa", ids=list(MANUALS)) as store:
         advanced = AdvancedRetriever(HybridRetriever(store))
         result = advanced.retrieve_with_context("And list its members?", ZIP_HISTORY)
