@@ -50,7 +50,7 @@ def reranked(compressor, candidates=None, **options):
 
 
 class Compressor(BaseDocumentCompressor):
-    """A compressor from a function of the documents."""
+    """Compressor made of a function from documents to documents."""
 
     of: object
 
@@ -76,7 +76,7 @@ class WordCounts(Embeddings):
 
 
 def test_cross_encoder_reranker():
-    """LangChain's cross-encoder keeps its best two; without scores they get 1 and 1/2."""
+    """LangChain's CrossEncoderReranker returns its best two Documents without scores, so they get 1 and 1/2."""
     assert reranked(CrossEncoderReranker(model=SharedWords(), top_n=2)) == {"b": 1.0, "c": 0.5}
 
 
@@ -87,7 +87,7 @@ def test_embeddings_filter():
 
 
 def test_llm_chain_extractor_drops_and_shortens():
-    """Empty extracts drop their hit; a shortened text is matched to its hit and does not replace the chunk's."""
+    """An empty extract drops its hit, and a shortened text is matched to its hit without replacing the chunk's text."""
     candidates = hits()
     extractor = LLMChainExtractor.from_llm(FakeListLLM(responses=["NO_OUTPUT", "red car", "red", "NO_OUTPUT"]))
     reranker = CompressorReranker(extractor)
@@ -105,13 +105,13 @@ def test_llm_chain_filter():
 
 
 def test_listwise_rerank():
-    """The order of a listwise reranker is the order of the hits."""
+    """The hits have the order in which the listwise reranker returns them."""
     ranking = RunnableLambda(lambda inputs: [inputs["documents"][i] for i in (3, 1, 0)])
     assert list(reranked(LLMListwiseRerank(reranker=ranking, top_n=2))) == ["d", "b"]
 
 
 def test_a_pipeline_that_splits():
-    """Pieces of one chunk give it one rank: that of the first returned piece."""
+    """A chunk that a pipeline splits has the rank of its first returned piece."""
     candidates = hits({"a": "a blue boat\n\na red car", "b": "red boat\n\ncars"})
     pipeline = DocumentCompressorPipeline(
         transformers=[
@@ -144,7 +144,7 @@ def scored(**scores):
 
 
 def test_relevance_scores_are_used():
-    """Numbers in ``relevance_score`` decide, not the order of the Documents."""
+    """Hits are ordered by the numbers in ``relevance_score``, not by the order of the Documents."""
     assert reranked(scored(a=0.1, b=0.9, c=0.3, d=0.2)) == {"b": 0.9, "c": 0.3, "d": 0.2, "a": 0.1}
 
 
@@ -155,12 +155,12 @@ def test_relevance_scores_may_be_logits():
 
 @pytest.mark.parametrize("other", [None, "0.9", True])
 def test_scores_for_some_only(other):
-    """If one has no number, the order decides for all: two scales cannot be mixed."""
+    """If one Document has no numeric score, all hits are scored by their order."""
     assert reranked(scored(a=0.1, b=0.9, c=0.3, d=other)) == {"a": 1.0, "b": 0.75, "c": 0.5, "d": 0.25}
 
 
-def test_the_users_own_relevance_score_is_not_taken():
-    """A ``relevance_score`` that was stored in the chunk's metadata is not mistaken for the compressor's."""
+def test_a_stored_relevance_score_is_ignored():
+    """A ``relevance_score`` stored in a chunk's metadata is not mistaken for the compressor's score."""
     unchanged = Compressor(of=lambda documents: documents)
     candidates = hits(metadata={"relevance_score": 0.01})
     assert reranked(unchanged, candidates) == {
@@ -172,7 +172,7 @@ def test_the_users_own_relevance_score_is_not_taken():
 
 
 def test_the_best_of_several_scores():
-    """The highest score counts if several Documents belong to one chunk."""
+    """A chunk to which several Documents belong has the highest of their scores."""
 
     def of(documents):
         first = documents[0]
@@ -187,41 +187,41 @@ def test_the_best_of_several_scores():
 # -- compressors that misbehave
 
 
-def test_duplicates_count_once():
-    """A Document that is returned twice has its first rank."""
+def test_a_duplicate_has_its_first_rank():
+    """A Document that is returned twice has the rank of its first appearance."""
     doubling = Compressor(of=lambda documents: [documents[1], documents[0], documents[1], documents[0]])
     assert reranked(doubling) == {"b": 1.0, "a": 0.5}
 
 
 def test_the_id_identifies_without_metadata():
-    """A compressor that drops the metadata and changes the text, but keeps ``Document.id``, is understood."""
+    """A Document without metadata and with a changed text is matched to its hit by ``Document.id``."""
     bare = Compressor(of=lambda documents: [Document("changed", id=d.id) for d in reversed(documents)])
     assert list(reranked(bare)) == ["d", "c", "b", "a"]
 
 
 def test_the_text_identifies_without_metadata_and_id():
-    """As a last resort the text identifies the chunk; chunks with equal texts take turns and none is lost."""
+    """A Document without metadata and id is matched by its text, and equal texts are matched to different chunks."""
     candidates = hits({"a": "same", "b": "same", "c": "other"})
     bare = Compressor(of=lambda documents: [Document(d.page_content) for d in documents])
     assert reranked(bare, candidates) == {"a": 1.0, "b": pytest.approx(2 / 3), "c": pytest.approx(1 / 3)}
 
 
 def test_equal_texts_doubled():
-    """More Documents with a text than there are chunks with it duplicate none."""
+    """Surplus Documents with the same text do not duplicate a hit."""
     candidates = hits({"a": "same", "b": "same"})
     tripled = Compressor(of=lambda documents: [Document("same")] * 3)
     assert reranked(tripled, candidates) == {"a": 1.0, "b": 0.5}
 
 
 def test_an_invented_document_is_an_error():
-    """A Document that was not passed in cannot be ranked, and is not silently left out."""
+    """A Document that the compressor did not receive raises ValueError."""
     inventive = Compressor(of=lambda documents: [*documents, Document("made up", id="new")])
     with pytest.raises(ValueError, match="'made up', which it did not receive"):
         reranked(inventive)
 
 
 def test_stored_metadata_is_never_changed():
-    """The compressor gets copies to the last level: what it writes does not reach the chunk."""
+    """The compressor receives deep copies, so changes to their metadata do not reach the chunks."""
     candidates = hits(metadata={"tags": ["old"], "nested": {"n": [1]}})
 
     def of(documents):
@@ -236,7 +236,7 @@ def test_stored_metadata_is_never_changed():
 
 
 def test_input_of_the_compressor():
-    """Text, id, the chunk's metadata and one private key, in the hits' order."""
+    """The compressor receives Documents in the order of the hits, with text, id, metadata and one private key."""
     inputs = []
     reranked(Compressor(of=lambda documents: inputs.extend(documents) or documents))
     assert [(d.page_content, d.id, d.metadata["source"]) for d in inputs] == [
@@ -246,14 +246,14 @@ def test_input_of_the_compressor():
 
 
 def test_filters_false_keeps_what_is_left_out():
-    """With ``filters=False`` the rest follows in its earlier order."""
+    """With ``filters=False``, hits that the compressor leaves out follow in their earlier order."""
     best = Compressor(of=lambda documents: documents[2:3])
     assert list(reranked(best)) == ["c"]
     assert list(reranked(best, filters=False)) == ["c", "a", "b", "d"]
 
 
 def test_everything_left_out():
-    """An empty result of a compressor is an empty result of the reranker."""
+    """If the compressor returns no Documents, the reranker returns no hits."""
     assert reranked(Compressor(of=lambda documents: [])) == {}
 
 
@@ -268,7 +268,7 @@ class Both(BaseDocumentCompressor):
         return documents[1:2]
 
 
-async def test_async_takes_the_compressors_own_side():
+async def test_async_uses_the_compressors_async_method():
     """``arerank`` awaits ``acompress_documents``."""
     reranker = CompressorReranker(Both())
     assert isinstance(reranker, AsyncReranker)
@@ -276,14 +276,14 @@ async def test_async_takes_the_compressors_own_side():
     assert reranker.rerank(QUERY, hits()) == [1.0, None, None, None]
 
 
-async def test_async_falls_back_to_the_sync_side():
-    """A compressor without an asynchronous side gives the same answer either way."""
+async def test_async_falls_back_to_the_sync_method():
+    """``arerank`` gives the same scores as ``rerank`` for a compressor without an async method."""
     reranker = CompressorReranker(CrossEncoderReranker(model=SharedWords(), top_n=2))
     assert await reranker.arerank(QUERY, hits()) == reranker.rerank(QUERY, hits())
 
 
 def test_callbacks_reach_the_compressors_model():
-    """A model inside the compressor reports to the callbacks that were given."""
+    """Callbacks passed to CompressorReranker receive the events of the compressor's model."""
 
     class Counter(BaseCallbackHandler):
         prompts = 0
@@ -303,20 +303,20 @@ class WithoutCallbacks(BaseDocumentCompressor):
 
 
 def test_a_compressor_without_the_callbacks_argument():
-    """Compressors written without ``callbacks`` work, with and without callbacks to pass on."""
+    """A compressor whose method has no ``callbacks`` argument works with and without callbacks."""
     for callbacks in (None, [BaseCallbackHandler()]):
         reranker = CompressorReranker(WithoutCallbacks(), callbacks=callbacks)
         assert reranker.rerank(QUERY, hits()) == [1.0, 0.75, 0.5, 0.25]
 
 
-def test_something_else_than_a_compressor():
-    """A class instead of an object fails on construction."""
+def test_a_compressor_class_is_rejected():
+    """Passing a compressor class instead of an instance raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="pass an instance of langchain_core's BaseDocumentCompressor"):
         CompressorReranker(Both)
 
 
 def test_as_reranker():
-    """A reranker stays, a compressor and a function are wrapped."""
+    """as_reranker returns a reranker unchanged and wraps a compressor or a function."""
     threshold = ScoreReranker(0.3)
     assert as_reranker(threshold) is threshold
     assert as_reranker(both := Both()) == CompressorReranker(both)
@@ -324,7 +324,9 @@ def test_as_reranker():
 
 
 def test_a_reranker_by_name():
-    """A mapping has the parameters; for an unknown name, the error lists the known ones."""
+    """A reranker can be given as a mapping with its parameters, and the error for an unknown name lists the known
+    ones.
+    """
     assert as_reranker({"type": "score", "min_score": 0.3}) == ScoreReranker(0.3)
     with pytest.raises(ConfigurationError, match=r"reranker 'rerank' is unknown; .*expected one of score, cross"):
         as_reranker("rerank")
@@ -332,6 +334,6 @@ def test_a_reranker_by_name():
 
 @pytest.mark.parametrize("value", [None, 0.3, ScoreReranker, Both])
 def test_as_reranker_refuses(value):
-    """For anything else, a class included, the error lists what is possible."""
+    """The error for a value that cannot rerank, or for a class, lists the accepted kinds."""
     with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker such as"):
         as_reranker(value)

@@ -1,4 +1,4 @@
-"""Errors for texts given instead of Documents."""
+"""Errors for strings passed instead of Documents."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ CALLS = {
 @pytest.mark.parametrize("texts", [["The cat sat."], "The cat sat."], ids=["texts", "one text"])
 @pytest.mark.parametrize("call", CALLS)
 def test_texts_are_refused_with_the_fix(call, texts):
-    """The error names what was given, what is expected, and how to create it."""
+    """The error for strings instead of Documents contains the value, the expected type and how to create it."""
     with HybridGraphStore(None, "lsa") as store:
         with pytest.raises(ConfigurationError, match=r"(?s)Documents.*str|'The cat|Documents.*The cat") as raised:
             CALLS[call](store, texts)
@@ -30,8 +30,8 @@ def test_texts_are_refused_with_the_fix(call, texts):
         assert not len(store)
 
 
-def test_documents_are_taken():
-    """With their ids, in a store, and one after the other."""
+def test_documents_are_accepted():
+    """Documents are added with their ids, when a store is created and later."""
     with HybridGraphStore.from_documents([Document("The cat sat.", id="cat")], "lsa") as store:
         assert store.add_documents([Document("Dogs bark.", id="dog")]) == ["dog"]
         assert asyncio.run(store.aadd_documents([Document("Birds sing.", id="bird")])) == ["bird"]
@@ -40,7 +40,7 @@ def test_documents_are_taken():
 
 @pytest.mark.parametrize("call", [*CALLS, "texts", "supersede"])
 def test_an_empty_id_is_refused(call):
-    """An empty id is an error; None gets an id derived from the text."""
+    """An empty string as an id raises ValueError and writes nothing."""
     with HybridGraphStore() as store:
         store.add_texts(["Cats purr."], ids=["cat"])
         nameless = [Document("Dogs bark.", id="")]
@@ -54,7 +54,7 @@ def test_an_empty_id_is_refused(call):
 
 
 def test_exact_copies_without_ids_are_one_document():
-    """Their id is derived from text and metadata, as the page on migration describes."""
+    """Documents without ids that have the same text and metadata are stored once."""
     with HybridGraphStore() as store:
         store.add_documents(
             [Document("Cats purr."), Document("Cats purr.", metadata={"page": 2}), Document("Cats purr.")]
@@ -63,7 +63,7 @@ def test_exact_copies_without_ids_are_one_document():
 
 
 def test_labels_of_a_memory_are_a_list():
-    """A single text is an error, since each of its letters would become a label."""
+    """A single string as the labels of a memory raises ValueError, because each letter would become a label."""
     with HybridGraphStore() as store:
         for write in (store.memory.remember, lambda memories: store.memory.supersede("old", memories[0])):
             store.add_texts(["Ada lives in Paris."], ids=["old"])

@@ -1,4 +1,4 @@
-"""Filtered searches of other vector stores: the results of checking every text, at a bounded cost."""
+"""Filtered searches of other vector stores: exact results at a bounded cost."""
 
 import warnings
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ VECTORS = np.random.default_rng(5).normal(size=(SIZE, WIDTH)).astype(np.float32)
 
 
 class Numbered(Embeddings):
-    """Embedding in which "text 17" has the seventeenth unit vector."""
+    """Embedding in which "text 17" has the vector in row 17."""
 
     def embed_documents(self, texts):
         return [self.embed_query(text) for text in texts]
@@ -47,7 +47,7 @@ class Numbered(Embeddings):
 
 
 def metadata(n):
-    """Return metadata of every kind; no key is in all texts."""
+    """Return metadata with values of every type; no key occurs in all texts."""
     time = BEGIN + timedelta(hours=n)
     values = {"percent": n % 100, "near": bool(VECTORS[n, 0] > 0)}
     if n % 2:
@@ -147,7 +147,7 @@ def is_exact(store):
 
 @pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
 def test_results_equal_those_of_checking_every_text(store, retriever, filter):
-    """Exactly the matching texts are found, the nearest first, for any share of matches."""
+    """A filtered search finds exactly the matching texts, the nearest first, for any share of matches."""
     for question in (0, 1234):
         expected = exact(filter, question, 20)
         result = nearest(retriever, filter, question, 20)
@@ -161,7 +161,7 @@ def test_results_equal_those_of_checking_every_text(store, retriever, filter):
 
 
 def test_a_filter_that_only_far_texts_pass_is_answered_in_full(store, retriever):
-    """Few of the nearest match, so the search is restricted to the matches."""
+    """If few of the nearest texts match a filter, the search is restricted to the matches and still returns k hits."""
     question = int(np.argmax(VECTORS[:, 0]))
     filter = parse_filter({"near": False, "percent": {"$lt": 40}})
     result = nearest(retriever, filter, question, 50)
@@ -170,7 +170,7 @@ def test_a_filter_that_only_far_texts_pass_is_answered_in_full(store, retriever)
 
 
 def test_a_tenant_is_a_filter(store, retriever):
-    """Texts without a tenant are left out."""
+    """A search in a tenant returns only texts of that tenant, not texts without one."""
     result = nearest(retriever, None, 5, 500, tenant="t1")
     assert sorted(result) == sorted(f"t{n}" for n in range(0, SIZE, 11))
 
@@ -210,7 +210,7 @@ def test_a_filter_returns_all_matches_up_to_the_limit(retriever, filter, questio
 
 @pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
 def test_known_stores_evaluate_every_filter_themselves(retriever, filter):
-    """No store is queried again and again until enough texts pass."""
+    """Known stores evaluate every filter themselves, so filter-post-applied is not reported."""
     assert "filter-post-applied" not in retriever.retrieve("text 3", filter=filter).degraded
 
 
@@ -248,7 +248,7 @@ def requests(monkeypatch):
 
 @pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
 def test_chroma_reads_no_more_texts_than_it_returns(over_chroma, requests, filter):
-    """At most two searches for ids, and the texts of the hits; the collection is never paged through."""
+    """A filtered search makes at most two queries to Chroma and reads only the texts of the hits."""
     nearest(over_chroma, filter, 3, 20)  # the sample of vectors for the background is taken once
     requests.clear()
     nearest(over_chroma, filter, 3, 20)
@@ -269,7 +269,7 @@ class Nothing(BaseRetriever):
 
 @pytest.fixture(params=[True, False], ids=["texts were read", "vectors alone"])
 def changing(request, tmp_path):
-    """A collection of 40 texts and a retriever over it that has searched once."""
+    """Return a collection of 40 texts and a retriever that has already searched it."""
     store = Chroma.from_documents(documents()[:40], Numbered(), persist_directory=str(tmp_path))
     retriever = HybridRetriever(store) if request.param else HybridRetriever(store, keyword_retriever=Nothing())
     nearest(retriever, by_document("d1"), 3, 5)
@@ -277,14 +277,14 @@ def changing(request, tmp_path):
 
 
 def test_an_added_text_is_found_by_a_filter(changing):
-    """A different number of texts shows it."""
+    """A filter finds a text added after the first search, because the number of texts has changed."""
     store, retriever = changing
     store.add_documents([Document("text 41", id="new", metadata={"made": "2030-01-01"})])
     assert nearest(retriever, parse_filter({"made": {"$gt": "2029-01-01"}}), 3, 5) == ["new"]
 
 
 def test_a_deleted_text_is_not_found(changing):
-    """A deleted text is not found, even if another was added, so that the number of texts is the same."""
+    """A deleted text is not found, even if adding another one keeps the number of texts the same."""
     store, retriever = changing
     rare = parse_filter({"rare": {"$exists": True}})
     assert nearest(retriever, rare, 3, 5) == ["t0"]
@@ -293,8 +293,8 @@ def test_a_deleted_text_is_not_found(changing):
     assert nearest(retriever, rare, 3, 5) == ["other"]
 
 
-def test_changed_metadata_count(changing):
-    """A text that no longer matches is not found; one that matches a value from now on is."""
+def test_filters_use_changed_metadata(changing):
+    """After a change of metadata, a text is found only by filters that match its new metadata."""
     store, retriever = changing
     store.update_document("t5", Document("text 5", metadata={"percent": 777}))
     assert "t5" not in nearest(retriever, parse_filter({"percent": {"$lt": 100}}), 5, 39)
@@ -302,7 +302,7 @@ def test_changed_metadata_count(changing):
 
 
 def test_refresh_reads_all_changed_metadata(tmp_path):
-    """Changes that no filter has noticed are found, too."""
+    """After refresh(), filters use all changed metadata."""
     store = Chroma.from_documents(documents()[:40], Numbered(), persist_directory=str(tmp_path))
     retriever = HybridRetriever(store)
     store.update_document("t5", Document("text 5", metadata={"percent": 777}))

@@ -35,7 +35,7 @@ def store(request, folder):
 
 
 def add(store, text):
-    """Add a text, in whichever way the store takes it; returns its id there."""
+    """Add a text in the way that the store requires and return its id there."""
     if hasattr(store, "index") and hasattr(store, "nodes"):
         from llama_index.core.schema import TextNode
 
@@ -68,7 +68,7 @@ def by_words(retriever, question="quokkas"):
 
 @pytest.mark.parametrize("user_documents", [None, documents()], ids=["store alone", "documents given"])
 def test_later_texts_are_found_by_their_words(store, user_documents):
-    """The next search adds a new text; a text deleted after that is gone."""
+    """Keyword search finds a text added after construction, and no longer finds it after its deletion."""
     retriever = HybridRetriever(store, user_documents)
     assert texts(by_words(retriever)) == []
     id = add(store, LATER)
@@ -81,7 +81,7 @@ def test_later_texts_are_found_by_their_words(store, user_documents):
 
 
 def test_never_reports_that_it_is_stale(store):
-    """With refresh="never" the index changes only when the user refreshes it."""
+    """With refresh="never" the index changes only on refresh(), and results report keyword-stale until then."""
     retriever = HybridRetriever(store, documents(), index={"refresh": "never"})
     assert by_words(retriever).degraded == ()
     add(store, LATER)
@@ -102,7 +102,7 @@ def plain():
 
 
 def test_the_interval_between_two_checks(plain):
-    """Within an hour of the first check no new texts are found; refresh() checks at once."""
+    """With refresh=3600 new texts are not found within an hour of the last check, unless refresh() is called."""
     retriever = HybridRetriever(plain, index={"refresh": 3600})
     assert texts(by_words(retriever)) == []
     plain.add_texts([LATER])
@@ -112,7 +112,7 @@ def test_the_interval_between_two_checks(plain):
 
 
 def test_the_setting_may_be_changed(plain):
-    """Changing the setting does not build the index again."""
+    """Changing the refresh setting takes effect without rebuilding the index."""
     retriever = HybridRetriever(plain, index={"refresh": "never"})
     plain.add_texts([LATER])
     assert by_words(retriever).degraded == ("keyword-stale",)
@@ -127,7 +127,7 @@ def test_an_unknown_setting_is_refused(plain, bad):
 
 
 def test_a_changed_text_needs_a_version_or_refresh(plain):
-    """The number of texts is the same, so only the user can report the change."""
+    """A changed text is found by its new words only after refresh(), because the number of texts is the same."""
     retriever = HybridRetriever(plain)
     plain.add_documents([Document(id="zebra", page_content=LATER)])
     assert texts(by_words(retriever)) == []
@@ -138,7 +138,7 @@ def test_a_changed_text_needs_a_version_or_refresh(plain):
 
 @pytest.mark.parametrize("as_function", [True, False])
 def test_another_version_compares_every_text(plain, as_function):
-    """The version is a value that the user sets, or a function that returns it."""
+    """A new version, set as a value or returned by a function, makes the next search compare every text."""
     versions = {"now": 1}
     retriever = HybridRetriever(plain, index={"version": (lambda: versions["now"]) if as_function else 1})
     plain.add_documents([Document(id="zebra", page_content=LATER)])
@@ -150,8 +150,8 @@ def test_another_version_compares_every_text(plain, as_function):
     assert texts(by_words(retriever)) == [LATER]
 
 
-async def test_async_finds_what_comes_later(store):
-    """One of many concurrent searches updates the index."""
+async def test_async_finds_texts_added_later(store):
+    """Concurrent async searches find a text that was added later."""
     retriever = HybridRetriever(store)
     await retriever.ainvoke("quokkas")
     add(store, LATER)
@@ -169,14 +169,14 @@ async def test_refresh_can_be_awaited(plain):
 
 
 def test_given_documents_are_not_extended(plain):
-    """Texts that were in the store from the beginning are not added to the given ones."""
+    """If documents are passed, other texts that were already in the store are not added to the index."""
     retriever = HybridRetriever(plain, documents()[:1])
     plain.add_texts([LATER])
     assert texts(by_words(retriever, "stripes quokkas")) == [LATER]
 
 
 def test_only_new_texts_are_read(plain):
-    """The rest of the collection is not read again."""
+    """An added text is indexed without reading the rest of the collection again."""
     retriever = HybridRetriever(plain)
     before = retriever.index.adapter.texts.index
     plain.add_texts([LATER])
@@ -186,8 +186,8 @@ def test_only_new_texts_are_read(plain):
     assert len(before) == 4
 
 
-def test_filters_and_parents_of_what_comes_later(plain):
-    """Later texts have filters and parents like the others."""
+def test_filters_and_parents_of_texts_added_later(plain):
+    """Filters and parents apply to texts added later."""
     retriever = HybridRetriever(plain)
     plain.add_documents([Document(id="q", page_content=LATER, metadata={"kind": "animal", "parent_id": "ada"})])
     assert texts(retriever.invoke("quokkas", keyword_weight=1.0, filter={"kind": "animal"})) == [TEXTS["ada"]]
@@ -201,7 +201,7 @@ def test_rank_bm25_takes_in_as_well(plain):
 
 
 def test_a_text_that_is_deleted_and_comes_back(plain):
-    """Under the same id, once each."""
+    """A text that is deleted and added again under the same id is found once each time."""
     retriever = HybridRetriever(plain)
     for _ in range(2):
         plain.delete(["zebra"])
@@ -211,7 +211,7 @@ def test_a_text_that_is_deleted_and_comes_back(plain):
 
 
 class Unreadable(InMemoryVectorStore):
-    """A store that can be counted, but fails when it is read."""
+    """Vector store that can be counted but fails when it is read."""
 
     fails = False
 
@@ -222,7 +222,7 @@ class Unreadable(InMemoryVectorStore):
 
 
 def test_a_store_that_cannot_be_read_now_is_tried_again():
-    """The texts that are indexed answer until then."""
+    """If new texts cannot be read, the result reports keyword-stale, and the next search reads them again."""
     store = Unreadable(Fixed())
     store.add_documents(documents())
     retriever = HybridRetriever(store)
@@ -240,7 +240,7 @@ def test_a_store_that_cannot_be_read_now_is_tried_again():
 
 
 def test_a_store_that_cannot_be_listed_takes_documents():
-    """They replace the given ones."""
+    """In a store that cannot be listed, refresh(documents) replaces the documents passed before."""
     store = BareStore(documents(), Fixed())
     retriever = HybridRetriever(store, documents())
     with pytest.raises(ConfigurationError, match=r"refresh\(documents\)"):
@@ -271,8 +271,8 @@ def test_there_is_nothing_to_refresh_over_our_own_store():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
-def test_a_forked_child_waits_for_no_thread_of_its_parent(monkeypatch):
-    """A child forked while a thread reads the store again can search."""
+def test_a_forked_child_is_not_blocked_by_a_thread_of_its_parent(monkeypatch):
+    """A child process forked while a thread reads the store can search."""
     texts = InMemoryVectorStore.from_texts(["a cat sat"], Fixed())
     retriever = HybridRetriever(texts, k=2)
     texts.add_texts(["dogs bark"])

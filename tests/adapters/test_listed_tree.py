@@ -1,4 +1,4 @@
-"""HierarchicalRetriever over other vector stores: the tree of the texts that can be listed."""
+"""HierarchicalRetriever over other vector stores whose texts can be listed."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ WORDS = [f"{first}{second}" for first in "blrmkst" for second in ("ano", "ine", 
 
 
 def documents():
-    """Forty documents of two chunks each in five directories, one of them within another's."""
+    """Return forty documents of two chunks each in five directories, one of them nested."""
     dice = random.Random(3)  # words that make every text another
     return [
         Document(
@@ -56,7 +56,7 @@ KINDS = ["cosine", "l2", "FAISS", "InMemoryVectorStore"]
 
 @pytest.fixture(scope="module", params=KINDS)
 def retriever_over_store(request, tmp_path_factory):
-    """A retriever over a store that is not ours."""
+    """Return a retriever over a vector store of another package."""
     settings = {"k": 6, "fusion": ConvexCombination("bound"), "semantic_weight": 0.5}
     if request.param == "FAISS":
         return HierarchicalRetriever(FAISS.from_documents(documents(), embedding()), **settings)
@@ -89,7 +89,9 @@ QUESTIONS = ["Which pets purr?", "thing3x1", "bread in the oven", "a fast engine
     "options", [{}, {"target_uri": "food"}, {"filter": {"year": {"$gte": 2024}}}, {"k": 12}]
 )  # beyond, cosines differ by rounding only
 def test_results_equal_those_of_the_embedded_store(retriever_over_store, own, question, options):
-    """Every store with these texts and this embedding gives equal documents in the same order."""
+    """Any store with the same texts and embedding gives the same documents, in the same order, as the package's
+    store.
+    """
     result, expected = retriever_over_store.find(question, **options), own.find(question, **options)
     assert contents(result) == contents(expected)
     assert [each.score for each in result] == pytest.approx([each.score for each in expected], abs=1e-5)
@@ -97,21 +99,21 @@ def test_results_equal_those_of_the_embedded_store(retriever_over_store, own, qu
     assert "no-layers" in result.degraded
 
 
-def test_documents_and_the_async_twin_give_the_same(retriever_over_store, own):
-    """``retrieve`` and ``aretrieve`` agree, too."""
+def test_retrieve_and_aretrieve_equal_the_embedded_store(retriever_over_store, own):
+    """``retrieve`` and ``aretrieve`` give the same ids as the package's store."""
     expected = [document.id for document in own.retrieve("Which pets purr?")]
     assert [document.id for document in retriever_over_store.retrieve("Which pets purr?")] == expected
     assert [document.id for document in asyncio.run(retriever_over_store.aretrieve("Which pets purr?"))] == expected
 
 
 def test_texts_are_read_by_their_uri(retriever_over_store, own):
-    """L0, L1 and L2 of a document are available by its URI."""
+    """abstract, overview and read return the layers of a document by its uri."""
     for layer in ("abstract", "overview", "read"):
         assert getattr(retriever_over_store, layer)("food/soup/3.md") == getattr(own, layer)("food/soup/3.md")
 
 
 def test_a_search_limits_each_type(retriever_over_store, own):
-    """There are at most k results of each type."""
+    """search returns at most k results of each type."""
     result, expected = retriever_over_store.search("install the oven", k=2), own.search("install the oven", k=2)
     assert (contents(result.resources), contents(result.skills)) == (
         contents(expected.resources),
@@ -126,8 +128,8 @@ def changing(tmp_path):
     return store, HierarchicalRetriever(store, k=3)
 
 
-def test_texts_that_come_and_go_later(changing):
-    """The tree follows the vector store before it is searched."""
+def test_texts_added_and_deleted_later(changing):
+    """Texts that were added or deleted in the vector store appear in or disappear from the tree at the next search."""
     store, retriever = changing
     retriever.find("zebra")
     store.add_documents([Document("a zebra with stripes", id="z", metadata={"uri": "zoo/zebra.md"})])
@@ -137,8 +139,8 @@ def test_texts_that_come_and_go_later(changing):
         retriever.find("zebra", target_uri="zoo")
 
 
-def test_a_text_that_was_changed_comes_back_as_it_is_now(changing):
-    """Hits are read from the vector store again."""
+def test_a_changed_text_is_returned_as_it_is_now(changing):
+    """Hits are read from the vector store, so a changed text is returned with its new content."""
     store, retriever = changing
     new = Document("thing5x1 is now blue", metadata={"uri": "pets/5.md", "chunk_index": 1})
     store.update_document("pets/5#1", new)
@@ -147,7 +149,7 @@ def test_a_text_that_was_changed_comes_back_as_it_is_now(changing):
 
 
 def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
-    """Only the vectors of documents near the query are compared, not all 1,200 at the top."""
+    """In a directory of 1,200 documents, fewer than 900 are read because only those near the query are compared."""
     from chromadb.api.models.Collection import Collection
 
     many = [Document(f"note {n} about thing{n}", id=f"d{n}") for n in range(1_200)]
@@ -167,8 +169,8 @@ def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("on_error", ["degrade", "empty"])
-async def test_a_tree_that_is_read_too_slowly_is_named(on_error):
-    """The answer is empty and gives the reason; sync and async."""
+async def test_a_tree_that_is_read_too_slowly_is_reported(on_error):
+    """If the tree cannot be read before the deadline, the result is empty and reports deadline-exceeded:tree."""
     store, gate, is_slow = InMemoryVectorStore.from_documents(documents()[:8], embedding()), threading.Event(), []
 
     def version():
@@ -184,7 +186,7 @@ async def test_a_tree_that_is_read_too_slowly_is_named(on_error):
 
 
 def test_a_tree_that_cannot_be_read():
-    """No source could answer."""
+    """If the tree cannot be read, RetrievalError names the cause."""
     retriever = HierarchicalRetriever(InMemoryVectorStore.from_documents(documents()[:8], embedding()))
     retriever.index.adapter.scoped_tree = None
     with pytest.raises(RetrievalError, match=r"no source could answer .tree: TypeError"):
@@ -192,7 +194,7 @@ def test_a_tree_that_cannot_be_read():
 
 
 def test_given_documents_are_the_tree():
-    """Over a store that lists nothing and gives no vectors; what the words find is found in its directory."""
+    """Over a store that cannot be listed, the tree is built from the given documents."""
     retriever = HierarchicalRetriever(BareStore(documents(), embedding(), by_id=True), documents(), k=4)
     result = retriever.find("thing3x1 soup", target_uri="food")
     assert result.contexts[0].uri == "food/soup/3.md"
@@ -201,6 +203,6 @@ def test_given_documents_are_the_tree():
 
 
 def test_a_store_whose_texts_cannot_be_listed_is_refused():
-    """The error on construction describes what to do."""
+    """A store that cannot be listed raises ConfigurationError at construction, unless documents are given."""
     with pytest.raises(ConfigurationError, match=r"BareStore cannot be listed.*documents=\["):
         HierarchicalRetriever(BareStore(documents(), embedding()))

@@ -36,7 +36,7 @@ def configured(tmp_path, text):
 
 
 def test_a_reranker_with_a_chat_model(tmp_path, store):
-    """``llm`` takes the model's factory and its own parameters."""
+    """A reranker of type ``llm`` takes its model's factory and its own parameters from the file."""
     settings = configured(tmp_path, "retriever: {reranker: {type: llm, model: my_application:model, batch_size: 3}}")
     reranker = HybridRetriever.from_settings(settings, store=store).reranker
     assert isinstance(reranker, LLMReranker)
@@ -68,7 +68,7 @@ def test_a_planner_by_name(tmp_path, store, form, kind):
 
 @pytest.mark.parametrize("form", ["{type: llm}", "{type: llm, modle: a}", "lmm"])
 def test_an_invalid_form_is_rejected(tmp_path, store, form):
-    """The error is raised when the file is read or the retriever is built."""
+    """An invalid reranker raises an error when the file is read or the retriever is built."""
     with pytest.raises((ConfigurationError, ValueError), match="reranker"):
         HybridRetriever.from_settings(configured(tmp_path, f"retriever: {{reranker: {form}}}"), store=store)
 

@@ -1,4 +1,4 @@
-"""Filters of LangChain's structured queries."""
+"""Translation of LangChain's structured queries to filters."""
 
 import pytest
 from langchain_classic.retrievers import SelfQueryRetriever
@@ -42,12 +42,12 @@ def self_query(store, structured):
     ],
 )
 def test_self_query_retriever_over_our_store(store, structured, expected):
-    """A filter without a query is answered with what it matches."""
+    """SelfQueryRetriever returns the documents that match its filter, with or without a query."""
     assert ids(self_query(store, structured).invoke("?")) == expected
 
 
 async def test_self_query_constructor_before_a_hybrid_retriever(store):
-    """The constructor makes a query and options of a call."""
+    """The query constructor's query and filter can be passed to HybridRetriever."""
     constructor = self_query(store, ("", '"eq(\\"kind\\", \\"car\\")"', "1")).query_constructor
     retriever, translator = HybridRetriever(store), FilterTranslator()
 
@@ -59,7 +59,7 @@ async def test_self_query_constructor_before_a_hybrid_retriever(store):
 
 
 def test_unsupported_structured_queries():
-    """``like`` is refused, dates lose their type."""
+    """The comparator ``like`` raises FilterError, and dates are translated to strings."""
     from langchain_core.structured_query import Comparator, Comparison
 
     translator = FilterTranslator()

@@ -40,7 +40,7 @@ def called(tool, **arguments):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_has_text_and_documents(store, kind):
-    """The model reads ids, scores and texts; the chain receives the Documents."""
+    """The tool's message contains ids, scores and texts, and its artifact the Documents."""
     message = called(kind(store).as_tool(), query="coal trains", k=2)
     assert isinstance(message, ToolMessage)
     best = message.artifact[0]
@@ -52,14 +52,14 @@ def test_the_answer_has_text_and_documents(store, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_async_calls_give_the_same_answer(store, kind):
-    """Sync and async agree."""
+    """The tool gives the same answer by invoke and ainvoke."""
     tool = kind(store).as_tool()
     call = {"name": tool.name, "args": {"query": "coal", "k": 2}, "id": "1", "type": "tool_call"}
     assert asyncio.run(tool.ainvoke(call)).content == tool.invoke(call).content
 
 
 def test_the_schema_describes_the_arguments(store):
-    """The arguments are query, k and filter; only the query is required."""
+    """The tool's arguments are query, k and filter, of which only the query is required."""
     tool = HybridRetriever(store).as_tool(name="notes", description="Searches the notes.")
     form = tool.get_input_schema().model_json_schema()
     assert (list(form["properties"]), form["required"]) == (["query", "k", "filter"], ["query"])
@@ -68,13 +68,13 @@ def test_the_schema_describes_the_arguments(store):
 
 @pytest.mark.parametrize("filter", [{"n": {"$gt": 0}}, '{"n": {"$gt": 0}}'])
 def test_a_filter_is_a_json_object(store, filter):
-    """JSON text is accepted, too, because some models write it."""
+    """The filter argument may be a JSON object or, because some models write it, a string of JSON."""
     documents = called(HybridRetriever(store).as_tool(), query="coal trains", filter=filter).artifact
     assert {document.metadata["n"] for document in documents} == {1, 2}
 
 
 def test_invalid_filters_are_reported_to_the_model(store):
-    """The message allows the model to correct the filter."""
+    """An invalid filter gives an error message that the model can read, not an exception."""
     message = called(HybridRetriever(store).as_tool(), query="coal", filter={"n": {"$near": 0}})
     assert message.status == "error"
     assert "$near" in message.content
@@ -90,7 +90,7 @@ def test_invalid_filters_are_reported_to_the_model(store):
     ],
 )
 def test_invalid_arguments_are_reported_to_the_model(store, arguments, expected):
-    """The message names what is expected, and the agent keeps running."""
+    """An invalid time gives an error message that names the expected form."""
     message = called(MemoryRetriever(store).as_tool(), query="coal", **arguments)
     assert (message.status, expected is None or expected in message.content) == (
         "error" if expected else "success",
@@ -99,7 +99,7 @@ def test_invalid_arguments_are_reported_to_the_model(store, arguments, expected)
 
 
 def test_invalid_arguments_in_a_tool_node(store):
-    """LangGraph returns the error to the model."""
+    """LangGraph's ToolNode returns errors about invalid arguments to the model."""
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode
 
@@ -112,27 +112,27 @@ def test_invalid_arguments_in_a_tool_node(store):
 
 @pytest.mark.parametrize("kind", [*KINDS, MemoryRetriever])
 def test_capabilities_that_the_store_lacks_are_not_reported(kind):
-    """A store without edges, directories or a model gives a complete answer."""
+    """An answer is not reported as incomplete because the store has no edges, directories or model."""
     with HybridGraphStore(None) as plain:
         plain.add_texts(["Coal is black."])
         assert "not complete" not in called(kind(plain).as_tool(), query="coal").content
 
 
 def test_other_errors_are_raised(store):
-    """An error that the model cannot correct is raised."""
+    """An error that the model cannot correct is raised instead of being returned as a message."""
     retriever = HybridRetriever(store)
     retriever.tenant = "b"
     with pytest.raises(ValueError, match="tenant"):
         called(retriever.as_tool(), query="coal")
 
 
-def test_a_text_is_the_query(store):
-    """A call with a text returns only the formatted texts."""
+def test_a_string_is_the_query(store):
+    """A tool called with a string searches for it and returns only the formatted texts."""
     assert HybridRetriever(store).as_tool().invoke("coal trains").splitlines()[1] == PAGES["trains.md"]
 
 
 def test_custom_arguments(store):
-    """Any option of a call may be a field, and a class needs a query."""
+    """A custom argument class may have any option of a call as a field, but must have a query."""
 
     class Weighted(QueryArguments):
         keyword_weight: float = Field(0.3, ge=0, le=1)
@@ -147,7 +147,7 @@ def test_custom_arguments(store):
 
 
 def test_a_filter_as_a_model(store):
-    """All fields that are set must match; without any, nothing is filtered."""
+    """With a model as the filter argument, all of its fields that are set must match."""
 
     class Among(BaseModel):
         n: int | None = None
@@ -163,7 +163,7 @@ def test_a_filter_as_a_model(store):
 
 
 def test_the_search_is_a_child_run_of_the_tool(store):
-    """The retriever's parent run is that of the tool."""
+    """The retriever's run is a child of the tool's run."""
 
     class Runs(BaseCallbackHandler):
         tool = retriever = None
@@ -180,8 +180,8 @@ def test_the_search_is_a_child_run_of_the_tool(store):
     assert runs.tool == runs.retriever
 
 
-def test_missing_hits_are_reported():
-    """The message of an empty or incomplete answer gives the reasons."""
+def test_empty_and_incomplete_results_are_reported():
+    """The formatted result of an empty or incomplete search contains the reason."""
     document = Document("Coal.", id="a", metadata={"hg_score": 0.5, "hg_degraded": ["keyword-failed"], "title": "Coal"})
     assert format_documents([document], "hg_") == (
         "[1] id: a, score: 0.50, title: Coal\nCoal.\n\nThe search was not complete: keyword-failed."
@@ -189,8 +189,8 @@ def test_missing_hits_are_reported():
     assert format_documents([]) == "Nothing was found."
 
 
-def test_an_agent_calls_it(store):
-    """LangChain's own agent: the model calls the tool and answers from the texts."""
+def test_an_agent_calls_the_tool(store):
+    """LangChain's agent calls the tool and answers from the texts it returns."""
 
     class Agent(SayingModel):
         def _generate(self, messages, **kwargs):

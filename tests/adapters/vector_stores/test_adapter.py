@@ -1,4 +1,4 @@
-"""Adapters of known vector stores, beyond the tests that all stores share."""
+"""Adapters of known vector stores, beyond the tests for all stores."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def adapter(request, folder):
 
 
 def test_every_known_store_is_recognised(adapter):
-    """Subclasses of known stores are recognised, too."""
+    """Known stores and their subclasses get their own adapter."""
     assert type(adapter) in _ADAPTERS.values()
 
     class Own(InMemoryVectorStore):
@@ -40,8 +40,8 @@ def test_every_known_store_is_recognised(adapter):
     assert type(adapter_of(Own(Fixed()))) is _ADAPTERS["InMemoryVectorStore", "load"]
 
 
-def test_it_lists_counts_and_reads(adapter):
-    """Listing, counting and reading give the same texts."""
+def test_listing_counting_and_reading_agree(adapter):
+    """documents, ids, count and get agree on the stored texts."""
     documents = list(adapter.documents())
     assert sorted(document.page_content for document in documents) == sorted(TEXTS.values())
     ids = [document.id for document in documents]
@@ -53,7 +53,7 @@ def test_it_lists_counts_and_reads(adapter):
 
 
 def test_vectors_have_unit_length(adapter):
-    """Stored texts have a vector; an unknown id has none."""
+    """Vectors of stored texts have unit length, and unknown ids are left out."""
     ids = list(adapter.ids())
     vectors = adapter.vectors([*ids, "nobody"])
     assert sorted(vectors) == sorted(ids)
@@ -70,7 +70,7 @@ def test_a_sample_is_of_its_vectors(adapter):
 
 
 class OfDistances(BareStore):
-    """Store that declares its scores to be cosine distances."""
+    """Vector store that declares its scores to be cosine distances."""
 
     def similarity_search_with_score(self, query, k=4, **kwargs):
         return [(documents, 1.0 - score) for documents, score in super().similarity_search_with_score(query, k)]
@@ -80,7 +80,7 @@ class OfDistances(BareStore):
 
 
 def test_a_store_with_cosine_distances():
-    """PGVector's scores are cosine distances by default."""
+    """Scores that a store declares to be cosine distances, as PGVector does, become cosines."""
     store = OfDistances(documents(), Fixed(), by_id=True)
     result = HybridRetriever(store, documents(), semantic_weight=1.0).retrieve(QUESTION)
     assert {d.id: d.metadata["vector_score"] for d in result} == pytest.approx(COSINES, abs=1e-4)
@@ -96,7 +96,7 @@ def test_a_store_without_embeddings_cannot_embed():
 
 
 def test_a_store_with_ids_in_the_metadata():
-    """The id is found under a key that vector stores use."""
+    """Hits get their id from a metadata key in which vector stores keep it."""
 
     class StoreWithOwnIds(BareStore):
         def similarity_search_with_score(self, query, k=4, **kwargs):

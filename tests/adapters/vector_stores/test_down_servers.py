@@ -71,7 +71,9 @@ def ids(documents):
 
 
 async def test_chroma_is_down_and_comes_back(server, chroma):
-    """Keyword search answers meanwhile; when the server is back, its texts have the ids of the Documents."""
+    """While the server is down keyword hits are returned, and once it is back its texts have the ids of the
+    Documents.
+    """
     server.stop()
     retriever = HybridRetriever(chroma, documents())
     result = retriever.retrieve(QUESTION)
@@ -87,7 +89,7 @@ async def test_chroma_is_down_and_comes_back(server, chroma):
 
 
 def test_chroma_goes_down_later(server, chroma):
-    """The keyword index over the store's texts still answers."""
+    """If the server goes down after construction, the keyword index built from its texts still returns hits."""
     retriever = HybridRetriever(chroma)
     before = ids(retriever.invoke(QUESTION, keyword_weight=1.0))
     server.stop()
@@ -97,7 +99,7 @@ def test_chroma_goes_down_later(server, chroma):
 
 
 def test_chroma_is_down_and_there_are_no_documents(server, chroma):
-    """The search raises an error that names the failures."""
+    """Without documents, creating a retriever over a server that is down raises a connection error."""
     server.stop()
     with pytest.raises(Exception, match=r"(?i)connect|refused"):
         HybridRetriever(chroma)
@@ -105,7 +107,7 @@ def test_chroma_is_down_and_there_are_no_documents(server, chroma):
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever])
 async def test_qdrant_is_down(kind):
-    """Creating the retriever takes a bounded time, like a search."""
+    """A retriever can be created over a Qdrant server that is down, and returns keyword hits."""
     from langchain_qdrant import QdrantVectorStore
     from qdrant_client import QdrantClient
 
@@ -121,7 +123,7 @@ async def test_qdrant_is_down(kind):
 
 
 def test_parents_without_the_server(server, chroma):
-    """Parents are read from the given Documents."""
+    """While the server is down, parents are read from the given Documents."""
     server.stop()
     child = Document(id="ada", page_content=TEXTS["ada"], metadata={"parent_id": "zebra"})
     result = HybridRetriever(chroma, [child, *documents()[1:]]).retrieve(QUESTION)

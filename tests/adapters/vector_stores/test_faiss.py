@@ -8,7 +8,7 @@ from tests.support.stores.real_stores import COSINES, QUESTION, TEXTS, Fixed, do
 
 
 def test_faiss_numbers_its_rows_again_after_a_deletion():
-    """Cosines are still those of the texts."""
+    """After a deletion, for which FAISS renumbers its rows, each hit still has its own cosine."""
     store = faiss(list(TEXTS.values()), None)
     retriever = HybridRetriever(store, documents())
     retriever.invoke(QUESTION)
@@ -18,8 +18,8 @@ def test_faiss_numbers_its_rows_again_after_a_deletion():
     assert scores == pytest.approx({id: COSINES[id] for id in ("engine", "zebra")}, abs=1e-4)
 
 
-def test_a_faiss_index_without_its_vectors_says_so():
-    """The error is clear for an index of lists, which keeps no map from rows to vectors."""
+def test_a_faiss_index_without_its_vectors_is_reported():
+    """An IVF index, which cannot return its vectors, gives hits without cosines and reports no-cosine."""
     import faiss as library
 
     store = faiss(list(TEXTS.values()), None)
@@ -36,7 +36,7 @@ def test_a_faiss_index_without_its_vectors_says_so():
 
 
 def test_a_faiss_store_may_embed_by_a_function():
-    """langchain-community still allows this."""
+    """A FAISS store may have a function as its embedding, as langchain-community still allows."""
     store = faiss(list(TEXTS.values()), None)
     store.embedding_function = Fixed().embed_query
     result = HybridRetriever(store, documents()).retrieve(QUESTION)

@@ -1,4 +1,4 @@
-"""A translated filter loses no row that the original filter matches, on the real engines."""
+"""Translated filters match every row that the original filters match, in the real engines."""
 
 import json
 import os
@@ -176,8 +176,8 @@ def in_chroma(client, metadatas, filters):
 
 @settings(max_examples=25)
 @given(metadatas=st.lists(flat, min_size=1, max_size=12), filters=st.lists(filters, min_size=1, max_size=8))
-def test_chroma_loses_nothing(chroma, metadatas, filters):
-    """Whatever matches() accepts is returned by the real engine under the translated where."""
+def test_chroma_returns_every_match(chroma, metadatas, filters):
+    """Every row that a filter matches is returned by Chroma for the translated filter."""
     matches, stored = in_chroma(chroma, metadatas, filters)
     for filter, ids in zip(filters, matches, strict=True):
         assert missing_matches(filter, ids, stored) == []
@@ -185,7 +185,7 @@ def test_chroma_loses_nothing(chroma, metadatas, filters):
 
 @pytest.mark.parametrize(("condition", "matching", "other"), TYPICAL, ids=repr)
 def test_typical_filters_are_translated_for_chroma(chroma, condition, matching, other):
-    """Typical filters are translated for Chroma: they pass the matching row and exclude the other."""
+    """Typical filters translated for Chroma return the matching row and not the other one."""
     [ids], _ = in_chroma(chroma, [matching, other], [parsed(condition)])
     assert ids == {"0"}
 
@@ -209,7 +209,7 @@ def test_typical_filters_are_translated_for_chroma(chroma, condition, matching, 
     ids=repr,
 )
 def test_chroma_where(condition, where):
-    """The translation is this where."""
+    """Filters are translated to the expected ``where`` conditions of Chroma."""
     assert chroma_where(parsed(condition)) == where
 
 
@@ -233,13 +233,13 @@ def test_chroma_where(condition, where):
     ids=repr,
 )
 def test_filters_beyond_chroma_are_not_translated(condition):
-    """A filter that Chroma would get wrong is not translated at all."""
+    """A filter that Chroma would evaluate differently is not translated."""
     assert chroma_where(parsed(condition)) is None
 
 
 @pytest.mark.parametrize("size", [5_000, 100_000])
 def test_long_lists_never_break_chroma(chroma, size):
-    """A list of ids is passed on up to the limit of one SQLite statement, and not beyond."""
+    """A list of ids is translated for Chroma unless it is too long for one SQLite statement."""
     filter = by_document("a", *map(str, range(size)))
     [ids], stored = in_chroma(chroma, [{"document_id": "a"}, {"document_id": "b"}], [filter])
     assert missing_matches(filter, ids, stored) == []
@@ -248,7 +248,7 @@ def test_long_lists_never_break_chroma(chroma, size):
 
 @pytest.mark.parametrize("join", ["wide", "deep"])
 def test_large_filters_never_break_chroma(chroma, join):
-    """Filters of thousands of parts or dozens of levels are not passed on; smaller ones are, and work."""
+    """Filters with thousands of parts or dozens of levels are not translated for Chroma, and smaller ones are."""
     for size in (25, 3_000 if join == "wide" else 90):
         filter = parsed({"a": 0})
         for part in range(1, size):
@@ -279,20 +279,22 @@ def in_qdrant(metadatas, filters):
 
 @settings(max_examples=60)
 @given(metadatas=st.lists(json_metadata, min_size=1, max_size=8), filters=st.lists(filters, min_size=1, max_size=5))
-def test_qdrant_loses_nothing(metadatas, filters):
-    """Whatever matches() accepts is found under the translated filter, for any JSON metadata."""
+def test_qdrant_returns_every_match(metadatas, filters):
+    """Every row that a filter matches is returned by Qdrant for the translated filter, for any JSON metadata."""
     for filter, matches in zip(filters, in_qdrant(metadatas, filters), strict=True):
         assert missing_matches(filter, matches, dict(enumerate(metadatas))) == []
 
 
 @pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
 def test_typical_filters_are_translated_for_qdrant(condition, matching, other):
-    """Typical filters are translated for Qdrant: they pass the matching row and exclude the other."""
+    """Typical filters translated for Qdrant return the matching row and not the other one."""
     assert in_qdrant([matching, other], [parsed(condition)]) == [{0}]
 
 
-def test_qdrant_names_nested_and_odd_keys():
-    """Dotted keys address nested values, names with dots or spaces are quoted, a quote in a name is not supported."""
+def test_keys_of_qdrant_filters():
+    """Dotted keys address nested values, keys with special characters are quoted, and keys with quotes are not
+    translated.
+    """
     pytest.importorskip("qdrant_client")
     assert qdrant_filter(parsed({"a.b": "x"})).must[0].key == "metadata.a.b"
     assert qdrant_filter(parsed({r"a\.b": "x"})).must[0].key == 'metadata."a.b"'
@@ -305,7 +307,7 @@ def test_qdrant_names_nested_and_odd_keys():
 
 @pytest.mark.parametrize(("use_jsonb", "translated"), [(True, {"year": {"$eq": 2024}}), (False, None)])
 def test_pgvector_is_recognised_by_its_class(use_jsonb, translated):
-    """Filters are translated for JSONB only: over JSON, $and and $or silently match nothing."""
+    """Filters for PGVector are translated only with JSONB, because with JSON, $and and $or match nothing."""
 
     class PGVector:
         create_collection = None
@@ -317,7 +319,7 @@ def test_pgvector_is_recognised_by_its_class(use_jsonb, translated):
 
 @pytest.fixture(scope="module")
 def pgvector():
-    """langchain-postgres' own builder of filters, without a database."""
+    """Return langchain-postgres' filter builder without a database."""
     vectorstores = pytest.importorskip("langchain_postgres.vectorstores")
     store = vectorstores.PGVector.__new__(vectorstores.PGVector)
     store.EmbeddingStore, store.CollectionStore = vectorstores._get_embedding_collection_store(None)
@@ -331,24 +333,24 @@ def sql(store, condition):
     return str(compiled), compiled.params
 
 
-def test_pgvector_takes_equality_as_a_json_path(pgvector):
-    """$eq becomes a JSON path match on the value."""
+def test_equality_is_a_json_path_match_in_pgvector(pgvector):
+    """$eq is translated to a JSON path match on the value."""
     text, params = sql(pgvector, {"year": 2024})
     assert "jsonb_path_match(langchain_pg_embedding.cmetadata" in text
     assert "$.year == $value" in params.values()
     assert {"value": 2024} in params.values()
 
 
-def test_pgvector_takes_lists_as_texts(pgvector):
-    """$in of texts becomes IN over the key's text."""
+def test_lists_are_compared_as_strings_in_pgvector(pgvector):
+    """$in with strings is translated to SQL's IN over the key's text."""
     text, params = sql(pgvector, by_document("a", "b"))
     assert "(langchain_pg_embedding.cmetadata ->> " in text
     assert " IN (" in text
     assert ["a", "b"] in params.values()
 
 
-def test_pgvector_compares_dates_as_texts_a_day_apart(pgvector):
-    """A time is narrowed by the date at the start of the text, a day to either side for time zones."""
+def test_times_are_compared_as_dates_in_pgvector(pgvector):
+    """A comparison of times is translated to one of dates that is a day wider, to allow for time zones."""
     assert pgvector_filter(parsed({"t": {"$gt": "2024-05-01T10:00Z"}})) == {"t": {"$gte": "2024-04-30"}}
     assert pgvector_filter(parsed({"t": {"$lte": "2024-05-01T10:00Z"}})) == {"t": {"$lt": "2024-05-03"}}
 
@@ -359,14 +361,14 @@ def test_pgvector_compares_dates_as_texts_a_day_apart(pgvector):
     ids=repr,
 )
 def test_filters_beyond_pgvector_are_not_translated(condition):
-    """A filter that PGVector would get wrong or refuse is not translated at all."""
+    """A filter that PGVector would evaluate differently or reject is not translated."""
     assert pgvector_filter(parsed(condition)) is None
 
 
 @settings(max_examples=60)
 @given(filter=filters)
 def test_pgvector_accepts_every_translation(pgvector, filter):
-    """langchain-postgres builds SQL from every translation."""
+    """langchain-postgres can build SQL from every translated filter."""
     translated = pgvector_filter(filter)
     if translated is not None:
         assert pgvector._create_filter_clause(translated) is not None
@@ -438,8 +440,8 @@ def in_postgres(engine, store, metadatas, filters):
 
 @settings(max_examples=50)
 @given(metadatas=st.lists(json_metadata, min_size=1, max_size=8), filters=st.lists(filters, min_size=1, max_size=6))
-def test_pgvector_loses_nothing(postgres, pgvector, metadatas, filters):
-    """Whatever matches() accepts is found by PostgreSQL under the SQL of the translated filter."""
+def test_pgvector_returns_every_match(postgres, pgvector, metadatas, filters):
+    """Every row that a filter matches is returned by PostgreSQL for the translated filter."""
     matches, stored = in_postgres(postgres, pgvector, metadatas, filters)
     for filter, ids in zip(filters, matches, strict=True):
         assert missing_matches(filter, ids, stored) == []
@@ -447,6 +449,6 @@ def test_pgvector_loses_nothing(postgres, pgvector, metadatas, filters):
 
 @pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
 def test_typical_filters_are_translated_for_pgvector(postgres, pgvector, condition, matching, other):
-    """Typical filters are translated for PostgreSQL: they pass the matching row and exclude the other."""
+    """Typical filters translated for PostgreSQL return the matching row and not the other one."""
     [ids], _ = in_postgres(postgres, pgvector, [matching, other], [parsed(condition)])
     assert ids == {"0"}

@@ -12,7 +12,7 @@ def folder(tmp_path_factory):
 
 
 def test_a_milvus_collection_that_is_opened_again(folder):
-    """Its metric is that of its index, not of the arguments; its key may have another name."""
+    """The metric of an existing Milvus collection is read from its index, not from the arguments."""
     created = milvus(list(TEXTS.values()), folder, metric="IP")
     from langchain_milvus import Milvus
 
@@ -28,7 +28,7 @@ def test_a_milvus_collection_that_is_opened_again(folder):
 
 
 def test_a_milvus_store_without_a_collection(folder):
-    """Nothing was added yet, so the store is empty."""
+    """A Milvus store whose collection does not exist yet gives an empty result."""
     from langchain_milvus import Milvus
 
     store = Milvus(Fixed(), collection_name="nothing_yet", connection_args={"uri": str(folder / "milvus.db")})

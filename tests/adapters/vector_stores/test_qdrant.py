@@ -12,7 +12,7 @@ def folder(tmp_path_factory):
 
 
 def test_qdrant_points_with_numbers(folder):
-    """Ids are texts here and numbers in Qdrant."""
+    """Numeric ids in Qdrant are returned as strings."""
     store = qdrant([], folder)
     store.add_texts(list(TEXTS.values()), ids=[1, 2, 3])
     retriever = HybridRetriever(store)

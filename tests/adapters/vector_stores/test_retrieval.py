@@ -1,4 +1,4 @@
-"""Other vector stores: one id per text, cosines, graphs."""
+"""Retrieval over other vector stores: ids, cosines, edges and parents."""
 
 import pytest
 from langchain_core.documents import Document
@@ -44,7 +44,7 @@ def bm25(documents):
 
 
 def check_both_sides(result):
-    """Check for one hit per text, and for both scores on hits of both sides."""
+    """Check that each text is one hit and that hits of both sources have both scores."""
     assert sorted(document.page_content for document in result) == sorted(TEXTS.values())
     scores = {d.page_content: (d.metadata["vector_score"], d.metadata["bm25_score"]) for d in result}
     for id in ("ada", "engine"):
@@ -58,20 +58,20 @@ def check_both_sides(result):
 
 
 def test_documents_with_the_applications_ids(store):
-    """The Documents' ids are the application's, unlike those of the store, and edges use them."""
+    """Hits have the ids of the given Documents, not the store's ids."""
     result = HybridRetriever(store, documents()).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
     check_both_sides(result)
 
 
 async def test_sync_and_async_agree(store):
-    """Ids and scores are the same, in the same order."""
+    """invoke and ainvoke return the same documents in the same order."""
     retriever = HybridRetriever(store, documents())
     assert await retriever.ainvoke(QUESTION) == retriever.invoke(QUESTION)
 
 
 def test_documents_without_ids_take_the_stores(store, kind):
-    """The ids are the store's if it can be listed; otherwise they derive from the content."""
+    """Documents without ids get the store's ids if the store can be listed."""
     bare = [Document(page_content=text) for text in TEXTS.values()]
     result = HybridRetriever(store, bare).retrieve(QUESTION)
     check_both_sides(result)
@@ -80,14 +80,14 @@ def test_documents_without_ids_take_the_stores(store, kind):
 
 
 def test_documents_whose_metadata_hold_the_store_id(store, kind):
-    """Documents from a search of the store itself have its ids in their metadata."""
+    """Documents that come from a search of the store are matched to its texts."""
     results = store.similarity_search("any", k=3)
     result = HybridRetriever(store, results).retrieve(QUESTION)
     check_both_sides(result)
 
 
 def test_the_store_alone(store, kind):
-    """Its texts are read for the keyword index, if it can be listed, and keep the store's ids."""
+    """Without documents, the keyword index is built from the store's texts if the store can be listed."""
     result = HybridRetriever(store).retrieve(QUESTION)
     if kind in CLOSED:
         assert "no-keyword-index" in result.degraded
@@ -97,7 +97,7 @@ def test_the_store_alone(store, kind):
 
 
 def test_ids_in_the_metadata(store):
-    """``id_key`` names them in the Documents; the store's texts are recognised."""
+    """With ``id_key``, the Documents' ids come from their metadata and the store's texts are matched to them."""
     user_documents = [Document(page_content=text, metadata={"name": id}) for id, text in TEXTS.items()]
     result = HybridRetriever(store, user_documents, index={"id_key": "name"}).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
@@ -105,13 +105,13 @@ def test_ids_in_the_metadata(store):
 
 
 def test_pieces_that_share_an_id_in_their_metadata_stay_apart(store):
-    """``id`` in the metadata may be the document's; it names a text only where no other text has it."""
+    """Texts that share an ``id`` in their metadata, such as a document's id, stay separate hits."""
     user_documents = [Document(page_content=text, metadata={"id": "book"}) for text in TEXTS.values()]
     check_both_sides(HybridRetriever(store, user_documents).retrieve(QUESTION))
 
 
 def test_a_keyword_retriever_of_documents_with_ids(store):
-    """The ids are those of its Documents."""
+    """With a keyword retriever whose Documents have ids, hits have these ids."""
     result = HybridRetriever(store, keyword_retriever=bm25(documents())).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
     check_both_sides(result)
@@ -121,7 +121,7 @@ def test_a_keyword_retriever_of_documents_with_ids(store):
 
 
 def test_vector_scores_are_cosines(store, kind):
-    """Cosines for every metric; None with a reason if the store does not say what its scores mean."""
+    """Vector scores are cosines for every metric, or None with no-cosine if the scores' meaning is unknown."""
     result = HybridRetriever(store, documents(), semantic_weight=1.0).retrieve(QUESTION)
     scores = {document.id: document.metadata["vector_score"] for document in result}
     if kind in CLOSED:
@@ -133,7 +133,7 @@ def test_vector_scores_are_cosines(store, kind):
 
 
 def test_keyword_hits_have_their_cosine(store, kind):
-    """Cosines of keyword hits are computed from the vectors of stores that return them."""
+    """Keyword hits have cosines computed from the vectors of stores that return them."""
     result = HybridRetriever(store, documents(), keyword_weight=0.99, k=1).retrieve(QUESTION)
     assert ids(result) == ["ada"]
     if kind not in CLOSED:
@@ -144,8 +144,8 @@ def test_keyword_hits_have_their_cosine(store, kind):
 
 
 @pytest.mark.parametrize("user_documents", ["documents", "keyword_retriever"])
-def test_edges_between_the_applications_ids_are_walked(store, user_documents):
-    """Edges lead from the best hit to a text without any word of the question."""
+def test_edges_between_the_applications_ids_are_traversed(store, user_documents):
+    """Edges between the Documents' ids lead from the best hit to a text without any word of the question."""
     side = {"documents": documents()} if user_documents == "documents" else {"keyword_retriever": bm25(documents())}
     retriever = GraphRetriever(
         store, edges=[Edge("ada", "zebra", "references")], max_hops=1, graph={"seed_k": 1}, **side
@@ -155,8 +155,8 @@ def test_edges_between_the_applications_ids_are_walked(store, user_documents):
     assert by_id["zebra"]["hops"] == 1
 
 
-async def test_edges_between_the_stores_ids_are_walked(store, kind):
-    """The ids are the store's if there are no Documents."""
+async def test_edges_between_the_stores_ids_are_traversed(store, kind):
+    """Without Documents, edges between the store's ids are traversed."""
     if kind in CLOSED:
         pytest.skip("this store does not tell its ids")
     id_of_text = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
@@ -180,14 +180,14 @@ class Hidden(BaseRetriever):
 
 
 def test_a_keyword_retriever_of_a_server(store):
-    """Its hits are recognised by their texts."""
+    """Hits of a keyword retriever whose Documents are unknown in advance are matched by their texts."""
     result = HybridRetriever(store, keyword_retriever=Hidden(inner=bm25(documents()))).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
     check_both_sides(result)
 
 
 def test_a_keyword_retriever_of_documents_without_ids(store, kind):
-    """They have the ids of the store."""
+    """Hits of a keyword retriever whose Documents have no ids get the store's ids."""
     user_documents = [Document(page_content=text) for text in TEXTS.values()]
     result = HybridRetriever(store, keyword_retriever=bm25(user_documents)).retrieve(QUESTION)
     check_both_sides(result)
@@ -196,15 +196,15 @@ def test_a_keyword_retriever_of_documents_without_ids(store, kind):
 
 
 def test_a_keyword_retriever_over_our_own_store():
-    """The ids are those of the store's catalog, where the store does not know the Documents' own."""
+    """Over the package's store, hits of a keyword retriever with foreign ids get the ids in the store."""
     ours = HybridGraphStore.from_texts(list(TEXTS.values()), Fixed())
     result = HybridRetriever(ours, keyword_retriever=bm25(documents())).retrieve(QUESTION)
     check_both_sides(result)
     assert sorted(ids(result)) == sorted(ids(HybridRetriever(ours).invoke(QUESTION)))
 
 
-def test_equal_texts_of_different_sources_stay_two():
-    """A given Document is the stored one only if their sources do not differ."""
+def test_equal_texts_of_different_sources_are_two_hits():
+    """A given Document is not matched to a stored text with another source."""
     sources = [{"source": "a.md"}, {"source": "b.md"}]
     store = InMemoryVectorStore.from_texts([TEXTS["ada"]] * 2, Fixed(), sources)
     user_documents = [Document(id=d["source"], page_content=TEXTS["ada"], metadata=d) for d in sources]
@@ -223,7 +223,7 @@ def test_equal_texts_of_different_sources_stay_two():
 
 @pytest.mark.parametrize("where", ["in the store", "among the documents"])
 def test_a_child_is_replaced_by_its_parent(kind, folder, where):
-    """``parent_id`` in the metadata names the parent, which either side may have."""
+    """A child is replaced by the parent that ``parent_id`` names, in the store or among the documents."""
     if kind in CLOSED and where == "in the store":
         pytest.skip("this store does not tell its texts")
     make, options = STORES[kind]
@@ -240,7 +240,7 @@ def test_a_child_is_replaced_by_its_parent(kind, folder, where):
 
 
 def test_metadata_that_only_the_documents_have(store):
-    """The store was made of texts alone; filters see what the Documents say, whichever side finds them."""
+    """Filters use metadata that only the given Documents have, for vector hits and keyword hits."""
     user_documents = [Document(id=d.id, page_content=d.page_content, metadata={"kind": d.id}) for d in documents()]
     for options in ({"semantic_weight": 1.0}, {"keyword_weight": 1.0}, {}):
         result = HybridRetriever(store, user_documents).invoke(QUESTION, filter={"kind": "ada"}, **options)
@@ -248,7 +248,7 @@ def test_metadata_that_only_the_documents_have(store):
 
 
 def test_a_parent_that_only_the_store_has():
-    """The parent is read by its id."""
+    """A parent that only the store has is read by its id."""
     children = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "zebra"}) for id in ("ada", "engine")]
     store = InMemoryVectorStore.from_documents(documents(), Fixed())
     store.add_documents(children)
@@ -257,7 +257,7 @@ def test_a_parent_that_only_the_store_has():
 
 
 def test_a_missing_parent():
-    """The children are returned, and the reason is in degraded."""
+    """If a parent does not exist, its children are returned and the result reports parents-failed."""
     children = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "lost"}) for id in ("ada", "engine")]
     store = InMemoryVectorStore.from_documents(children, Fixed())
     result = HybridRetriever(store, children).retrieve(QUESTION)
@@ -267,8 +267,8 @@ def test_a_missing_parent():
 # -- no texts, wrong texts ---------------------------------------------------------------------------------------
 
 
-def test_no_documents_are_a_reason(store):
-    """An empty list may be a mistake in the program."""
+def test_an_empty_list_of_documents_is_reported(store):
+    """An empty list of documents, which may be a mistake, is reported as no-keyword-index."""
     result = HybridRetriever(store, []).retrieve(QUESTION)
     assert "no-keyword-index" in result.degraded
     assert "documents=" in result.plan["remarks"]["no-keyword-index"]
@@ -277,7 +277,7 @@ def test_no_documents_are_a_reason(store):
 
 @pytest.mark.parametrize("wrong", [["a string"], "a string", documents()[0], [{"page_content": "a"}], [None]])
 def test_anything_but_documents_is_an_error(wrong):
-    """The error describes how to create Documents."""
+    """The error for values that are not Documents describes how to create Documents."""
     store = InMemoryVectorStore(Fixed())
     with pytest.raises(ConfigurationError, match=r"documents must be .* got .*Document|pass \[document\]"):
         HybridRetriever(store, documents=wrong)
@@ -287,7 +287,7 @@ def test_anything_but_documents_is_an_error(wrong):
 
 @pytest.mark.parametrize("kind_of_retriever", [HybridRetriever, GraphRetriever, MemoryRetriever, AdvancedRetriever])
 def test_from_config_names_its_argument(kind_of_retriever):
-    """The constructor's is vector_store, from_config's is store."""
+    """Passing vector_store to from_config raises an error that names the argument store."""
     with pytest.raises(ConfigurationError, match=r"from_config\(path, store=vector_store\)"):
         kind_of_retriever.from_config(vector_store=InMemoryVectorStore(Fixed()))
 
@@ -296,7 +296,7 @@ def test_from_config_names_its_argument(kind_of_retriever):
 
 
 def test_diversity_is_measured_with_the_stores_vectors(store, kind):
-    """Vectors of every store that gives them."""
+    """MMR uses the vectors of every store that returns them."""
     if kind in {*CLOSED, "llama_index"}:
         pytest.skip("this store gives no vectors")
     plain = ids(HybridRetriever(store, documents(), k=2, selection={"mmr_lambda": 1.0}).invoke(QUESTION))
