@@ -1,1 +1,1 @@
-"""The SQLite database: source of truth of an index."""
+"""SQLite database, the source of truth of an index."""

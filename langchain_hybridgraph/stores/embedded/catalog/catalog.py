@@ -1,4 +1,4 @@
-"""The catalog: the SQLite database of a folder."""
+"""Catalog: the SQLite database of an index folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from langchain_hybridgraph.stores.embedded.catalog.records import (
 from langchain_hybridgraph.stores.embedded.catalog.writes import count_edges
 from langchain_hybridgraph.stores.protocols import FileRecord
 
-# Columns of an edge for the graph in memory.
+# Columns that the graph in memory reads for each edge.
 _ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
 _METADATA = "SELECT id, metadata FROM nodes WHERE metadata IS NOT NULL"
 _ARCS_AT_ONCE = 50_000
@@ -44,7 +44,7 @@ _COLUMNS = (
     "row, tenant, id, kind, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
 )
 _STORED = "nodes CROSS JOIN learned l USING (node)"
-# The validity as it was known at a time: the values that held until the first change after it.
+# The validity as it was known at a time: the values stored with the first change after that time.
 _COLUMNS_THEN = _COLUMNS.replace("l.valid_from", "iif(p.node, p.valid_from, l.valid_from)").replace(
     "l.valid_until", "iif(p.node, p.valid_until, l.valid_until)"
 )
@@ -55,20 +55,22 @@ _STORED_THEN = (
 
 
 class Catalog(CatalogConnections):
-    """The contents of the database, read by statements that each see one commit.
+    """The contents of the database. Each statement reads the state of a single commit.
 
-    Writing is done by the functions of ``catalog.writes``, inside :meth:`writing`.
+    The functions in ``catalog.writes`` write to the database, inside :meth:`writing`.
     """
 
     # -- facts ----------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the index: version, next_row, generation, tenancy, language, embedding …"""
+        """Return the facts of the index by name, such as version, next_row, generation, tenancy, language and
+        embedding.
+        """
         with self.reading() as connection:
             return dict(connection.execute("SELECT name, value FROM about"))
 
     def fact(self, name: str) -> Any:
-        """Return one fact of the index, None if it is not set."""
+        """Return one fact of the index, or None if it is not set."""
         with self.reading() as connection:
             row = connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
@@ -79,7 +81,7 @@ class Catalog(CatalogConnections):
             return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
 
     def age(self) -> float:
-        """Return the seconds since the database's files were last written to; 0 for a catalog in memory."""
+        """Return the number of seconds since the database's files were last written to; 0 for a catalog in memory."""
         times = []
         for path in () if self._path is None else (self._path, self._path.with_name(f"{self._path.name}-wal")):
             with suppress(FileNotFoundError):
@@ -87,7 +89,7 @@ class Catalog(CatalogConnections):
         return time.time() - max(times) if times else 0.0
 
     def graph_position(self) -> tuple[int, int]:
-        """Return the number of the last commit that changed a chunk, and that of the last change to the graph."""
+        """Return the number of the last commit that changed a chunk, and the number of the last change to the graph."""
         with self.reading() as connection:
             version, position = connection.execute(POSITION).fetchone()
         return int(version), int(position)
@@ -97,12 +99,12 @@ class Catalog(CatalogConnections):
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
         """Return the chunks in these rows, in no particular order; replaced and deleted rows are left out.
 
-        Their validity is the one that was known at ``known_at``; None means now.
+        Their validity is the one that was known at ``known_at``, or the current one if it is None.
         """
         return self._select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
 
     def read_ids(self, tenant: str, ids: Iterable[str], known_at: float | None = None) -> list[StoredChunk]:
-        """Return the chunks and parents with these ids."""
+        """Return the chunks and parents with these ids, with the validity known at ``known_at`` (None: now)."""
         return self._select("tenant = ?2 AND id IN (SELECT value FROM json_each(?3))", known_at, tenant, json_list(ids))
 
     def read_texts(self, tenant: str, hashes: Iterable[bytes]) -> list[StoredChunk]:
@@ -116,27 +118,28 @@ class Catalog(CatalogConnections):
         )
 
     def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[StoredChunk]]:
-        """Yield all chunks with a row in [start, stop), by row, a page at a time; no lock is held between pages."""
+        """Yield all chunks with a row in [start, stop) in pages, sorted by row; no lock is held between pages."""
         while page := self._select("row >= ?2 AND row < ?3 ORDER BY row LIMIT ?4", None, start, stop, step):
             yield page
             start = (page[-1].row or 0) + 1
 
     def iterate(self, start: int = 0, stop: int = 1 << 62) -> Iterator[StoredChunk]:
-        """Yield all chunks with a row in [start, stop), by row."""
+        """Yield all chunks with a row in [start, stop), sorted by row."""
         return chain.from_iterable(self.pages(start, stop))
 
     def texts(self, start: int = 0) -> Iterator[tuple[int, str]]:
-        """Yield row and text of all chunks from this row on, by row."""
+        """Yield the row and text of all chunks from row ``start`` on, sorted by row."""
         return ((entry.row or 0, entry.text) for entry in self.iterate(start))
 
     def places(self, start: int, stop: int, tenant: str) -> Iterator[TreePosition]:
         """Yield the tree positions of a tenant's chunks with a row in [start, stop), from their metadata.
 
-        Python parses the metadata: SQLite's JSON has no NaN, and one malformed text would fail the statement.
+        The metadata is parsed in Python, because SQLite's JSON has no NaN, and a single malformed string would make the
+        statement fail.
         """
         with self.reading() as connection:
             results = connection.execute(
-                # The plus keeps SQLite from using an index on the tenant: only the new rows are read.
+                # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
                 "SELECT row, id, document, metadata FROM nodes WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
                 (start, stop, tenant),
             )
@@ -146,7 +149,7 @@ class Catalog(CatalogConnections):
                     yield TreePosition(row, id, document, *map(values.get, ("uri", "url", "source", "context_type")))
 
     def row_states(self, rows: Iterable[int] | None = None) -> Iterator[RowState]:
-        """Yield the id and the times of these rows or of all, in no particular order, without their texts.
+        """Yield the id and the times of these rows, or of all rows if ``rows`` is None, in no particular order.
 
         Replaced and deleted rows are left out.
         """
@@ -170,12 +173,12 @@ class Catalog(CatalogConnections):
             return dict(connection.execute("SELECT row, text_hash FROM nodes WHERE row NOT NULL ORDER BY row"))
 
     def count_rows(self) -> int:
-        """Return the number of chunks, of all tenants."""
+        """Return the number of chunks of all tenants."""
         with self.reading() as connection:
             return int(connection.execute("SELECT count(*) FROM nodes WHERE row NOT NULL").fetchone()[0])
 
     def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
-        """Return earlier validity as (row, known until, valid from, valid until), of these rows or of all."""
+        """Return earlier validity as (row, known until, valid from, valid until), for these rows or for all if None."""
         condition = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
         with self.reading() as connection:
             return connection.execute(
@@ -185,7 +188,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[StoredChunk]:
-        """Yield the turns of a session, the newest first: first those with a number, then the others by age."""
+        """Yield the turns of a session, newest first: turns with a number, then the others by age."""
         page, size = 0, 100
         while results := self._select(
             "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5",
@@ -205,7 +208,7 @@ class Catalog(CatalogConnections):
         return [StoredChunk(*values) for values in results]
 
     def count(self, tenant: str) -> dict[str, int]:
-        """Return a tenant's number of chunks, parents, edges and entities."""
+        """Return the numbers of a tenant's chunks, parents, edges and entities."""
         with self.reading() as connection:
             kinds = dict(
                 connection.execute("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,))
@@ -234,14 +237,14 @@ class Catalog(CatalogConnections):
     def has_parents(self, tenant: str) -> bool:
         """Return whether this tenant has any parent."""
         with self.reading() as connection:
-            # A literal, not a parameter: SQLite uses the partial index only then.
+            # SQLite uses the partial index only if the kind is a literal, not a parameter.
             row = connection.execute(f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ? LIMIT 1", (tenant,))
             return row.fetchone() is not None
 
     def stored_hashes(self, tenant: str, ids: Iterable[str]) -> dict[str, StoredHashes]:
         """Return the stored hashes and the row of each of these ids.
 
-        An id that only edges name has the kind ``graph``.
+        An id that is used only in edges has the kind ``graph``.
         """
         with self.reading() as connection:
             results = connection.execute(
@@ -274,7 +277,7 @@ class Catalog(CatalogConnections):
             return catalog_files.read(connection, tenant)
 
     def title_edges(self, tenant: str) -> list[Edge]:
-        """Return the edges that lead to titles of documents, by title and source."""
+        """Return the edges that lead to titles of documents, sorted by title and source."""
         with self.reading() as connection:
             results = connection.execute(
                 f"SELECT {_EDGE} FROM nodes t CROSS JOIN edges e ON e.target = t.node "
@@ -285,14 +288,17 @@ class Catalog(CatalogConnections):
         return [Edge(*values) for values in results]
 
     def changed_rows(self, version: int) -> list[int]:
-        """Return the rows that commits after ``version`` changed."""
+        """Return the rows that were changed by commits after ``version``."""
         with self.reading() as connection:
             return [
                 row for (row,) in connection.execute("SELECT DISTINCT row FROM changes WHERE version > ?", (version,))
             ]
 
     def edges(self, tenant: str, ids: Iterable[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these ids (``backwards``: arrive at them), by source, relation and target."""
+        """Return the edges that leave these ids, or, with ``backwards``, the edges that arrive at them.
+
+        They are sorted by source, relation and target.
+        """
         near_end = "t" if backwards else "s"
         with self.reading() as connection:
             results = connection.execute(
@@ -305,7 +311,7 @@ class Catalog(CatalogConnections):
         return [Edge(*values) for values in results]
 
     def faults(self) -> list[str]:
-        """Return the faults that SQLite and the rules of the tables find; [] for an intact catalog."""
+        """Return the faults that SQLite's check and the rules for the tables reveal; [] for an intact catalog."""
         with self.reading() as connection:
             faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
             dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
@@ -328,12 +334,12 @@ class Catalog(CatalogConnections):
             return results.fetchone() is not None
 
     def count_edges(self) -> int:
-        """Return the number of edges, of all tenants."""
+        """Return the number of edges of all tenants."""
         with self.reading() as connection:
             return count_edges(connection)
 
     def chunk_nodes(self) -> list[tuple[int, int]]:
-        """Return (row, node) of every chunk, of all tenants."""
+        """Return (row, node) for every chunk of all tenants, sorted by row."""
         with self.reading() as connection:
             return connection.execute("SELECT row, node FROM nodes WHERE row NOT NULL ORDER BY row").fetchall()
 
@@ -344,7 +350,7 @@ class Catalog(CatalogConnections):
             return [node for (node,) in results]
 
     def arcs(self, tenant: str) -> Iterator[list[Arc]]:
-        """Yield all edges of a tenant (of all tenants together for ""), about ten thousand at a time."""
+        """Yield all edges of a tenant in large batches; if ``tenant`` is "", yield the edges of all tenants."""
         of_tenant = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?"
         with self.reading() as connection:
             results = connection.execute(
@@ -355,14 +361,16 @@ class Catalog(CatalogConnections):
                 yield arcs
 
     def changed_pairs(self, position: int) -> list[tuple[int, int]]:
-        """Return the pairs of nodes whose edges changed after ``position``; a changed node forms a pair with itself."""
+        """Return the pairs of nodes whose edges changed after ``position``; a changed node is paired with itself."""
         with self.reading() as connection:
             return connection.execute(
                 "SELECT DISTINCT source, target FROM graph_changes WHERE number > ?", (position,)
             ).fetchall()
 
     def changed_nodes(self, tenant: str, position: int) -> list[tuple[int, int, int]]:
-        """Return (node, row or -1, whether it is an entity) of this tenant's nodes that changed after ``position``."""
+        """Return (node, row or -1, whether it is an entity) for each of this tenant's nodes that changed after
+        ``position``.
+        """
         with self.reading() as connection:
             return connection.execute(
                 "WITH touched (node) AS (SELECT source FROM graph_changes WHERE number > ?1 "
@@ -373,7 +381,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def changed_arcs(self, tenant: str, position: int) -> list[Arc]:
-        """Return the present edges between this tenant's pairs of nodes that changed after ``position``."""
+        """Return the current edges between this tenant's pairs of nodes that changed after ``position``."""
         with self.reading() as connection:
             return connection.execute(
                 f"SELECT {_ARC} FROM (SELECT DISTINCT source, target FROM graph_changes WHERE number > ?) c "
@@ -383,7 +391,7 @@ class Catalog(CatalogConnections):
             ).fetchall()
 
     def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
-        """Return the nodes of the ids that only edges name; the other ids are left out."""
+        """Return the nodes of those ids that are used only in edges; other ids are left out."""
         with self.reading() as connection:
             return dict(
                 connection.execute(
@@ -405,7 +413,10 @@ class Catalog(CatalogConnections):
     def edges_between(
         self, pairs: Iterable[tuple[int, int]], known_at: float | None = None
     ) -> list[tuple[int, int, Edge]]:
-        """Return (source, target, edge) for all edges between the nodes of each pair, as known at a time or now."""
+        """Return (source, target, edge) for all edges from the first to the second node of each pair.
+
+        With ``known_at``, only edges that were learned by that time are returned.
+        """
         with self.reading() as connection:
             results = connection.execute(
                 f"SELECT e.source, e.target, {_EDGE} FROM json_each(?) p "

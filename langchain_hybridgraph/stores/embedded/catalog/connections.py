@@ -1,4 +1,4 @@
-"""Lends connections to the database of the catalog."""
+"""Pool of connections to the catalog's database."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from langchain_hybridgraph.stores.embedded.catalog.outbox import trim_graph_chan
 class CatalogConnections:
     """Connections to one SQLite database.
 
-    With ``path`` None, the database is kept in memory. Any number of threads may read at the same time, but only one
-    may write. Raises NotAnIndexError if the file is not a catalog, and FormatVersionError if its format is too new,
-    or too old and ``create`` is False (``create`` converts an old catalog to the present format).
+    If ``path`` is None, the database is kept in memory. Any number of threads may read at the same time, but only one
+    may write. Raises NotAnIndexError if the file is not a catalog. Raises FormatVersionError if its format is too new,
+    or too old while ``create`` is False (with ``create``, an old catalog is converted to the current format).
     """
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
@@ -36,7 +36,7 @@ class CatalogConnections:
         self._is_writable = path is None or (
             os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
         )
-        # An in-memory database exists only in this one connection.
+        # A database in memory exists only in this connection.
         self._memory = _connection(":memory:") if path is None else None
         if path is not None and not create and not path.exists():
             raise NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
@@ -52,7 +52,7 @@ class CatalogConnections:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Borrow a connection for SELECT statements.
 
-        Each statement sees the last commit; inside :meth:`snapshot`, all see the same commit.
+        Each statement reads the state of the last commit; inside :meth:`snapshot`, all statements read the same commit.
         """
         snapshot_connection: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
         try:
@@ -66,7 +66,7 @@ class CatalogConnections:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all reads of this thread within the block see the same commit, whatever is written meanwhile."""
+        """Make all reads of this thread within the ``with`` block use the same commit, despite concurrent writes."""
         if getattr(self._snapshot, "connection", None) is not None:
             yield  # nested
             return
@@ -81,7 +81,10 @@ class CatalogConnections:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Borrow a connection inside one transaction, committed (and on disk) at the end, rolled back on any error."""
+        """Borrow a connection inside one transaction.
+
+        The transaction is committed (and on disk) at the end of the ``with`` block, and rolled back on any error.
+        """
         with self._lock, self._borrowed() as connection:
             self._check_place()
             connection.execute("BEGIN IMMEDIATE")
@@ -99,12 +102,15 @@ class CatalogConnections:
                 raise
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database, so that it holds no old pages; not possible while others read."""
+        """Move the write-ahead log into the database and empty it, which also removes old pages.
+
+        This is not possible while other connections read.
+        """
         with self._lock, self._borrowed() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Close all connections; the write-ahead log is moved into the database where that is possible."""
+        """Close all connections; SQLite then moves the write-ahead log into the database if possible."""
         with self._lock:
             self._closed = True
             pool, self._pool = self._pool, []
@@ -179,7 +185,9 @@ class CatalogConnections:
                     _fork.changed.notify_all()
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
-        """Return a pooled connection that was made in the file's present state; close all older ones."""
+        """Return a pooled connection that was opened in the file's current state; close connections from older
+        states.
+        """
         while True:
             try:
                 file_state, connection = self._pool.pop()
@@ -192,7 +200,7 @@ class CatalogConnections:
     def _check_place(self, *, may_be_gone: bool = False) -> None:
         """Raise StoreError if the file at the path is not the one that was opened.
 
-        Connections outlive a deleted file, so that reads may continue.
+        With ``may_be_gone``, a deleted file is accepted, because open connections can still read it.
         """
         place = self._place()
         if self._opened is None or place == self._opened or (place is None and may_be_gone):
@@ -220,13 +228,17 @@ class CatalogConnections:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             return connection
-        # A folder that cannot be written to has no place for the shared memory of WAL, unless another user is writing
-        # there now or left a log with commits behind. Without a log the file may be read as immutable.
+        # WAL needs a file for shared memory, which cannot be created in a folder without write permission. The file
+        # exists if another user is writing now or has left a log with commits. Without a log, the file is read as
+        # immutable.
         mode = "mode=ro" if self._has_log() else "immutable=1"
         return _connection(f"{self._path.resolve().as_uri()}?{mode}", uri=True)
 
     def _file_state(self) -> object:
-        """Identify the file's state: a connection to an immutable file would miss another user's writes."""
+        """Return a value that identifies the file's state.
+
+        It is needed because a connection to an immutable file would miss another user's writes.
+        """
         assert self._path is not None
         if self._is_writable:
             return None
@@ -244,7 +256,7 @@ class CatalogConnections:
 
 
 class _Fork:
-    """State that keeps connections from being lent while this process is about to fork."""
+    """State that prevents connections from being lent while this process is about to fork."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -256,9 +268,9 @@ _catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 
 
 def close_connections_before_fork(deadline: float) -> None:
-    """Wait until no connection of this process is in use, close all, and lend none until the fork is over.
+    """Wait until no connection of this process is in use, close all of them, and lend none until the fork is over.
 
-    SQLite must not be carried into a forked process: it would rely on the parent's locks. A catalog
+    A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks. A catalog
     that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
     """
     with _fork.changed:
@@ -274,14 +286,14 @@ def close_connections_before_fork(deadline: float) -> None:
 
 
 def lend_again_after_fork() -> None:
-    """In the parent, lend connections as before."""
+    """Allow connections to be lent again; called in the parent process."""
     with _fork.changed:
         _fork.is_near = False
         _fork.changed.notify_all()
 
 
 def reset_in_child() -> None:
-    """In the child, forget the parent's threads, which do not exist there."""
+    """Discard the state of the parent's threads; called in the child process, where these threads do not exist."""
     global _fork  # noqa: PLW0603 - a lock that a thread of the parent holds is never released here
     _fork = _Fork()
     _catalogs.clear()

@@ -1,4 +1,4 @@
-"""The catalog's record of the files that were ingested."""
+"""Records of ingested files in the catalog."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _FILES_OF = (
     "DELETE FROM files WHERE (tenant, source) IN "
     "(SELECT f.tenant, f.source FROM file_documents f JOIN ({}) d ON f.tenant = d.tenant AND f.document = d.document)"
 )
-# Files with an edge to one of these nodes; without the node, the edges of their documents would change.
+# Files with an edge to one of these nodes. Without the node, the edges of their documents would be different.
 _LINKING = _FILES_OF.format(
     "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone CROSS JOIN edges e ON e.target = gone.value "
     "CROSS JOIN nodes n ON n.node = e.source WHERE n.document NOT NULL"
 )
-# Files that mention a name that was a title: without the title, some of these mentions disappear.
+# Files that mention the title of a deleted document. Without the title, some of these mentions would disappear.
 _MENTIONING = _FILES_OF.format(
     "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone "
     f"CROSS JOIN nodes t ON t.node = gone.value AND t.kind = 'graph' AND substr(t.id, 1, {len(TITLE)}) = '{TITLE}' "
@@ -43,7 +43,7 @@ def read(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
 
 
 def insert_or_replace(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
-    """Insert or replace records."""
+    """Insert or replace the records of files."""
     connection.executemany(
         "DELETE FROM file_documents WHERE tenant = ? AND source = ?", ((tenant, record.source) for record in records)
     )
@@ -63,7 +63,7 @@ def insert_or_replace(connection: sqlite3.Connection, tenant: str, records: Coll
 
 
 def forget(connection: sqlite3.Connection, tenant: str, sources: Iterable[str] | None = None) -> None:
-    """Delete the records of these files; None deletes all of the tenant's."""
+    """Delete the records of these files, or all records of the tenant if ``sources`` is None."""
     if sources is None:
         connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
         connection.execute("DELETE FROM file_documents WHERE tenant = ?", (tenant,))

@@ -1,6 +1,7 @@
 """SQL statements for the state of memories.
 
-Statements that write run inside ``Catalog.writing()``, the others on a connection of ``Catalog.reading()``.
+Statements that write must be executed inside ``Catalog.writing()``, the others on a connection from
+``Catalog.reading()``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
 
 
 def _then(table: str, name: str) -> str:
-    """Return an SQL join with the values at a given time; they are stored with the first change after that time."""
+    """Return an SQL join with the values at a given time, which are stored with the first change after that time."""
     return (
         f"LEFT JOIN {table} {name} ON {name}.node = l.node AND {name}.known_until = "
         f"(SELECT min(known_until) FROM {table} WHERE node = l.node AND known_until > ?1) "
@@ -40,7 +41,7 @@ def _then(table: str, name: str) -> str:
 _LEARNED = (
     "SELECT nodes.id, {trust}, active_count, used_at, updated_at, {valid}, created_at, learned_at, memory_type, "
     "provenance_depth, {end} IS NOT l.expires_at "
-    # CROSS fixes the order of the joins: ids, nodes, states.
+    # CROSS makes SQLite join in this order: ids, nodes, states.
     "FROM json_each(?3) asked CROSS JOIN nodes ON tenant = ?2 AND nodes.id = asked.value "
     "CROSS JOIN learned l ON l.node = nodes.node {joined} WHERE {condition}"
 )
@@ -75,7 +76,7 @@ class MemoryValues(NamedTuple):
 
 
 class StoredMemory(NamedTuple):
-    """The state of a chunk or parent, and its node."""
+    """The state of a chunk or parent, with its node, row and metadata."""
 
     node: int
     row: int | None
@@ -84,7 +85,7 @@ class StoredMemory(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """Name of the source of the statement."""
+        """Name of the source of the statement, or None."""
         source = (parse_metadata(self.metadata) or {}).get("source")
         return None if source is None else reference(str(source))
 
@@ -92,11 +93,10 @@ class StoredMemory(NamedTuple):
 def learned(
     connection: sqlite3.Connection, tenant: str, ids: Iterable[str], known_at: float | None
 ) -> dict[str, MemoryState]:
-    """Return the state of each of these chunks and parents, now or at a time.
+    """Return the state of each of these chunks and parents, now or as known at ``known_at``.
 
-    Chunks and parents that were not known at that time are left out.
-
-    The number of uses has no history; it is always the present one.
+    Chunks and parents that were not known at that time are left out. The number of uses has no history; it is always
+    the current number.
     """
     statement = _LEARNED_NOW if known_at is None else _LEARNED_THEN
     rows = connection.execute(statement, (known_at, tenant, json_list(ids)))
@@ -124,36 +124,38 @@ _CHANGED = _BY_ROW.format(
 
 
 def position(connection: sqlite3.Connection) -> int:
-    """Return the number of the last change in the log."""
+    """Return the number of the last change in the log of learned values."""
     return int(connection.execute("SELECT ifnull(max(number), 0) FROM learned_changes").fetchone()[0])
 
 
 def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether the log no longer contains the change with this number, so that all states must be read again."""
+    """Return whether changes after the one with this number are missing from the log; all states must then be read
+    again.
+    """
     first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
     return number < 0 or (first is not None and first > number + 1)
 
 
 def next_row(connection: sqlite3.Connection) -> int:
-    """Return one more than the largest row in use so far."""
+    """Return the next unused row, which is one more than the largest row ever used."""
     return int(connection.execute("SELECT value FROM about WHERE name = 'next_row'").fetchone()[0])
 
 
 def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -> list[ByRow]:
-    """Return the state of a tenant's chunks in these rows."""
+    """Return the states of a tenant's chunks in the rows [start, stop)."""
     return connection.execute(_FROM_ROW, (tenant, start, stop)).fetchall()
 
 
 def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
-    """Return the state, by row, of a tenant's chunks changed later than the change with this number."""
+    """Return the states of a tenant's chunks that changed after the change with this number."""
     return connection.execute(_CHANGED, (tenant, number)).fetchall()
 
 
 def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow], now: float) -> None:
-    """Insert or replace chunks and parents with the state that their metadata gives.
+    """Insert or replace chunks and parents, and set their state from their metadata.
 
-    Learned values of an existing chunk are kept, unless the new metadata differ from the old in that value. A chunk
-    whose text has changed is a new statement that was not known before ``now``.
+    A learned value of an existing chunk is kept, unless this value differs between the old and the new metadata. A
+    chunk whose text has changed is treated as a new statement that was not known before ``now``.
     """
     existing = _read_existing(connection, entries)
     put_entries(connection, entries)
@@ -170,7 +172,7 @@ def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow
 
 
 class _ExistingMemory(NamedTuple):
-    """State of a chunk before it is replaced."""
+    """The state of a chunk before it is replaced."""
 
     node: int
     text_hash: bytes
@@ -179,7 +181,7 @@ class _ExistingMemory(NamedTuple):
 
 
 def _read_existing(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> dict[str, _ExistingMemory]:
-    """Return the stored state of the entries that already exist."""
+    """Return the stored states of the entries that already exist, by id."""
     if not entries:
         return {}
     rows = connection.execute(
@@ -213,7 +215,7 @@ def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
 
 
 def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> MemoryValues:
-    """Return the state of an existing chunk after its new metadata have been ingested."""
+    """Return the state of an existing chunk after its new metadata has been ingested."""
     first, last = _initial(before.metadata_values, now)._asdict(), _initial(entry.metadata_values, now)._asdict()
     values = before.values._asdict()
     changes = {name: last[name] for name in last if last[name] != first[name] and _overrides(name, last, first, values)}
@@ -226,13 +228,13 @@ def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> Memor
 def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     """Return whether a change in the metadata replaces the learned value.
 
-    A value removed from the metadata is unset only if no other value was learned since.
+    A value that was removed from the metadata is unset only if no other value has been learned since.
     """
     return last[name] is not None or values[name] == first[name]
 
 
 def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
-    """Return the present state of each of these chunks and parents, retracted or not; unknown ids are left out."""
+    """Return the current state of each of these chunks and parents, retracted or not; unknown ids are left out."""
     rows = connection.execute(
         f"SELECT id, node, row, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
         "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
@@ -242,7 +244,7 @@ def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str])
 
 
 def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], now: float) -> int:
-    """Count one more use of each of these chunks and parents; return the number of those that exist."""
+    """Add one use to each of these chunks and parents; return the number of those that exist."""
     return connection.execute(
         "UPDATE learned SET active_count = active_count + 1, used_at = ? WHERE node IN "
         "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
@@ -251,7 +253,7 @@ def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], n
 
 
 def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, bad: int) -> None:
-    """Add to the number of times a source's statements were confirmed and refuted."""
+    """Add to the numbers of times that a source's statements were confirmed and refuted."""
     connection.execute(
         "INSERT INTO credibility VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET ok = ok + excluded.ok, bad = bad + excluded.bad",
@@ -260,13 +262,13 @@ def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, ba
 
 
 def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str) -> tuple[int, int]:
-    """Return how often a source's statements were confirmed, and how often refuted."""
+    """Return the numbers of times that a source's statements were confirmed and refuted."""
     rows = connection.execute("SELECT ok, bad FROM credibility WHERE tenant = ? AND source = ?", (tenant, source))
     return rows.fetchone() or (0, 0)
 
 
 def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list[str]:
-    """Return the ids of chunks whose end of validity, as stated in their metadata, has passed."""
+    """Return the ids of chunks whose end of validity, according to their metadata, has passed."""
     rows = connection.execute(
         "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE expires_at < ? AND tenant = ?", (now, tenant)
     )
@@ -274,7 +276,7 @@ def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list
 
 
 def sessions(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
-    """Return the number of turns of each session, by its id."""
+    """Return the number of turns of each session, by session id."""
     rows = connection.execute(
         "SELECT session, count(*) FROM nodes WHERE tenant = ? AND session IS NOT NULL GROUP BY session", (tenant,)
     )
@@ -288,13 +290,13 @@ def session_ids(connection: sqlite3.Connection, tenant: str, session: str) -> li
 
 
 def next_turn(connection: sqlite3.Connection, tenant: str, session: str) -> int:
-    """Return the number after the last turn of a session; 1 for a new one."""
+    """Return the number after the last turn of a session, which is 1 for a new session."""
     rows = connection.execute("SELECT max(turn) FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
     return int(rows.fetchone()[0] or 0) + 1
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
-    """Return the number of a tenant's sessions and of its retracted chunks."""
+    """Return the numbers of a tenant's sessions and retracted chunks."""
     retracted = connection.execute(
         "SELECT count(*) FROM learned CROSS JOIN nodes USING (node) WHERE retracted_at NOT NULL AND tenant = ?",
         (tenant,),
@@ -318,9 +320,9 @@ def faults(connection: sqlite3.Connection) -> list[str]:
 
 
 def repair(connection: sqlite3.Connection, now: float) -> list[int]:
-    """Restore missing learned values from the metadata, and delete learned values that belong to nothing.
+    """Restore missing learned values from the metadata, and delete learned values that belong to no chunk or parent.
 
-    Return the rows of chunks that searches find again.
+    Return the rows of the chunks whose values were restored.
     """
     unlearned = connection.execute(f"SELECT node, row, metadata FROM nodes WHERE {_STATELESS}").fetchall()
     connection.executemany(
@@ -334,19 +336,21 @@ def repair(connection: sqlite3.Connection, now: float) -> list[int]:
 
 
 def revise(connection: sqlite3.Connection, memory: StoredMemory, after: MemoryValues, now: float) -> list[int]:
-    """Write the present state of a chunk; return a list with its row if its times have changed, else []."""
+    """Write the new state of a chunk; return a list with its row if the times of the state have changed, and []
+    otherwise.
+    """
     replace(connection, memory.node, memory.values, after, now)
     return [memory.row] if memory.row is not None and memory.values[:4] != after[:4] else []
 
 
 def replace(connection: sqlite3.Connection, node: int, before: MemoryValues, after: MemoryValues, now: float) -> None:
-    """Write the present state of a node, and record the state that held until now."""
+    """Write the new state of a node, and record its previous state in the history."""
     if before == after:
         return
     if after.learned_at != before.learned_at:  # a new statement without a history
         connection.execute("DELETE FROM past_validity WHERE node = ?", (node,))
         connection.execute("DELETE FROM past_trust WHERE node = ?", (node,))
-    elif now > before.learned_at:  # values that were replaced at once have no history
+    elif now > before.learned_at:  # values that were replaced immediately have no history
         if (before.valid_from, before.valid_until) != (after.valid_from, after.valid_until):
             _note(connection, "past_validity", node, now, before.valid_from, before.valid_until)
         if (before.confidence, before.utility) != (after.confidence, after.utility):

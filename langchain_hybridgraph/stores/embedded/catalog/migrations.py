@@ -1,4 +1,4 @@
-"""The catalog's tables as numbered migrations."""
+"""Tables of the catalog, as numbered migrations."""
 
 from __future__ import annotations
 
@@ -142,11 +142,12 @@ INSERT INTO about VALUES ('version', 0), ('next_row', 0), ('floor', 0), ('genera
     ('chroma_applied', 0), ('graph_floor', 0);
 """
 
-# The time a chunk says it was updated; NULL for chunks stored earlier, until they come again with other metadata.
+# The time of the last update according to the chunk's metadata. For chunks stored before this migration, it is NULL
+# until they are stored again with different metadata.
 UPDATED_AT = "ALTER TABLE learned ADD COLUMN updated_at REAL;"
 
-# Files that an ingest has read to the end, so that the next one can skip unchanged files. Any change to a chunk of its
-# documents deletes a file's record in the same transaction; the list of its documents is kept.
+# Files that an ingest has read completely. The next ingest skips those that have not changed. Any change to a chunk of
+# a file's documents deletes the file's record in the same transaction; the list of its documents is kept.
 FILES = """
 CREATE TABLE files (
     tenant TEXT NOT NULL,
@@ -189,7 +190,7 @@ FORMAT_VERSION = len(MIGRATIONS)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Convert a catalog to the present format, one transaction per step.
+    """Convert a catalog to the current format, with one transaction per migration.
 
     Raises FormatVersionError for a catalog written by a newer version of the package.
     """
@@ -201,23 +202,23 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 def format_version(connection: sqlite3.Connection) -> int:
-    """Return the number of the last migration applied to the catalog; 0 for an empty database."""
+    """Return the number of the last migration applied to the catalog, or 0 for an empty database."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def is_older(path: Path) -> bool:
-    """Return whether the file is a catalog of an earlier format, which :func:`migrate` converts."""
+    """Return whether the file is a catalog in an earlier format, which :func:`migrate` can convert."""
     if not path.exists():
         return False
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return 0 < format_version(connection) < FORMAT_VERSION
     except sqlite3.Error:
-        return False  # not a catalog: opening it reports the reason
+        return False  # the file is not a catalog; the error that opening it raises gives the reason
 
 
 def check_format(version: int) -> None:
-    """Raise FormatVersionError for a format other than the present one; the error says how to convert or upgrade."""
+    """Raise FormatVersionError if the format is not the current one; the message explains how to convert or upgrade."""
     if version < FORMAT_VERSION:
         raise FormatVersionError(
             f"the index has format {version}, this version of langchain-hybridgraph reads {FORMAT_VERSION}: open it "

@@ -1,4 +1,4 @@
-"""Log of changes in the catalog."""
+"""Logs of changes in the catalog."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-# Smallest number of graph changes kept in the log, and the share of the number of nodes added to it. A reader that
-# has missed more reads the graph again, which is faster than following the log.
+# The log of graph changes is cut when it exceeds _KEPT_CHANGES plus the number of nodes divided by _KEPT_SHARE. A
+# reader that has missed more changes reads the full graph, which is faster than following such a long log.
 _KEPT_CHANGES, _KEPT_SHARE = 2_000, 4
 
 
 def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
-    """Write facts of the index."""
+    """Insert or replace facts of the index."""
     connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", facts.items())
 
 
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
-    """Record in the outbox that these rows changed, as a new version; return its number."""
+    """Record in the outbox that these rows have changed, as a new version; return the number of this version."""
     connection.execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
     version = int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
     connection.executemany("INSERT INTO changes VALUES (?, ?)", ((version, row) for row in set(rows)))
@@ -25,13 +25,13 @@ def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
 
 
 def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Delete the changes up to version ``floor``; a reader that has not applied them reads everything again."""
+    """Delete the changes up to version ``floor``; a reader that has not applied them must read all rows again."""
     connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
     set_facts(connection, floor=floor)
 
 
 def trim_graph_changes(connection: sqlite3.Connection) -> None:
-    """Delete the older half of the graph's changes if there are too many."""
+    """Delete the older half of the log of graph changes if the log is too long."""
     first, last, nodes = connection.execute(
         "SELECT (SELECT min(number) FROM graph_changes), (SELECT max(number) FROM graph_changes), "
         "(SELECT max(node) FROM nodes)"
@@ -41,6 +41,6 @@ def trim_graph_changes(connection: sqlite3.Connection) -> None:
 
 
 def forget_graph_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Delete the graph's changes up to number ``floor``; a reader that has missed them reads the graph again."""
+    """Delete the graph changes up to number ``floor``; a reader that has not applied them must read the graph again."""
     connection.execute("DELETE FROM graph_changes WHERE number <= ?", (floor,))
     set_facts(connection, graph_floor=floor)

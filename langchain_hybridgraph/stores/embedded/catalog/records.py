@@ -14,7 +14,8 @@ from langchain_hybridgraph.records.chunk_metadata import ParsedMetadata
 
 logger = logging.getLogger(__name__)
 
-# Kinds of nodes. Only edges name a graph node: it is an entity, a directory, or a chunk that is not stored (yet).
+# Kinds of nodes. A node of the kind GRAPH is used only in edges: it is an entity, a directory, or a chunk that is not
+# stored (yet).
 CHUNK, PARENT, GRAPH = "chunk", "parent", "graph"
 MODE_PREFIX = "mode "
 LOST_EDGES = "source NOT IN (SELECT node FROM nodes) OR target NOT IN (SELECT node FROM nodes)"
@@ -30,12 +31,12 @@ INVALID_EDGES = (
 )
 
 
-# Source, target, relation, weight, valid from, valid until, learned at; nodes by number.
+# Source, target, relation, weight, valid from, valid until, learned at; nodes are given by their numbers.
 Arc = tuple[int, int, str, float, float, float, float]
 
 
 class ChunkRow(NamedTuple):
-    """One accepted chunk or parent as the catalog writes it; ``row`` is None for a parent."""
+    """A chunk or parent in the form that the catalog writes; ``row`` is None for a parent."""
 
     tenant: str
     id: str
@@ -53,7 +54,7 @@ class ChunkRow(NamedTuple):
 
 
 class StoredHashes(NamedTuple):
-    """Hashes and row that the catalog holds for an id."""
+    """Kind, row and hashes that the catalog stores for an id."""
 
     kind: str
     row: int | None
@@ -62,7 +63,7 @@ class StoredHashes(NamedTuple):
 
 
 class StoredChunk(NamedTuple):
-    """One chunk or parent as the catalog reads it."""
+    """A chunk or parent in the form that the catalog returns."""
 
     row: int | None
     tenant: str
@@ -78,13 +79,13 @@ class StoredChunk(NamedTuple):
     retracted_at: float | None = None
 
     def chunk(self) -> Chunk:
-        """The public record; its metadata are parsed on first access."""
+        """Return the chunk as a public record; its metadata is parsed on first access."""
         return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
 
     def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
         """Return whether the chunk was known at ``known_at`` (None: now) and is valid at ``as_of`` (None: any time).
 
-        Known means ingested and not retracted.
+        A chunk is known if it has been ingested and not retracted.
         """
         return self._is_known(known_at) and (
             as_of is None
@@ -101,7 +102,7 @@ class StoredChunk(NamedTuple):
 
 
 class RowState(NamedTuple):
-    """The id of the chunk in a row, and the times at which it is valid and known."""
+    """The id of the chunk in a row, and the times between which it is valid and known."""
 
     row: int
     tenant: str
@@ -113,7 +114,7 @@ class RowState(NamedTuple):
 
 
 class TreePosition(NamedTuple):
-    """Position of a chunk in the tree, from its metadata."""
+    """The values that determine the position of a chunk in the tree, mostly from its metadata."""
 
     row: int
     id: str
@@ -125,9 +126,10 @@ class TreePosition(NamedTuple):
 
 
 class StoredMetadata(Mapping[str, Any]):
-    """JSON metadata parsed on first access: most candidates of a query are never looked at.
+    """JSON metadata parsed on first access, because the metadata of most candidates is never read.
 
-    Metadata that cannot be parsed is treated as empty and logged: a damaged row must not fail searches for other rows.
+    Metadata that cannot be parsed is treated as empty and logged, because a damaged row must not break searches for
+    other rows.
     """
 
     def __init__(self, raw: str) -> None:
@@ -161,14 +163,14 @@ def parse_metadata(metadata: str) -> dict[str, Any] | None:
 
 
 def mode_name(tenant: str) -> str:
-    """Return the name of the fact that holds a tenant's mode."""
+    """Return the name of the fact that stores a tenant's mode."""
     return MODE_PREFIX + tenant
 
 
 def json_list(texts: Iterable[str]) -> str:
-    """Encode texts for SQLite's ``json_each``.
+    """Encode strings for SQLite's ``json_each``.
 
-    ``json_each`` cuts a text at a NUL character. Texts with a NUL are left out; the catalog stores none.
+    ``json_each`` cuts a string at a NUL character. Strings with a NUL are left out, because the catalog stores none.
     """
     return json.dumps([text for text in texts if "\0" not in text])
 

@@ -20,18 +20,16 @@ from langchain_hybridgraph.stores.embedded.catalog.records import CHUNK, PARENT,
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
 
-# Nesting levels of lists and objects. Python's own limit (some 900) depends on the caller's depth: metadata written
-# by a shallow call could not be read by a deep one.
+# Largest number of nested lists and objects in metadata. Python's own limit (about 900) depends on the depth of the
+# call stack: metadata written with a short call stack could not be read with a deep one.
 MOST_NESTED = 100
 
 
 def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
     """Return chunks and parents in the form that the catalog writes, without row numbers.
 
-    If several have the same id, the last one is used.
-
-    Raises ValueError for an id that is empty, holds a NUL or is not valid Unicode, TypeError for metadata that cannot
-    be stored.
+    If several chunks have the same id, the last one is used. Raises ValueError for an id that is empty, contains a NUL
+    or is not valid Unicode, and TypeError for metadata that cannot be stored.
     """
     by_id = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
     by_id.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})
@@ -39,9 +37,9 @@ def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str)
 
 
 def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
-    """Return the edges with storable descriptions; raise ValueError for a text that cannot be stored.
+    """Return the edges, with descriptions that can be stored.
 
-    Raises ConfigurationError for anything but a list of Edge.
+    Raises ValueError for a string that cannot be stored, and ConfigurationError if ``edges`` is not a list of Edge.
     """
     return [_storable(edge) for edge in _checked_edges(edges)]
 
@@ -68,7 +66,7 @@ def _checked_edges(edges: Iterable[Edge]) -> list[Edge]:
 
 
 def content_id(text: str, metadata: Mapping[str, Any]) -> str:
-    """Return an id for a chunk without an id; equal text and metadata give the same id in every run.
+    """Return an id for a chunk without an id; the same text and metadata give the same id in every run.
 
     >>> content_id("a", {"page": 1}) == content_id("a", {"page": 2})
     False
@@ -81,7 +79,7 @@ def content_id(text: str, metadata: Mapping[str, Any]) -> str:
 
 
 def text_hash(text: str) -> bytes:
-    """Return the hash by which the catalog recognises a text."""
+    """Return the hash by which the catalog identifies a text."""
     return _hash(replace_surrogates(text))
 
 
@@ -112,7 +110,7 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
 
 
 def check_name(value: Any, what: str) -> None:
-    """Raise ValueError unless the value can be an id: a non-empty string that a file can hold."""
+    """Raise ValueError unless the value can be an id: a non-empty string of valid Unicode without NUL characters."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"{what} must be a string with at least one character, got {reprlib.repr(value)}")
     if replace_surrogates(value) != value:
@@ -129,7 +127,7 @@ def check_name(value: Any, what: str) -> None:
 def _json(metadata: Mapping[str, Any], id: str) -> str:
     try:
         return json.dumps(_storable_value(metadata, "", 0), separators=(",", ":"))
-    except ValueError as error:  # an integer of more than 4,300 digits
+    except ValueError as error:  # raised for an integer with more than 4,300 digits
         raise _not_storable(repr(id), str(error)) from error
     except _NotStorableError as error:
         raise _not_storable(repr(id), str(error)) from None
@@ -149,8 +147,9 @@ def _not_storable(whose: str, why: str) -> TypeError:
 def _storable_value(value: Any, path: str, depth: int) -> Any:
     """Convert a value to its JSON form.
 
-    Dates and datetimes become ISO 8601 texts (pandas' NaT becomes None), numpy's scalars become numbers, tuples become
-    lists, sets become sorted lists. NaN and infinities are kept: Python's JSON writes and reads them.
+    Dates and datetimes become ISO 8601 strings (pandas' NaT becomes None), numpy's scalars become numbers, tuples
+    become lists, and sets become sorted lists. NaN and infinities are kept, because Python's JSON can write and read
+    them.
     """
     if type(value) in _SCALARS:
         return value
@@ -175,7 +174,7 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:
 def _storable_scalar(value: Any, path: str) -> Any:
     if isinstance(value, date):
         return value.isoformat() if value == value else None  # noqa: PLR0124 - NaT does not equal itself
-    if isinstance(value, str | int | float):  # a subclass, such as an Enum's
+    if isinstance(value, str | int | float):  # a subclass, such as a StrEnum
         return value
     raise _not_a_value(value, path)
 

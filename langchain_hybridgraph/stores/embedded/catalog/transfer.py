@@ -1,6 +1,7 @@
 """SQL statements for copying an index.
 
-Statements that write run inside ``Catalog.writing()``, the others on a connection of ``Catalog.reading()``.
+Statements that write must be executed inside ``Catalog.writing()``, the others on a connection from
+``Catalog.reading()``.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _HISTORIES = ("past_validity", "valid_from, valid_until"), ("past_trust", "confi
 
 
 def numbers(connection: sqlite3.Connection, tenant: str, kind: str, after: int) -> list[int]:
-    """Return the rows of a tenant's chunks, or the nodes of its parents, above a number, ascending."""
+    """Return the numbers above ``after`` of a tenant's chunks (their rows) or parents (their nodes), ascending."""
     column = "row" if kind == catalog_records.CHUNK else "node"
-    # The plus keeps SQLite from sorting by the index on rows, which holds those of all tenants.
+    # The plus prevents SQLite from sorting by the index on rows, which contains the rows of all tenants.
     results = connection.execute(
         f"SELECT {column} FROM nodes WHERE tenant = ? AND kind = ? AND +{column} > ? ORDER BY +{column}",
         (tenant, kind, after),
@@ -42,7 +43,7 @@ def numbers(connection: sqlite3.Connection, tenant: str, kind: str, after: int) 
 
 
 def ids_of(connection: sqlite3.Connection, nodes: Iterable[int]) -> list[str]:
-    """Return the ids of these nodes, by node."""
+    """Return the ids of these nodes, sorted by node."""
     results = connection.execute(
         "SELECT id FROM nodes WHERE node IN (SELECT value FROM json_each(?)) ORDER BY node", (json.dumps(list(nodes)),)
     )
@@ -72,13 +73,16 @@ def _history(connection: sqlite3.Connection, table: str, columns: str, nodes: st
 
 
 def edges(connection: sqlite3.Connection, tenant: str, after: Sequence[str], size: int) -> list[EdgeRecord]:
-    """Return the next edges of a tenant, sorted by source, relation and target; ``after`` names the last edge read."""
+    """Return the next edges of a tenant, sorted by source, relation and target.
+
+    ``after`` contains the source, relation and target of the last edge read.
+    """
     results = connection.execute(_EDGES, (tenant, *after, size))
     return [EdgeRecord(Edge(*values), learned_at) for *values, learned_at in results]
 
 
 def settings(connection: sqlite3.Connection, tenant: str) -> list[TenantSetting]:
-    """Return a tenant's search mode, if it has one, and the credibility of its sources."""
+    """Return a tenant's search mode, if one is set, and the credibility of its sources."""
     modes = connection.execute("SELECT value FROM about WHERE name = ?", (catalog_records.mode_name(tenant),))
     credits = connection.execute("SELECT source, ok, bad FROM credibility WHERE tenant = ? ORDER BY source", (tenant,))
     return [*(TenantSetting("mode", row) for row in modes), *(TenantSetting("credibility", row) for row in credits)]
@@ -98,7 +102,7 @@ def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
 
 
 def count_rows_before(connection: sqlite3.Connection, row: int) -> int:
-    """Return the number of chunks of all tenants whose row is smaller than this one."""
+    """Return the number of chunks of all tenants with a smaller row than this one."""
     return int(connection.execute("SELECT count(*) FROM nodes WHERE row < ?", (row,)).fetchone()[0])
 
 
@@ -123,7 +127,7 @@ def restore_memories(connection: sqlite3.Connection, tenant: str, records: dict[
 
 
 def put_edges(connection: sqlite3.Connection, tenant: str, records: Iterable[EdgeRecord], now: float) -> None:
-    """Insert or replace edges; edges without a time count as learned now."""
+    """Insert or replace edges; edges without a time are stored as learned at ``now``."""
     by_time: dict[float, list[Edge]] = {}
     for edge, learned_at in records:
         by_time.setdefault(now if learned_at is None else learned_at, []).append(edge)

@@ -21,7 +21,8 @@ from langchain_hybridgraph.stores.embedded.catalog.records import (
     number_list,
 )
 
-# The nodes that edges may join in a tenant: chunks, parents, entities a chunk mentions, directories with a chunk below.
+# The nodes that a tenant's edges may connect: chunks, parents, entities that a chunk mentions, and directories that
+# contain a chunk.
 _CONNECTED_NODES = f"""
 WITH RECURSIVE joined (node) AS (
     SELECT node FROM nodes WHERE tenant = ?1 AND kind <> '{GRAPH}'
@@ -33,9 +34,9 @@ WITH RECURSIVE joined (node) AS (
 
 
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
-    """Insert or replace chunks and parents by (tenant, id); edges that name them are kept.
+    """Insert or replace chunks and parents by (tenant, id); edges to and from them are kept.
 
-    ``catalog_memory.insert_or_replace`` writes everything else about them in the same transaction.
+    ``catalog_memory.insert_or_replace`` writes their state in the same transaction.
     """
     names = ChunkRow._fields[:-1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
@@ -51,12 +52,11 @@ def put_edges(
 ) -> None:
     """Insert edges and create missing nodes at their ends.
 
-    If two edges have the same source, target and relation, the heavier one is kept.
-
-    Without ``by_weight`` the new edge is kept. An edge whose validity changes counts as learned at ``now``; its earlier
-    validity is not kept.
+    If an edge with the same source, target and relation exists, the heavier of the two is kept, or the new one if
+    ``by_weight`` is False. An edge whose validity changes is stored as learned at ``now``; its earlier validity is not
+    kept.
     """
-    # Sorted, so that the same edges get the same node numbers, which break ties.
+    # The ends are sorted because node numbers break ties; the same edges must always get the same numbers.
     ends = sorted({end for edge in edges for end in (edge.source, edge.target)})
     connection.executemany(
         "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, ?)", ((tenant, end, GRAPH) for end in ends)
@@ -81,7 +81,7 @@ def put_edges(
 
 
 def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edge]) -> None:
-    """Delete the stored edges with the same source, relation and target as one of these edges."""
+    """Delete the stored edges with the same source, relation and target as any of these edges."""
     connection.executemany(
         "DELETE FROM edges WHERE source = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?2) AND relation = ?3 "
         "AND target = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?4)",
@@ -90,13 +90,15 @@ def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[
 
 
 def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
-    """Delete a tenant's edges with a missing end, then its graph nodes without an edge; return the number of edges."""
+    """Delete a tenant's edges with a missing end, then its graph nodes without edges; return the number of deleted
+    edges.
+    """
     connection.execute(
         f"{_CONNECTED_NODES} DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) "
         "AND (source NOT IN joined OR target NOT IN joined)",
         (tenant,),
     )
-    # A cursor's rowcount is not set by a statement that begins with WITH.
+    # A statement that starts with WITH does not set the cursor's rowcount.
     deleted = int(connection.execute("SELECT changes()").fetchone()[0])
     connection.execute(
         f"DELETE FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
@@ -108,9 +110,10 @@ def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
 
 
 def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
-    """Delete a tenant's edges below a weight, then all but the heaviest per source (0: keep all); return their number.
+    """Delete a tenant's edges lighter than ``min_weight``, then all but the heaviest ``max_per_source`` of each source.
 
-    Entities that are no longer mentioned are deleted with their edges, which are counted too.
+    If ``max_per_source`` is 0, the second step is skipped. Entities that are no longer mentioned are deleted with their
+    edges. Return the number of all deleted edges.
     """
     before = count_edges(connection)
     mentioned = _mentioned(connection, tenant)
@@ -141,7 +144,9 @@ def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge
 
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
-    """Delete the entities that are no longer mentioned, their edges, and the nodes that only these edges name."""
+    """Delete those of the entities that are no longer mentioned, their edges, and the nodes used only in these
+    edges.
+    """
     orphan_nodes = connection.execute(
         f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
         (number_list(entities),),
@@ -151,7 +156,7 @@ def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) 
 
 
 def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
-    """Delete chunks and parents with their edges; a parent is deleted with its last child.
+    """Delete chunks and parents together with their edges; a parent is deleted with its last child.
 
     Return the number of ``ids`` that existed, and the rows that were freed.
     """
@@ -174,12 +179,12 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
 def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     """Delete all data of a tenant and overwrite it on disk; return the freed rows, ascending.
 
-    The probe text of the embedding is deleted if it was the tenant's; the next write chooses another.
+    If the probe text of the embedding belongs to the tenant, it is deleted too; the next write chooses another.
     """
     connection.execute("PRAGMA secure_delete = ON")
     results = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
     rows = [row for (row,) in results]
-    # Edges join nodes of one tenant.
+    # Edges connect only nodes of the same tenant.
     connection.execute("DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?)", (tenant,))
     connection.execute("DELETE FROM nodes WHERE tenant = ?", (tenant,))
     catalog_files.forget(connection, tenant)
@@ -193,14 +198,16 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def delete_lost_edges(connection: sqlite3.Connection) -> None:
-    """Delete edges with a missing end and invalid edges; readers of the graph then read it again."""
+    """Delete invalid edges and edges with a missing end; readers of the graph then have to read it again."""
     connection.execute(f"DELETE FROM edges WHERE {LOST_EDGES} OR {INVALID_EDGES}")
     connection.execute("INSERT INTO graph_changes (source, target) VALUES (0, 0)")
     forget_graph_changes(connection, connection.execute(POSITION).fetchone()[1])
 
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete nodes with their edges, the entities no longer mentioned, and the nodes that no edge names any more."""
+    """Delete nodes with their edges, entities that are no longer mentioned, and nodes that are no longer used in any
+    edge.
+    """
     catalog_files.forget_linking(connection, nodes)
     id_list = (number_list(nodes),)
     ends = connection.execute(
@@ -224,7 +231,7 @@ def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
 
 
 def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete the nodes among these that are empty directories, then directories that became empty."""
+    """Delete the nodes that are empty directories, then the directories that have become empty."""
     while nodes:
         empty = [
             node
@@ -252,5 +259,5 @@ def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def count_edges(connection: sqlite3.Connection) -> int:
-    """Return the number of edges, of all tenants."""
+    """Return the number of edges of all tenants."""
     return int(connection.execute("SELECT count(*) FROM edges").fetchone()[0])

@@ -1,1 +1,1 @@
-"""An open folder: files, engines, turns to write."""
+"""Open index folders: files, engines and write locks."""

@@ -1,4 +1,4 @@
-"""Delays closing while calls run."""
+"""Guard that delays closing while calls run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from langchain_hybridgraph.errors import StoreError
 
 
 class CloseGuard:
-    """Counts running calls, so that engines are neither closed nor forked during a call of another thread."""
+    """Counter of running calls that prevents closing or forking engines while another thread uses them."""
 
     def __init__(self) -> None:
         self._inside = 0
-        self._own = threading.local()  # the calls of this thread
+        self._own = threading.local()  # the number of nested calls of each thread
         self._shut = self._is_held = self._is_lost = False
         self._condition = threading.Condition()
 
@@ -39,7 +39,9 @@ class CloseGuard:
                 self._condition.notify_all()
 
     def shut(self, patience: float = 10.0) -> bool:
-        """Refuse new calls and wait up to ``patience`` seconds for running ones; return False if already shut."""
+        """Reject new calls and wait up to ``patience`` seconds for running ones; return False if the guard was already
+        shut.
+        """
         with self._condition:
             if self._shut:
                 return False
@@ -48,19 +50,22 @@ class CloseGuard:
             return True
 
     def hold(self, deadline: float) -> None:
-        """Block calls of other threads, and wait for running ones until ``deadline`` (``time.monotonic()``)."""
+        """Block calls from other threads, and wait for running ones until ``deadline`` (``time.monotonic()``)."""
         with self._condition:
             self._is_held = True
             self._condition.wait_for(self._is_left_to_this_thread, max(0.0, deadline - time.monotonic()))
 
     def let_in(self) -> None:
-        """Allow calls of other threads again after :meth:`hold`."""
+        """Allow calls from other threads again after :meth:`hold`."""
         with self._condition:
             self._is_held = False
             self._condition.notify_all()
 
     def begin_in_child(self) -> None:
-        """In a forked child, forget the parent's threads; if one was in a call, every call raises StoreError."""
+        """Reset the guard in a forked child, which does not have the parent's other threads.
+
+        If one of those threads was in a call, every call in the child raises StoreError.
+        """
         self._is_lost = self._is_lost or not self._is_left_to_this_thread()
         self._inside = self._depth
         self._is_held = False

@@ -1,4 +1,4 @@
-"""Creates index folders and reads their facts."""
+"""Creation of index folders, and their facts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSet
 from langchain_hybridgraph.stores.embedded.folder.shared_folder import CATALOG, LOCK
 from langchain_hybridgraph.stores.embedded.folder.writer_lock import WriterLock
 
-# Seconds to wait for another process that is creating the index in the same folder, or converting it.
+# Seconds to wait for another process that is creating or converting the index in the same folder.
 CREATION_PATIENCE = 10.0
 
 
 def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
-    """Return the facts of the index in this folder, {} when there is none yet.
+    """Return the facts of the index in this folder, or {} if there is no index yet.
 
-    An index made by an earlier version of the package is converted to the present format; with ``read_only``, or in a
-    folder that cannot be written to, FormatVersionError explains how to convert it. Raises NotAnIndexError for a folder
-    with other contents or a path that is not a folder, and StoreLockedError if another process writes to an index that
-    has to be converted.
+    An index created by an earlier version of the package is converted to the current format. With ``read_only``, or in
+    a folder without write permission, FormatVersionError is raised instead, which explains how to convert it. Raises
+    NotAnIndexError for a folder with other contents or a path that is not a folder, and StoreLockedError if another
+    process is writing to an index that has to be converted.
     """
     if path is None or not path.exists():
         return {}
@@ -55,14 +55,14 @@ def _bring_up_to_date(path: Path) -> None:
         with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
             Catalog(path / CATALOG, create=True).close()
     except ReadOnlyError:
-        return  # reading the catalog then reports what to do
+        return  # reading the catalog then raises an error that explains what to do
 
 
 def create_index(settings: IndexSettings) -> None:
     """Create a new index in the folder of these settings.
 
-    If several processes try at once, one of them does; the others see the index when it is complete. Raises
-    NotAnIndexError for settings with ``read_only``, ReadOnlyError for a folder that cannot be written to.
+    If several processes try at the same time, one of them creates the index, and the others wait until it is complete.
+    Raises NotAnIndexError for settings with ``read_only``, and ReadOnlyError for a folder that cannot be written to.
     """
     path = settings.path
     assert path is not None, "an index in memory has no folder"
@@ -85,7 +85,7 @@ def create_index(settings: IndexSettings) -> None:
 
 
 def create_catalog(path: Path | None, settings: IndexSettings) -> Catalog:
-    """Create the catalog of a new index in this file, or in memory for None."""
+    """Create the catalog of a new index in this file, or in memory if ``path`` is None."""
     catalog = Catalog(path, create=True)
     with catalog.writing() as connection:
         tenancy = "single" if settings.tenant is None else "multi"
@@ -94,7 +94,7 @@ def create_catalog(path: Path | None, settings: IndexSettings) -> Catalog:
 
 
 def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
-    """Raise TenantError unless the settings name a tenant for an index with tenants, and none for one without."""
+    """Raise TenantError if the index has tenants but the settings have no tenant, or the other way round."""
     if facts["tenancy"] == "multi" and settings.tenant is None:
         raise TenantError(f"{settings.path} contains several tenants: open it with tenant=…")
     if facts["tenancy"] == "single" and settings.tenant is not None:

@@ -1,4 +1,4 @@
-"""Embeddings of an index."""
+"""Embeddings that an index can use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
     from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix
 
-# Cosine from which the probe text's vector counts as the one that the index was made with.
+# Smallest cosine between the stored and the computed vector of the probe text at which the embeddings are considered
+# to be the same.
 SAME_VECTOR = 0.99
 
 
@@ -34,10 +35,10 @@ class Embedding(Protocol):
 
 
 class NoEmbedding:
-    """Placeholder for an embedding, for an open index that embeds no texts; its name identifies the model."""
+    """Placeholder for the embedding of an index in which no texts will be embedded; the name identifies the model."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Raise StoreError; an index whose embedding cannot embed is recognised by its name."""
+        """Raise StoreError; the index then checks the embedding by its name."""
         raise StoreError("this index was opened without its embedding, so nothing can be embedded")
 
     def embed_query(self, text: str) -> list[float]:
@@ -47,32 +48,34 @@ class NoEmbedding:
 
 @runtime_checkable
 class FittedEmbedding(Embedding, Protocol):
-    """An embedding that is fitted to the corpus and kept in the index folder."""
+    """An embedding that is fitted to the texts and stored in the index folder."""
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Learn from the texts."""
+        """Return an embedding fitted to these texts."""
         ...
 
     def save(self, path: Path) -> None:
-        """Write the fitted model to a file, durably."""
+        """Write the fitted model to a file that survives a crash."""
         ...
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether these texts, added since the fit, differ too much from the texts it was fitted to."""
+        """Return whether these texts, which were added since the fit, differ too much from the fitted texts."""
         ...
 
 
 @runtime_checkable
 class TransformsFitted(FittedEmbedding, Protocol):
-    """A fitted embedding that returns the vectors of the texts it is fitted to without analysing them again."""
+    """A fitted embedding that can return the vectors of the fitted texts without analysing them again."""
 
     def fit_transform(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Learn from the texts and return their vectors."""
+        """Fit the embedding to the texts and return their vectors."""
         ...
 
 
 def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> dict[str, Any]:
-    """Return the facts by which a model other than ``name`` is recognised: the text of a row and its vector."""
+    """Return the facts that later reveal another embedding: its name, the text of a row, and the vector of this
+    text.
+    """
     assert matrix is not None, "rows with vectors belong to a matrix"
     return {
         "embedding": name,
@@ -83,21 +86,21 @@ def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> 
 
 
 def is_embedding_of(facts: Mapping[str, Any], name: str, embedding: Embedding) -> bool:
-    """Return whether the embedding called ``name`` gives the probe text the vector that the index's facts record.
+    """Return whether the embedding called ``name`` gives the probe text the vector that the index's facts contain.
 
-    Some embeddings are recognised by their name only: a fitted embedding, because a new fit changes its vectors; an
-    embedding that cannot embed now; and one that gives the same text different vectors.
+    In three cases, only the names are compared: for a fitted embedding, because a new fit changes its vectors; for an
+    embedding that cannot embed now; and for one that gives the same text different vectors.
     """
     has_same_name = bool(facts["embedding"] == name)
     if has_same_name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):
         return True
     try:
         first, second = unit(embedding.embed_documents([facts["probe_text"]] * 2))
-    except Exception:  # noqa: BLE001 - the error of a model that cannot embed now is raised by queries
+    except Exception:  # noqa: BLE001 - queries raise the error of a model that cannot embed now
         return has_same_name
     if _similar(first, np.frombuffer(facts["probe_vector"], np.float32)):
         return True
-    # A model that disagrees with itself (random test vectors) cannot be told apart from another.
+    # A model that gives the same text different vectors, such as random test vectors, cannot be checked.
     return has_same_name and not _similar(first, second)
 
 

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Number of versions kept in the outbox for readers in other processes; a reader further behind reads everything
-# again.
+# Number of versions kept in the outbox for readers in other processes. A reader that lacks more versions reads all
+# rows again.
 KEPT_VERSIONS = 64
 
 
 def open_index(settings: IndexSettings) -> IndexFolder:
-    """Open an index folder; whenever it is opened, its engines are brought up to date."""
+    """Open an index folder whose engines are brought up to date whenever it is opened."""
     return IndexFolder(settings, on_open=catch_up)
 
 
 class EngineSync:
-    """Makes Tantivy and Chroma follow the outbox of an index; both can be rebuilt at any time.
+    """Updates Tantivy and Chroma from the outbox of an index, and rebuilds them.
 
-    The caller must hold the turn to write, except for :meth:`complete`, which acquires it.
+    The caller must hold the write lock, except for :meth:`complete`, which acquires it.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -40,7 +40,7 @@ class EngineSync:
     def rebuild(self, engine: str) -> None:
         """Rebuild an engine from the catalog and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
 
-        Raises ValueError for another name.
+        Raises ValueError for any other name.
         """
         if engine not in {"keywords", "vectors"}:
             raise ValueError(f"{quote_value(engine)} is not an engine; pass 'keywords' or 'vectors'")
@@ -52,8 +52,8 @@ class EngineSync:
     def step(self, *, is_complete: bool = False) -> None:
         """Bring the engines up to the catalog's version, then shorten the outbox.
 
-        If Chroma lacks many changes, one call applies only some of them, or all with ``is_complete``. A Chroma server
-        that does not answer is updated later.
+        If Chroma lacks many changes, one call applies only some of them, or all of them with ``is_complete``. A Chroma
+        server that does not answer is updated later.
         """
         facts = self._index.catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
@@ -74,7 +74,7 @@ class EngineSync:
                 catalog_outbox.trim_changes(connection, version - KEPT_VERSIONS)
 
     def complete(self) -> None:
-        """Fill the collection on a server, page by page, so that others can write in between."""
+        """Fill the collection on a server in several steps, between which other processes can write."""
         server = used_server(self._index)
         while server is not None and server.is_waiting and not server.is_failing:
             with self._index.writer():
@@ -91,10 +91,10 @@ class EngineSync:
 
 
 def complete_in_background(index: IndexFolder) -> None:
-    """Bring the collection on a server up to date on a thread of its own.
+    """Bring the collection on a server up to date on a separate thread.
 
-    The call does nothing while such a thread runs, for a short time after the server failed, and for a read-only store.
-    If another process has the turn to write, that process brings the collection up to date.
+    The call does nothing if such a thread is already running, for some time after the server failed, and for a
+    read-only store. If another process holds the write lock, that process brings the collection up to date.
     """
     server = used_server(index)
     if server is None or index.settings.read_only or not server.is_waiting:
@@ -116,7 +116,7 @@ def _complete(index: IndexFolder, server: ServedChroma) -> None:
 
 
 def uses_chroma(index: IndexFolder) -> bool:
-    """Return whether this process brings Chroma up to date: it owns Chroma, and the index is large."""
+    """Return whether this process has to update Chroma, because it owns Chroma and the index is large."""
     matrix = index.generation.matrix
     if matrix is None or index.settings.path is None or index.shared.server is not None:
         return False
@@ -124,13 +124,13 @@ def uses_chroma(index: IndexFolder) -> bool:
 
 
 def used_server(index: IndexFolder) -> ServedChroma | None:
-    """Return the index on a Chroma server; None without a server, or if the index has too few chunks."""
+    """Return the collection on a Chroma server, or None without a server or if the index has too few chunks for it."""
     server = index.shared.server
     return server if server is not None and searches_server(len(index.rows)) else None
 
 
 def catch_up(index: IndexFolder) -> None:
-    """Bring the engines up to date unless another process is writing at the moment."""
+    """Bring the engines up to date unless another process is currently writing."""
     server = used_server(index)
     is_behind = uses_chroma(index) if server is None else server.is_waiting
     if index.settings.read_only or not (index.keywords.lags(index.rows.version) or is_behind):
@@ -139,7 +139,7 @@ def catch_up(index: IndexFolder) -> None:
         with index.writer(timeout=0):
             EngineSync(index).step()
     except (StoreLockedError, ReadOnlyError):
-        # The process that holds the turn brings the engines up to date.
+        # The process that holds the write lock brings the engines up to date.
         return
     except StoreError:
         logger.warning("%s can be read, but not be brought up to date", index.settings.path, exc_info=True)

@@ -1,4 +1,4 @@
-"""Matrix, Chroma collection and model of one generation."""
+"""Vectors and model of one generation of an index."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCH = 8_192
-# Number of vectors that estimate the cosine with an arbitrary chunk: the mean is within a hundredth. More of them
-# would displace Chroma's graph from the processor's cache in each query.
+# Number of vectors used to estimate the mean cosine with an arbitrary chunk, to within a hundredth. More vectors would
+# displace Chroma's graph from the processor's cache in each query.
 SAMPLE = 128
 FEWEST_SAMPLED = 50
 
 
 class Generation:
-    """Files ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted embedding, ``model-N.npz``.
+    """The files ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted embedding,
+    ``model-N.npz``.
 
-    When the model changes, the files of generation N + 1 are made, and one commit of the catalog switches to them.
-    ``folder`` None keeps the matrix in memory and has no collection: the matrix is always scanned.
+    When the model changes, the files of generation N + 1 are created, and one commit of the catalog switches to them.
+    If ``folder`` is None, the matrix is kept in memory and there is no collection, so searches always scan the matrix.
 
-    ``unusable_files`` names the files of this generation that were missing or, once they have been read, unusable.
+    ``unusable_files`` contains the names of the files of this generation that are missing or turned out to be damaged.
     """
 
     def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embedding) -> None:
@@ -48,10 +49,10 @@ class Generation:
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
     def load(self, model: Callable[[BinaryIO], Embedding]) -> None:
-        """Use the generation's own model, which ``model`` reads from its file when it is first needed.
+        """Use the generation's own model, which the function ``model`` reads from its file at first use.
 
-        If the file is not usable, the present embedding is kept. The file is opened now: the writer of the next
-        generation removes it.
+        If the file is not usable, the current embedding is kept. The file is opened immediately, because the writer of
+        the next generation deletes it.
         """
         assert self.model_file is not None
         try:
@@ -64,7 +65,7 @@ class Generation:
 
     @property
     def embedding(self) -> Embedding:
-        """The embedding, which may be read from its file now."""
+        """The embedding of this generation; if necessary, it is now read from its file."""
         if self._unread is not None:
             self._read_model()
         return self._embedding
@@ -77,24 +78,24 @@ class Generation:
             try:
                 with file:
                     self._embedding = model(file)
-            except Exception:  # noqa: BLE001 - a damaged file can make a loader raise anything
+            except Exception:  # noqa: BLE001 - a loader may raise any exception for a damaged file
                 self._lose_model()
             self._unread = None
 
     def _lose_model(self) -> None:
-        """Record that the model file is unusable and keep the present embedding; the model can be fitted again."""
+        """Record that the model file is unusable and keep the current embedding; the model can be fitted again."""
         logger.warning("the model %s cannot be read; repair() makes a new one", self.model_file, exc_info=True)
         self.unusable_files += ("model",)
 
     @property
     def model_file(self) -> Path | None:
-        """Path of this generation's fitted model."""
+        """Path of this generation's fitted model, or None for an index in memory."""
         return self._file("model", ".npz")
 
     def sample(self, allowed_rows: Mask, version: int | None) -> NDArray[np.float32] | None:
-        """Return vectors of up to 128 chunks, evenly spaced over the allowed rows; None if there are too few.
+        """Return vectors of up to 128 chunks, evenly spaced over the allowed rows, or None if there are too few rows.
 
-        The sample is cached for the same ``version``; None always takes a fresh one.
+        The sample is cached for calls with the same ``version``; if ``version`` is None, the cache is not used.
         """
         if version is not None and self._sample is not None and self._sample[0] == version:
             return self._sample[1]
@@ -108,16 +109,16 @@ class Generation:
         return vectors
 
     def create_matrix(self, dimension: int) -> VectorMatrix:
-        """Create the matrix for vectors with this number of dimensions."""
+        """Create and return the matrix for vectors of this dimension."""
         self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
         return self.matrix
 
     def nonzero_rows(self, rows: Sequence[int]) -> set[int]:
-        """Return which of these rows have a vector that is not all zeros."""
+        """Return the rows among these whose vectors are not all zeros."""
         return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
 
     def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Yield rows and their vectors, a batch at a time; rows beyond the matrix's end are left out."""
+        """Yield rows and their vectors in batches; rows beyond the end of the matrix are left out."""
         if self.matrix is None:
             return
         for start in range(0, len(rows), BATCH):
@@ -126,14 +127,16 @@ class Generation:
             yield part, self.matrix.take(part)
 
     def remove(self) -> None:
-        """Delete the generation's files, but not its collection; a process that has the matrix mapped keeps it."""
+        """Delete the generation's files, but not its collection; processes that have mapped the matrix can still read
+        it.
+        """
         matrix = self._file("vectors", ".f32")
         for file in (matrix, matrix and checksums(matrix), matrix and owners(matrix), self.model_file):
             if file is not None:
                 file.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Release files."""
+        """Release the files of this generation."""
         with self._reading:
             if self._unread is not None:
                 self._unread[0].close()
@@ -164,7 +167,7 @@ class Generation:
 
 
 def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]) -> None:
-    """Delete the files of other generations, left behind by a crash during a switch."""
+    """Delete the files of other generations, left behind by a crash during a switch between generations."""
     folder = current.folder
     if folder is None:
         return
@@ -178,7 +181,7 @@ def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Return the positions [start, stop) of consecutive rows, so that each run is written at once.
+    """Yield the positions [start, stop) of each run of consecutive rows, which can be written in one call.
 
     >>> list(_runs([0, 1, 2, 7, 8]))
     [(0, 3), (3, 5)]

@@ -1,4 +1,4 @@
-"""An index folder that one store has open."""
+"""Index folder opened by one store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Mirror = TypeVar("Mirror")
 
 
 class Snapshot(NamedTuple):
-    """The index at version ``rows.version``; a search uses one snapshot from beginning to end."""
+    """The state of the index at version ``rows.version``; a search uses one snapshot throughout."""
 
     rows: Rows
     generation: Generation
@@ -52,7 +52,7 @@ class Snapshot(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenParts:
-    """The parts of a folder that one process has open; a copy, a pickle and a forked child open their own."""
+    """The parts of a folder that one process has open; copies, unpickled objects and forked children open their own."""
 
     folder: OpenFolder
     snapshot: Snapshot
@@ -65,14 +65,13 @@ class _OpenParts:
 
 
 class IndexFolder:
-    """An index folder as one store sees it: the parts that the process shares, and a mirror of the committed state.
+    """An index folder opened by one store: the parts shared within the process, and a mirror of the committed state.
 
-    All other parts of a store receive it: readers work on a :meth:`snapshot` while they hold the ``guard``, and changes
-    are made inside :meth:`writer`, which holds the turn to write for one change. On disk it can be pickled and
-    copied, and keeps working in a forked process: there it opens the folder again on first use.
+    All other parts of a store receive this object. Readers work on a :meth:`snapshot` while they hold the ``guard``.
+    Changes are made inside :meth:`writer`, which holds the write lock for one change. An index on disk can be pickled
+    and copied, and keeps working in a forked process, where the first use opens the folder again.
 
-    ``clock`` returns the time of a change, unix seconds. ``on_open`` is called whenever the folder has been opened.
-
+    ``clock`` returns the time of a change in unix seconds. ``on_open`` is called whenever the folder has been opened.
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
     """
 
@@ -87,56 +86,58 @@ class IndexFolder:
 
     @property
     def catalog(self) -> Catalog:
-        """The database of everything that was accepted."""
+        """Database of all committed data."""
         return self._state.folder.catalog
 
     @property
     def keywords(self) -> KeywordEngine:
-        """The keyword index."""
+        """Keyword index of the folder."""
         return self._state.folder.keywords
 
     @property
     def shared(self) -> OpenFolder:
-        """The parts that all stores of this process on the folder share."""
+        """Parts that all stores of this process on the folder share."""
         return self._state.folder
 
     @property
     def guard(self) -> CloseGuard:
-        """Context manager that every call enters, so that the folder is not closed during the call."""
+        """Context manager that every call enters, which prevents the folder from being closed during the call."""
         return self._state.guard
 
     @property
     def refresh_lock(self) -> threading.RLock:
-        """Lock to hold while a mirror in memory is brought up to date."""
+        """Lock to hold while a mirror in memory is being updated."""
         return self._state.refresh_lock
 
     @property
     def columns(self) -> MetadataColumns:
-        """The metadata of the tenant's chunks, by row, for filters."""
+        """Metadata of the tenant's chunks, by row, for filters."""
         return self._state.columns
 
     @property
     def language(self) -> str:
-        """The language of the keyword index."""
+        """Language of the keyword index."""
         return self._state.folder.language
 
     @property
     def rows(self) -> Rows:
-        """The rows of the last :meth:`snapshot`."""
+        """Rows of the last :meth:`snapshot`."""
         return self._state.snapshot.rows
 
     @property
     def generation(self) -> Generation:
-        """The vectors of the last :meth:`snapshot`."""
+        """Vectors of the last :meth:`snapshot`."""
         return self._state.snapshot.generation
 
     @property
     def embedding(self) -> Embedding:
-        """The embedding of the present generation."""
+        """Embedding of the current generation."""
         return self.generation.embedding
 
     def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
-        """Return the object of this class that mirrors the folder in memory while it is open; make it on first use."""
+        """Return the object of this class that mirrors the folder in memory while it is open; create it at first
+        use.
+        """
         mirrors = self._state.mirrors
         mirror: Mirror | None = mirrors.get(kind)
         return mirror or mirrors.setdefault(kind, make())
@@ -144,7 +145,7 @@ class IndexFolder:
     # -- opening and closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Wait for running calls, then release files and engines; closing twice is a no-op.
+        """Wait for running calls, then release files and engines; closing a closed index has no effect.
 
         An index that is no longer referenced closes itself.
         """
@@ -159,7 +160,7 @@ class IndexFolder:
         return self._open_again() if opened is None else opened
 
     def _open_again(self) -> _OpenParts:
-        """Open the folder on first use, for an index that comes from a pickle, a copy or a fork."""
+        """Open the folder again for an index that has been unpickled, copied or forked."""
         with _reopening:
             if self._opened is None:
                 self._open()
@@ -182,20 +183,20 @@ class IndexFolder:
                 self._on_open(self)
         except BaseException:
             self.close()
-            self._opened = None  # the next use tries again
+            self._opened = None  # makes the next use try again
             raise
         _indexes.add(self)
 
     def change_embedding(self, embedding: Embedding) -> None:
-        """Replace the embedding of an index that has not been opened yet."""
+        """Replace the embedding in the settings of an index that has not been opened yet."""
         self.settings = replace(self.settings, embedding=embedding)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings, from which the folder is opened again."""
+        """Return the settings with which a copy opens the folder again."""
         return {**vars(self), "_opened": None}
 
     def _forget_parent(self) -> None:
-        """In a forked child, keep only the settings, so that the next use opens the folder again."""
+        """Discard all but the settings in a forked child; the next use opens the folder again."""
         opened = self._opened
         if opened is None:
             return
@@ -218,7 +219,7 @@ class IndexFolder:
         return OpenFolder.of(settings.path, settings.vector_server)
 
     def check_scope(self, scope: Scope) -> None:
-        """Raise TenantError for the scope of another tenant."""
+        """Raise TenantError if the scope belongs to another tenant."""
         tenant = self.settings.tenant
         if scope.tenant is not None and scope.tenant != tenant:
             raise TenantError(
@@ -227,7 +228,7 @@ class IndexFolder:
             )
 
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
-        """Raise EmbeddingMismatchError unless the index was made with this embedding."""
+        """Raise EmbeddingMismatchError if the index was created with another embedding."""
         if "embedding" not in facts or self._state.is_known_embedding:
             return
         if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
@@ -239,17 +240,16 @@ class IndexFolder:
         self.confirm_embedding()
 
     def confirm_embedding(self) -> None:
-        """Record that the index was made with this embedding, so that it is not checked again."""
+        """Record that the index was created with this embedding, which is then not checked again."""
         self._state.is_known_embedding = True
 
     @contextmanager
     def writer(self, timeout: float | None = None) -> Iterator[None]:
-        """Hold the turn to write for one change.
+        """Hold the write lock for one change.
 
-        Wait for the turn, load the changes of other writers, and pass the turn on at the end.
-
-        Raises StoreLockedError after ``timeout`` seconds (None: ``write_timeout``), ReadOnlyError for an index that was
-        opened with ``read_only``. A thread may nest calls.
+        Wait for the lock, load the changes of other writers, and release the lock at the end. Raises StoreLockedError
+        after ``timeout`` seconds (None: ``write_timeout``), and ReadOnlyError for an index that was opened with
+        ``read_only``. A thread may nest calls.
         """
         if self.settings.read_only:
             raise ReadOnlyError(
@@ -265,14 +265,14 @@ class IndexFolder:
     # -- the mirror in memory -------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Load what was committed since the last call, here or in another process; return the present state."""
+        """Load the changes that any process has committed since the last call, and return the current state."""
         state = self._state
         catalog = state.folder.catalog
         if catalog.version() != state.snapshot.rows.version:
             with state.refresh_lock:
                 latest, facts = self._latest()
                 while latest.generation.unusable_files and catalog.version() != latest.rows.version:
-                    # The writer has switched to the next generation meanwhile and removed the files of this one.
+                    # In the meantime, the writer has switched to the next generation and deleted the files of this one.
                     latest, facts = self._latest()
                 self._check_embedding(facts)
                 state.snapshot = latest
@@ -283,7 +283,7 @@ class IndexFolder:
         self._state.snapshot = Snapshot(self.rows, generation)
 
     def allowed_rows(self, rows: Rows, scope: Scope) -> Mask:
-        """Return which rows are in a scope: known and valid at its times, and accepted by its filter."""
+        """Return a mask of the rows in a scope, which are known and valid at its times and match its filter."""
         mask = rows.valid_rows(scope.as_of, scope.known_at)
         if scope.filter is not None:
             mask &= self.columns.mask(scope.filter, len(mask))
@@ -329,15 +329,17 @@ class IndexFolder:
     # -- the embedding ---------------------------------------------------------------------------------------
 
     def is_unfitted(self, generation: Generation) -> bool:
-        """Return whether the model has not been fitted yet.
+        """Return whether the embedding must still be fitted.
 
-        Fitting makes a copy of the embedding that was passed in.
+        Fitting creates a copy of the embedding that was passed in, so a generation that uses the original is not
+        fitted.
         """
         is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
         return is_fitted and generation.embedding is self.settings.embedding
 
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
-        """Return the unit vectors of texts, len(texts) × dimension; raises ValueError for other shapes.
+        """Return the unit vectors of texts, len(texts) × dimension; raise ValueError if the embedding returns another
+        shape.
 
         The generation's model must have been fitted.
         """
@@ -350,7 +352,7 @@ class IndexFolder:
         return vectors
 
     def check_width(self, width: int) -> None:
-        """Raise EmbeddingMismatchError unless vectors of this width belong to the index."""
+        """Raise EmbeddingMismatchError if vectors of this dimension do not fit the index."""
         matrix = self.generation.matrix
         if matrix is not None and width != matrix.dimension:
             name = self.catalog.facts().get("embedding", self.settings.name)
@@ -367,7 +369,7 @@ def _metadata(catalog: Catalog, tenant: str, start: int, stop: int) -> Iterable[
 
 
 def filterable(entry: StoredChunk) -> dict[str, Any]:
-    """Return the metadata as filters see them: with the document's id, even if it was derived."""
+    """Return the metadata that filters are evaluated on, which always includes the id of the document."""
     return {"document_id": entry.document, **entry.chunk().metadata}
 
 
@@ -376,7 +378,9 @@ _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
 def _hold_memory() -> None:
-    """Wait until no thread uses an index in memory: in the child, the locks of that thread would never be released."""
+    """Wait until no thread uses an index in memory; otherwise, the locks of that thread would never be released in the
+    child.
+    """
     deadline = time.monotonic() + FORK_PATIENCE
     for index in _in_memory():
         index.guard.hold(deadline)
@@ -398,5 +402,6 @@ def _reopen_in_child() -> None:
         index._forget_parent()
 
 
-# Before a fork, this hook runs before the one of shared_folder, which is registered first; in the child, after it.
+# The hook of shared_folder is registered first. Therefore, this hook runs before it when a fork is prepared, and after
+# it in the child.
 os.register_at_fork(before=_hold_memory, after_in_parent=_release_memory, after_in_child=_reopen_in_child)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.folder.embedding import Embedding
     from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
-# Seconds that a change waits for its turn to write.
+# Seconds that a change waits for the write lock.
 WRITE_TIMEOUT = 30.0
 
 
@@ -23,14 +23,15 @@ WRITE_TIMEOUT = 30.0
 class IndexSettings:
     """Settings of one open index.
 
-    ``path`` None keeps everything in memory. ``embedding`` makes the vectors, ``name`` identifies its model, and
-    ``load`` reads the model of a fitted embedding from its open file. A ``tenant`` at creation makes a folder with
-    tenants: from then on every store opened on this folder names its tenant and sees only that tenant's data.
-    ``language`` is that of the keyword index of a new folder. A change that has waited ``write_timeout`` seconds for
-    its turn to write raises StoreLockedError. ``vector_server`` searches the vectors of a large index.
-    ``check_embedding`` False trusts that the index was made with the embedding.
+    If ``path`` is None, the index is kept in memory. ``embedding`` computes the vectors, ``name`` identifies its model,
+    and ``load`` reads the model of a fitted embedding from an open file. If an index is created with a ``tenant``, it
+    has tenants: every store that is opened on this folder later must specify its tenant, and can access only that
+    tenant's data. ``language`` is the language of the keyword index of a new folder. A change that has waited
+    ``write_timeout`` seconds for the write lock raises StoreLockedError. ``vector_server`` is the Chroma server that
+    searches the vectors of a large index. If ``check_embedding`` is False, the embedding is not compared with the one
+    that the index was created with.
 
-    Raises ValueError for a tenant's name that cannot be stored, ConfigurationError for an invalid timeout.
+    Raises ValueError for a tenant name that cannot be stored, and ConfigurationError for an invalid timeout.
     """
 
     path: Path | None
@@ -49,7 +50,7 @@ class IndexSettings:
             check_name(self.tenant, "tenant")
         _check_timeout(self.write_timeout)
         if self.path is not None:
-            # The folder itself: neither a change of the working directory nor of a link may lead to another one.
+            # The real path stays the same if the working directory or a link changes.
             object.__setattr__(self, "path", Path(os.path.realpath(self.path)))
 
 

@@ -1,4 +1,4 @@
-"""Keyword search by Tantivy or rank_bm25."""
+"""Keyword index of a folder, with Tantivy or rank_bm25."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ Answer = TypeVar("Answer")
 
 
 class KeywordEngine:
-    """The keyword index of a folder (``path`` None: in memory), opened on first use, filled from the catalog.
+    """The keyword index of a folder, or in memory if ``path`` is None; it is opened at first use and filled from the
+    catalog.
 
-    :meth:`follow` and :meth:`rebuild` write to it and require the writer's turn.
+    :meth:`follow` and :meth:`rebuild` write to it; the caller must hold the write lock.
     """
 
     def __init__(self, path: Path | None, language: str, catalog: Catalog) -> None:
@@ -37,7 +38,7 @@ class KeywordEngine:
 
     @property
     def index(self) -> KeywordIndex:
-        """The engine; ``reason`` is "keyword-fallback" if the one on disk could not be opened."""
+        """The keyword index; ``reason`` is "keyword-fallback" if the index on disk could not be opened."""
         index = self._index
         if index is None:
             with self._opening:
@@ -45,7 +46,9 @@ class KeywordEngine:
         return index
 
     def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
-        """Return the result of a call on the index; if the index is replaced meanwhile, call the new one."""
+        """Return the result of a call on the index; if the index is replaced during the call, repeat the call on the
+        new one.
+        """
         index = self.index
         try:
             return question(index)
@@ -55,7 +58,7 @@ class KeywordEngine:
             return question(self.index)
 
     def lags(self, version: int) -> bool:
-        """Return whether :meth:`follow` has anything to do."""
+        """Return whether the index is incomplete or not at this version, in which case :meth:`follow` updates it."""
         if self._is_absent():
             return version > 0
         return self.index.applied_version != version or self.reason is not None or not self._is_complete()
@@ -66,16 +69,17 @@ class KeywordEngine:
     def _is_complete(self) -> bool:
         """Return whether the index has as many texts as the catalog.
 
-        After a process was killed on a busy machine, about one deleted text in ten thousand reappeared, although the
-        version was right.
+        This check is needed because, after a process was killed on a busy machine, about one deleted text in ten
+        thousand reappeared, although the version was right.
         """
         return len(self.index) == self._catalog.count_rows()
 
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; rebuild it if that fails.
 
-        Following also fails if the outbox, which begins after ``floor``, is too short. If Tantivy cannot be used at
-        all, the fallback is brought up to date, and the next process that has Tantivy rebuilds the index.
+        The index is also rebuilt if the outbox, which starts after ``floor``, no longer contains all changes that it
+        lacks. If Tantivy cannot be used at all, the fallback is updated, and the next process that can use Tantivy
+        rebuilds the index.
         """
         if self._is_absent() and self._is_usable():
             if version:
@@ -89,7 +93,7 @@ class KeywordEngine:
             self.rebuild(version)
 
     def _apply(self, version: int) -> bool:
-        """Apply the changes in the outbox; return whether the index accepted them."""
+        """Apply the changes in the outbox; return whether this succeeded."""
         index = self.index
         if index.applied_version == version:
             return True
@@ -101,14 +105,14 @@ class KeywordEngine:
         except StoreLockedError:
             raise
         except StoreError:
-            # A crash, a full disk or a restored backup may have left anything in the folder; the texts are in the
-            # catalog.
+            # A crash, a full disk or a restored backup may have damaged the files. The index can be rebuilt from the
+            # texts in the catalog.
             logger.warning("the keyword index %s cannot be continued and is rebuilt", self._path, exc_info=True)
             return False
         return True
 
     def rebuild(self, version: int) -> None:
-        """Rebuild the index from the catalog's texts; searches wait meanwhile."""
+        """Rebuild the index from the texts in the catalog; searches wait until it is complete."""
         with self._opening:
             self._close()
             if not self._is_usable():
@@ -136,7 +140,7 @@ class KeywordEngine:
         return True
 
     def reload(self) -> None:
-        """Make visible what another process has committed."""
+        """Make the commits of other processes visible."""
         index = self._index
         if index is None or self._path is None:
             return
@@ -144,10 +148,10 @@ class KeywordEngine:
             try:
                 index.reload()
             except StoreError:
-                # The writer is rebuilding it at the moment, or it is damaged: opening it again shows which.
+                # The writer is rebuilding the index, or the index is damaged. The next use opens it again.
                 self._forget()
         else:
-            # The writer may have created the index since.
+            # A writer may have created the index in the meantime.
             self._forget()
 
     def close(self) -> None:
@@ -161,7 +165,7 @@ class KeywordEngine:
             index.close()
 
     def _forget(self) -> None:
-        """Drop the open index, so that the next use opens it again; running searches finish on the old index."""
+        """Drop the open index, which the next use opens again; running searches finish on the old index."""
         with self._opening:
             self._index = None
 
@@ -183,7 +187,7 @@ class KeywordEngine:
         except StoreError as error:
             cause = " ".join(str(error).split())
         if before is None:
-            # A reader tries again at each reload until the writer has created the index.
+            # This warning is logged only once, although a reader tries again at each reload.
             logger.warning(
                 "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() makes the "
                 "keyword index again: %s",
@@ -192,7 +196,7 @@ class KeywordEngine:
         return self._fall_back()
 
     def _fall_back(self) -> KeywordIndex:
-        """Return an index computed from the stored texts, which is slower and built in each process."""
+        """Return an index computed from the stored texts, which is slower and has to be built in each process."""
         from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 
         self.reason = "keyword-fallback"

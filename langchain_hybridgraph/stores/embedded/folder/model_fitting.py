@@ -1,4 +1,4 @@
-"""Fits the embedding of an index to its texts."""
+"""Fitting of an index's embedding to its texts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Largest number of texts an embedding is fitted to, taken at even intervals from the full index.
+# Largest number of texts to which an embedding is fitted, chosen at regular intervals from all texts.
 FIT_TEXTS = 100_000
-# Number of texts embedded in one call: enough for a fitted embedding to use several processes.
+# Number of texts embedded in one call, which is large enough for a fitted embedding to use several processes.
 EMBEDDED_AT_ONCE = 16_384
-# Number of the newest texts that decide whether a new fit is needed.
+# Number of the newest texts that are checked to determine whether a new fit is needed.
 NEWEST_TEXTS = 500
 
 
 class ModelFitting:
-    """Fits an embedding that is made from the corpus: for the first texts, and again when the texts have changed."""
+    """Fits an embedding such as LSA to the texts: to the first texts, and again after the texts have changed."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
@@ -43,7 +43,7 @@ class ModelFitting:
         facts = catalog.facts()
         fitted, end = int(facts.get("fitted_row", -1)), int(facts["next_row"])
         if fitted == end and not generation.unusable_files:
-            return False  # without reading the model
+            return False  # avoids reading the model
         chunks = catalog.count_rows()
         if not chunks:
             return False
@@ -55,9 +55,10 @@ class ModelFitting:
         return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
 
     def fit(self) -> int:
-        """Create generation n + 1 of model, matrix and collection, and switch to it with one commit.
+        """Create generation n + 1 of the model, the matrix and the collection, and switch to it with one commit.
 
-        Return the number of texts that this call embedded. Requires the turn to write and a fitted embedding.
+        Return the number of texts that this call embedded. The caller must hold the write lock, and the index must have
+        a fitted embedding.
         """
         index, catalog = self._index, self._index.catalog
         model = index.embedding
@@ -84,7 +85,7 @@ class ModelFitting:
         fresh.fill(self._embedded_pages(fitted, chunks, vectors))
         row, text = next(catalog.texts())
         facts = catalog.facts()
-        # Searches of other threads see the commit and the new generation at the same moment.
+        # With the lock, the commit and the new generation become visible to other threads at the same moment.
         with index.refresh_lock:
             with catalog.writing() as connection:
                 catalog_outbox.set_facts(
@@ -105,9 +106,10 @@ class ModelFitting:
     def _embedded_pages(
         self, model: FittedEmbedding, chunks: int, vectors: NDArray[Any] | None
     ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
-        """Yield the rows of all chunks, their vectors and the hashes of their texts, a page at a time.
+        """Yield the rows of all chunks, their vectors and the hashes of their texts, in pages.
 
-        ``vectors`` are those of all chunks by row; None if the model still has to make them.
+        ``vectors`` contains the vectors of all chunks in the order of their rows; if it is None, the model computes
+        them.
         """
         done = 0
         for page in self._index.catalog.pages(step=EMBEDDED_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The rows visible to a store, mirrored in memory."""
+"""In-memory table of the rows visible to a store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class RowTimes(NamedTuple):
-    """The times between which each row is valid, and between which it is known; unix seconds, ∓infinity."""
+    """The times between which each row is valid, and between which it is known.
+
+    All times are in unix seconds; missing limits are −infinity or infinity.
+    """
 
     valid_from: NDArray[np.float64]
     valid_until: NDArray[np.float64]
@@ -27,7 +30,7 @@ class RowTimes(NamedTuple):
     retracted_at: NDArray[np.float64]
 
     def enlarged_to(self, size: int) -> RowTimes:
-        """Return copies with room for this number of rows, valid and known at all times."""
+        """Return copies with room for this number of rows; the new rows are valid and known at all times."""
         return RowTimes(*(_enlarge(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
 
 
@@ -35,7 +38,9 @@ _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
 class ValidityHistory(NamedTuple):
-    """Earlier validity of rows: row, known until, valid from and valid until, the latest first."""
+    """Earlier validity of rows: row, known until, valid from and valid until, sorted from the latest to the
+    earliest.
+    """
 
     row: NDArray[np.int64]
     known_until: NDArray[np.float64]
@@ -44,12 +49,12 @@ class ValidityHistory(NamedTuple):
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, float, float, float]]) -> Self:
-        """Build the columns from the catalog's records."""
+        """Return the history for the catalog's records."""
         columns = np.array(list(entries), np.float64).reshape(-1, 4).T
         return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
 
     def updated(self, rows: Sequence[int], entries: Sequence[tuple[int, float, float, float]]) -> ValidityHistory:
-        """Return a history in which these entries replace all entries of these rows."""
+        """Return a history in which ``entries`` replace all entries of these rows."""
         others = ~np.isin(self.row, np.array(rows, np.int64))
         if not entries and others.all():
             return self
@@ -67,18 +72,19 @@ class ValidityHistory(NamedTuple):
         is_later = self.known_until > known_at
         if is_later.any():
             first, last = first.copy(), last.copy()
-            # The earliest change after that time holds the values of that time; it comes last among several.
+            # The earliest change after that time has the values of that time. It is last in the order, so it overwrites
+            # later changes.
             first[self.row[is_later]] = self.valid_from[is_later]
             last[self.row[is_later]] = self.valid_until[is_later]
         return first, last
 
 
 class Rows:
-    """The row of each id, which rows are alive, and when they are valid and known.
+    """The row of each id, a mask of the rows that exist, and the times at which they are valid and known.
 
-    It covers one tenant; rows of other tenants count as dead. ``version`` is the catalog's version that it mirrors. A
-    search uses one table from beginning to end: a change creates a new table and leaves this one unchanged. Only
-    :meth:`rows` always returns the latest row of an id.
+    The table covers one tenant; rows of other tenants are treated as missing. ``version`` is the catalog's version that
+    it mirrors. A search uses one table throughout, because a change creates a new table and leaves this one unchanged.
+    Only :meth:`rows` always returns the latest row of an id.
     """
 
     def __init__(self, tenant: str) -> None:
@@ -88,22 +94,22 @@ class Rows:
         self.has_parents = False
         self._end = 0
         self._alive: Mask = np.zeros(0, np.bool_)
-        self._visible = self._alive  # alive and not retracted
+        self._visible = self._alive  # mask of the rows that exist and are not retracted
         self._timed = False
         self._past = ValidityHistory.of([])
-        # Shared with earlier and later states: new rows are appended, and a change to a row's times copies the
-        # columns.
+        # The following are shared with earlier and later states: new rows are appended, and a change to a row's times
+        # copies the columns.
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
         self._times = RowTimes(*np.zeros((4, 0)))
 
     def __len__(self) -> int:
-        """Return the largest row so far plus one."""
+        """Return the largest row ever used plus one."""
         return self._end
 
     @property
     def full(self) -> bool:
-        """Whether every row ever used is alive, belongs to this tenant and is valid at all times."""
+        """Whether every row ever used still exists, belongs to this tenant and is valid at all times."""
         return self.living == self._end and not self._timed and self._visible is self._alive
 
     def updated(
@@ -116,9 +122,10 @@ class Rows:
         has_parents: bool,
         past: Iterable[tuple[int, float, float, float]] = (),
     ) -> Self:
-        """Return the rows after a change: ``touched`` rows are dead unless in ``stored``; rows up to ``end`` exist.
+        """Return the table after a change.
 
-        ``past`` is the earlier validity of touched rows: row, known until, valid from, valid until.
+        The rows in ``touched`` no longer exist, except those in ``stored``; rows up to ``end`` have been used. ``past``
+        is the earlier validity of touched rows: row, known until, valid from, valid until.
         """
         touched = list(touched)
         table = type(self)(self.tenant)
@@ -141,13 +148,13 @@ class Rows:
         return table
 
     def alive(self) -> Mask:
-        """Return a new mask of the rows that are alive, valid or not, retracted or not."""
+        """Return a new mask of the rows that exist, including rows that are not valid or have been retracted."""
         return self._alive[: self._end].copy()
 
     def valid_rows(self, as_of: float | None, known_at: float | None = None) -> Mask:
-        """Return a new mask of the rows that are alive, were known at one time (None: now) and are valid at the other.
+        """Return a new mask of the rows that exist, were known at ``known_at`` (None: now) and are valid at ``as_of``.
 
-        ``as_of`` None excludes no row because of its validity.
+        If ``as_of`` is None, validity is not checked.
         """
         end, times = self._end, self._times
         mask = (self._visible if known_at is None else self._alive)[:end].copy()
@@ -164,7 +171,7 @@ class Rows:
         return mask
 
     def overlapping(self, first: float, last: float) -> Mask:
-        """Return a new mask of the rows that are alive, not retracted, and valid at some time of this period."""
+        """Return a new mask of the rows that exist, are not retracted, and are valid at some time in this period."""
         mask, times = self._visible[: self._end].copy(), self._times
         if self._timed:
             mask &= times.valid_from[: self._end] <= last
@@ -172,12 +179,12 @@ class Rows:
         return mask
 
     def rows(self, ids: Iterable[str]) -> list[int]:
-        """Return the rows of these ids, in their order; ids without one are left out."""
+        """Return the rows of these ids, in the same order; ids without a row are left out."""
         row_of = self._row_of
         return [row for id in ids if (row := row_of.get(id)) is not None]
 
     def places(self, ids: Iterable[str]) -> list[int]:
-        """Return the row of each of these ids, -1 for an id without one."""
+        """Return the row of each of these ids, or -1 for an id without a row."""
         row_of = self._row_of
         return [row_of.get(id, -1) for id in ids]
 
@@ -187,10 +194,10 @@ class Rows:
         return [all_ids[row] for row in rows]
 
     def scored_ids(self, rows: Iterable[int], scores: Iterable[float]) -> list[ScoredId]:
-        """Return rows and scores as ids and scores, best first, ties by id."""
+        """Return the ids of these rows with their scores, best first, ties by id."""
         all_ids = self._ids
         ids, score_list = [all_ids[row] for row in rows], list(scores)
-        if any(map(ge, score_list[1:], score_list)):  # not yet in order, or with ties
+        if any(map(ge, score_list[1:], score_list)):  # the scores are not in descending order, or there are ties
             ordered = sorted(zip(map(neg, score_list), ids, strict=True))
             ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))

@@ -1,4 +1,4 @@
-"""Parts of a folder shared within a process."""
+"""Parts of a folder that a process shares."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.chroma_server import ServedChroma
 
 CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
-# Seconds that a fork waits for another thread's read or write to end.
+# Seconds that a fork waits for reads and writes of other threads to end.
 FORK_PATIENCE = 5.0
 
 Key = tuple[Path, int, int]
 
 
 class OpenFolder:
-    """The catalog, the engines and the turn to write of one folder, opened once per process.
+    """The catalog, the engines and the write lock of one folder, opened once per process.
 
-    The first store on a folder opens these; the last one to be closed or collected closes them. A forked child process
-    shares none of them: its stores open the folder again.
+    The first store on a folder opens them; the last store to be closed or garbage-collected closes them. A forked child
+    process does not share them: its stores open the folder again.
     """
 
     def __init__(self, path: Path | None, catalog: Catalog, vector_server: ChromaServer | None = None) -> None:
@@ -40,20 +40,21 @@ class OpenFolder:
         self.chroma = OwnedChroma(path)
         self.server = None if path is None or vector_server is None else ServedChroma(vector_server, path, catalog)
         self.flushed_version = -1
-        """Version of the catalog up to which engines and model were last brought up to date."""
+        """Version of the catalog at which the engines and the model were last brought up to date."""
         self.pending_rows = 0
         """Number of rows written since the engines were last brought up to date."""
         self.is_tidy = path is None
-        """Whether this process has removed what a crash may have left in the folder."""
+        """Whether this process has deleted the files that a crash may have left in the folder."""
         self.has_turn = True
         """Whether no other thread was writing when this process was last forked."""
         self._holders = 0
 
     @classmethod
     def of(cls, path: Path, vector_server: ChromaServer | None = None) -> OpenFolder:
-        """Return the open folder at this path, and open it if no store of the process has it open. Release it once.
+        """Return the open folder at this path; open it if no store of this process has it open.
 
-        Raises ConfigurationError if the folder is open with another vector server, StoreError after an unsafe fork.
+        Each call must be matched by one call to :meth:`release`. Raises ConfigurationError if the folder is open with
+        another vector server, and StoreError after an unsafe fork.
         """
         with _guard:
             key = _key(path)
@@ -83,7 +84,7 @@ class OpenFolder:
         return folder
 
     def release(self) -> None:
-        """Record that one store no longer uses the folder; after the last store, close engines and catalog."""
+        """Record that one store no longer uses the folder; after the last store, close the engines and the catalog."""
         with _guard:
             self._holders -= 1
             if self._holders:
@@ -98,7 +99,10 @@ class OpenFolder:
 
 
 def _key(path: Path) -> Key:
-    """Return the key of the index at this path. A second mount, which may be read-only, has a key of its own."""
+    """Return the key of the index at this path.
+
+    A second mount of the same folder, which may be read-only, has a key of its own.
+    """
     catalog = (path / CATALOG).stat()
     return path.resolve(), catalog.st_dev, catalog.st_ino
 
@@ -109,7 +113,7 @@ _lost_in_fork: set[Key] = set()
 
 
 def _before_fork() -> None:
-    """Wait until no thread writes or reads, then close what a child must not inherit."""
+    """Wait until no thread writes or reads, then close the connections that a child must not inherit."""
     deadline = time.monotonic() + FORK_PATIENCE
     for folder in list(_open.values()):
         folder.has_turn = folder.lock.pause(deadline)

@@ -1,4 +1,4 @@
-"""Turns of writers, across threads and processes."""
+"""Write lock across threads and processes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from pathlib import Path
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
 
-# Seconds between two attempts to lock a file held by another process: short at first, since most writes are short.
+# Seconds between two attempts to lock a file held by another process. The first pauses are short, because most writes
+# are.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 
 
 class FairLock:
-    """A reentrant lock that threads get in the order in which they request it.
+    """A reentrant lock that threads acquire in the order of their requests.
 
     >>> lock = FairLock()
     >>> lock.acquire(timeout=1.0), lock.acquire(timeout=1.0), lock.depth
@@ -72,9 +73,10 @@ class FairLock:
 
 
 class FileLock:
-    """An advisory lock on a file; the operating system releases it when its holder ends, even by a crash.
+    """An advisory lock on a file; the operating system releases it when the process that holds it ends or crashes.
 
-    A forked child process never holds it: its copy of the descriptor is closed as soon as the child starts.
+    A forked child process never holds the lock, because its copy of the descriptor is closed as soon as the child
+    starts.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,9 +90,10 @@ class FileLock:
         return self._file is not None
 
     def acquire(self, deadline: float) -> bool:
-        """Try until ``deadline`` (``time.monotonic()``), at least once; return whether the lock is held now.
+        """Try to acquire the lock until ``deadline`` (``time.monotonic()``), at least once; return whether it is now
+        held.
 
-        Raises ReadOnlyError if the file cannot be written, StoreError if the file system has no locks.
+        Raises ReadOnlyError if the file cannot be written to, and StoreError if the file system does not support locks.
         """
         if self._file is not None:
             return True
@@ -109,27 +112,27 @@ class FileLock:
         return True
 
     def sign(self) -> None:
-        """Write the id of this process into the file, for the error messages of processes that time out."""
+        """Write the id of this process to the file, for the error messages of processes that time out."""
         assert self._file is not None, "only the holder may sign"
-        with contextlib.suppress(OSError):  # on a full disk the lock still holds, but names no process
-            os.pwrite(self._file, f"{os.getpid():<20}".encode(), 0)  # padded: truncating takes milliseconds
+        with contextlib.suppress(OSError):  # on a full disk, the lock works without the id
+            os.pwrite(self._file, f"{os.getpid():<20}".encode(), 0)  # padded, because truncating takes milliseconds
 
     def holder(self) -> str:
-        """Return the id of the process that last wrote its id to the file, "unknown" if none did."""
+        """Return the id of the process that last wrote its id to the file, or "unknown" if there is none."""
         try:
             return self.path.read_bytes()[:64].decode("ascii", "replace").strip() or "unknown"
         except OSError:
             return "unknown"
 
     def release(self) -> None:
-        """Release the lock; a no-op if it is not held."""
+        """Release the lock; if it is not held, do nothing."""
         file, self._file = self._file, None
         if file is not None:
             fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough while a forked child has a copy
             os.close(file)
 
     def leave_to_parent(self) -> None:
-        """In a forked child, close the copy of the descriptor without unlocking it for the parent."""
+        """Close the descriptor's copy in a forked child without releasing the lock of the parent."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
@@ -157,12 +160,12 @@ class FileLock:
 
 
 class WriterLock:
-    """The turn to write to an index folder, held for one change and then passed on.
+    """The write lock of an index folder, held for one change and then passed on.
 
-    Threads of this process get it in the order in which they request it. Between processes it is a lock on a file
-    behind a second lock, the queue: a process that has written has to queue again, so that a process that writes all
-    the time cannot keep the others out. ``path`` None makes the lock of an index in memory. One object per folder and
-    process.
+    Threads of this process acquire it in the order of their requests. Between processes, it is a lock on a file behind
+    a second lock, the queue. A process that has finished writing has to queue again, so a process that writes
+    continuously cannot keep the others out. If ``path`` is None, it is the lock of an index in memory. There must be
+    only one object per folder and process.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -173,9 +176,10 @@ class WriterLock:
 
     @contextlib.contextmanager
     def turn(self, timeout: float) -> Iterator[None]:
-        """Hold the turn for a block of code; the same thread may nest calls.
+        """Hold the lock within the ``with`` block; the same thread may nest calls.
 
-        Raises StoreLockedError after ``timeout`` seconds of waiting, ReadOnlyError if the folder cannot be written to.
+        Raises StoreLockedError after ``timeout`` seconds of waiting, and ReadOnlyError if the folder cannot be written
+        to.
         """
         deadline = time.monotonic() + timeout
         if not self._threads.acquire(timeout):
@@ -190,12 +194,14 @@ class WriterLock:
             self._threads.release()
 
     def pause(self, deadline: float) -> bool:
-        """Wait until no other thread of this process has the turn, then block them; False after the deadline."""
+        """Wait until no other thread of this process holds the lock, then block them; return False after the
+        deadline.
+        """
         self._is_paused = self._threads.acquire(deadline - time.monotonic())
         return self._is_paused
 
     def resume(self) -> None:
-        """Let other threads take the turn again after :meth:`pause`."""
+        """Let other threads acquire the lock again after :meth:`pause`."""
         if self._is_paused:
             self._is_paused = False
             self._threads.release()
