@@ -1,4 +1,4 @@
-"""Names of the anchors to which Sphinx's roles lead."""
+"""Names of the anchors that Sphinx's roles link to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Prefix of the anchor, by the name of a directive or role. Other objects are those of a programming language.
+# Prefix of the anchor, by the name of a directive or role. All other directives describe programming language objects.
 _PREFIXES = {
     "confval": "confval",
     "envvar": "envvar",
@@ -51,7 +51,8 @@ def is_reference(role: str) -> bool:
 
 
 def is_object(directive: str) -> bool:
-    """Return whether a directive describes an object. ``.. role::`` without a domain does not: it defines a new role.
+    """Return whether a directive describes an object. ``.. role::`` without a domain defines a new role, so it does
+    not.
 
     >>> is_object("py:function"), is_object("rst:directive:option"), is_object("note")
     (True, True, False)
@@ -60,7 +61,7 @@ def is_object(directive: str) -> bool:
 
 
 def role_anchor(role: str, target: str) -> str:
-    """Return the name of the anchor to which a role with this target links.
+    """Return the name of the anchor that a role with this target links to.
 
     >>> role_anchor("confval", "language"), role_anchor("rst:dir", "toctree:maxdepth"), role_anchor("ref", "intro")
     ('confval-language', 'directive-toctree-maxdepth', 'intro')
@@ -95,7 +96,7 @@ def object_name(directive: str, signature: str, inside: str = "") -> str:
 def object_anchors(
     directive: str, signature: str, *, inside: str = "", module: str = "", program: str = ""
 ) -> list[str]:
-    """Return the anchors of an object; an option with several names has several.
+    """Return the anchors of an object: one for each of its names, of which an option may have several.
 
     ``inside`` is the :func:`object_name` of the enclosing object.
 
@@ -118,9 +119,10 @@ def object_anchors(
 
 
 def role_targets(anchor: str) -> list[str]:
-    """Return the names by which roles can refer to an anchor: its own, and a Python object's name without the module.
+    """Return the names that roles can use for an anchor: its full name and, for a Python object, the name without the
+    module.
 
-    The module name is assumed to end before the first capitalised part, or else at the last dot.
+    The module name is assumed to end before the first capitalised part, or at the last dot if no part is capitalised.
 
     >>> role_targets("asyncio.Queue.put"), role_targets("os.path.join"), role_targets("1.2.3")
     (['asyncio.Queue.put', 'Queue.put'], ['os.path.join', 'join'], ['1.2.3'])

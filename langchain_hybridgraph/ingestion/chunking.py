@@ -1,9 +1,9 @@
 """Splitting of documents into chunks with stable ids.
 
-A chunk's id depends on its document and its content, not on its position, so that an edit changes only the ids of
-edited chunks. ``guide.md#0`` is the first chunk of a document, ``guide.md#install`` the first below the heading
-"Install" (both can be the target of a link before they exist); the id of any other chunk is ``guide.md#`` and a hash of
-the text.
+A chunk's id depends on its document and its content, not on its position, so an edit changes only the ids of the edited
+chunks. ``guide.md#0`` is the first chunk of a document, and ``guide.md#install`` is the first chunk below the heading
+"Install"; a link can point to either of them before the document exists. The id of any other chunk consists of
+``guide.md#`` and a hash of its text.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class CutDocument:
     """Chunks and parents of one Document, in the order of the text. A document may consist of several Documents.
 
     ``continues`` is set if an earlier Document of this ingest belongs to the same document, such as an earlier page of
-    the same file. ``metadata`` is the Document's metadata. ``links`` maps each chunk's id to its links, found in the
-    full text; None if links have to be parsed from the chunks' texts. ``mentions`` is the result of
-    ``edges.entities.find_mentions`` for the chunks; None if it was not computed yet.
+    the same file. ``metadata`` is the Document's metadata. ``links`` maps each chunk's id to the links found for it in
+    the full text; if it is None, links have to be parsed from the text of each chunk. ``mentions`` is the result of
+    ``edges.entities.find_mentions`` for the chunks, or None if it has not been computed yet.
     """
 
     id: str
@@ -57,7 +57,8 @@ class CutDocument:
 
 
 def document_id(document: Document) -> str:
-    """Return the document's id: metadata ``document_id``, else its id, else metadata ``source``, else a content hash.
+    """Return the document's id: the first of metadata ``document_id``, ``Document.id``, metadata ``source`` and a
+    content hash.
 
     >>> from langchain_core.documents import Document
     >>> document_id(Document("text", metadata={"source": "a.md"}))
@@ -72,26 +73,27 @@ def first_chunk_id(document: str) -> str:
 
 
 def chunk_index(chunk: Chunk) -> float | None:
-    """Return the chunk's position in its document, from its metadata ``chunk_index``; None if that is not a finite
-    number."""
+    """Return the chunk's position in its document from its metadata ``chunk_index``, or None if it is not a finite
+    number.
+    """
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) and isfinite(index) else None
 
 
 def anchors_of(chunk: Chunk) -> Sequence[str]:
-    """Return the anchors (the part of a link after ``#``) by which links can point to a chunk, from its metadata
-    ``anchors``."""
+    """Return the anchors of a chunk (the part of a link after ``#``) from its metadata ``anchors``."""
     return _texts(chunk.metadata.get("anchors"))
 
 
 def targets_of(chunk: Chunk) -> Sequence[str]:
-    """Return the names by which reStructuredText roles in any document can refer to a chunk, from its metadata
-    ``targets``."""
+    """Return the names that reStructuredText roles in any document can use for a chunk, from its metadata
+    ``targets``.
+    """
     return _texts(chunk.metadata.get("targets"))
 
 
 def position(chunk: Chunk) -> float:
-    """Return the chunk's position in its document, 0 if unknown."""
+    """Return the chunk's position in its document, or 0 if it is unknown."""
     return chunk_index(chunk) or 0.0
 
 
@@ -111,9 +113,9 @@ def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]
 
 
 class Cutter:
-    """Splitter of the documents of one ingest into chunks with ids.
+    """Splitter that divides the documents of one ingest into chunks and assigns ids to them.
 
-    If ``splitter`` is None, every document becomes one chunk, with the document's id (or a hash of its text and
+    If ``splitter`` is None, every document becomes one chunk whose id is the document's id (or a hash of its text and
     source). A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same ``document_id`` or
     ``source`` are parts of one document. If several Documents have the same ``Document.id``, the last one replaces the
     others, and ``note`` is called with a warning.
@@ -127,8 +129,9 @@ class Cutter:
         self._hash_counts: dict[str, int] = {}  # number of uses of each hash in the latest document
 
     def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
-        """Return the chunks of a document. Raises ConfigurationError for an object that is not a document, and for an
-        empty id."""
+        """Split a document into chunks. Raises ConfigurationError for an object that is not a document, and for an
+        empty id.
+        """
         if isinstance(document, CutDocument):
             return document
         if isinstance(document, Chunk):
@@ -155,7 +158,9 @@ class Cutter:
         return self._split(id, document, self._splitter)
 
     def has_cut(self, id: str) -> bool:
-        """Return whether a Document with this id was already split; another one with this id would continue it."""
+        """Return whether a Document with this id was already split, so that another one with this id continues the same
+        document.
+        """
         return id in self._chunks
 
     def adopt(self, cut: CutDocument) -> None:
@@ -180,8 +185,9 @@ class Cutter:
         parents: list[Chunk] = []
         links: dict[str, Sequence[Link]] = {}
         pieces = list(splitter.split(document, self._note))
-        # If a document has several Documents, only the first may name chunks after headings: the others do not see
-        # its headings, so that names could repeat.
+        # If a document has several Documents, only the first may name chunks after headings: the others are split
+        # without
+        # access to its headings, so names could repeat.
         lookup = _OutlineLookup(document, [child for piece in pieces for child in piece.children or (piece,)])
         for piece in pieces:
             parent: str | None = None
@@ -216,7 +222,7 @@ class Cutter:
 
 
 class _OutlineLookup:
-    """Lookup of the anchors and links in each piece of a document's text; it works with any splitter."""
+    """Lookup of the anchors and links in each piece of a document's text, for pieces from any splitter."""
 
     def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
         self._text = document.page_content
@@ -235,14 +241,15 @@ class _OutlineLookup:
         return self._anchors.get(piece.start, []) if piece.start is not None else []
 
     def opening_name(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
-        """Return the name of the anchor with which a piece begins; None if it does not begin with one."""
+        """Return the name of the anchor at the start of a piece, or None if the piece does not start with an anchor."""
         if not anchors or piece.start is None or self._text[piece.start : anchors[0].start].strip():
             return None
         return anchors[0].name if anchors[0].name != FIRST else None
 
     def links(self, piece: Piece) -> list[Link]:
-        """Return the links that begin in a piece, without repeats. A piece with an unknown offset is parsed for
-        links."""
+        """Return the links that begin in a piece, without duplicates. If the offset of the piece is unknown, parse its
+        text instead.
+        """
         links = self._outline.links
         if piece.start is None:
             return list(dict.fromkeys(find_links(piece.text)))
@@ -261,7 +268,9 @@ def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dic
 
 
 def _identity(document: Document) -> tuple[str, bool]:
-    """Return the document's id, and whether another Document with the same id would replace this one."""
+    """Return (id, is_unique): the document's id, and whether another Document with the same id would replace this
+    one.
+    """
     document_id = document.metadata.get("document_id")
     if document_id is not None:
         return replace_surrogates(str(document_id)), False

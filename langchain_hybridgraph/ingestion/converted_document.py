@@ -16,7 +16,8 @@ class ConvertedDocument(Document):
 
     The metadata ``start_index`` of its chunks is an offset in the converted text, not in the source.
 
-    Documents that a text splitter makes from it, or that LangChain loads after ``dumps``, are plain Documents.
+    Documents that a text splitter makes from a ConvertedDocument, or that LangChain loads after ``dumps``, are plain
+    Documents without anchors.
 
     >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})
     >>> document.anchors
@@ -33,11 +34,12 @@ class ConvertedDocument(Document):
 
     @property
     def anchors(self) -> tuple[Anchor, ...]:
-        """Return the anchors with their positions in the text; none if the text was replaced, which makes the positions
-        unknown."""
+        """Return the anchors with their positions in the text. The result is empty if the text was replaced, because
+        the positions are then unknown.
+        """
         return self._anchors if self.page_content == self._text else ()
 
     @classmethod
     def lc_id(cls) -> list[str]:
-        """Return LangChain's serialisation id of Document, so that loading does not need this class."""
+        """Return LangChain's serialisation id of the class Document, so that loading does not need this class."""
         return Document.lc_id()

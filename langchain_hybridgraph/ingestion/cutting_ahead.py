@@ -21,11 +21,12 @@ _BATCH = 1 << 17  # number of bytes that one task reads
 def cut_ahead(
     files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
 ) -> Iterator[CutDocument | None]:
-    """Yield the chunks of each file, split by worker processes if there are many files; None for files left to the
+    """Yield the chunks of each file, split by worker processes if there are many files, or None for a file left to the
     caller.
 
-    The caller has to read files that are not text and files that cause a warning. It has to read all files if the
-    splitter might return different results in another process. ``begin`` is called with each file before it is read.
+    The caller has to read files that are not text and files that cause a warning. If the splitter might return
+    different results in another process, the caller has to read all files. ``begin`` is called with each file before it
+    is read.
     """
     if splitter is None or not _is_portable(splitter):
         for file in files:
@@ -58,7 +59,7 @@ def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[l
 
 
 def size_of(file: File) -> int:
-    """Return the number of bytes of a file; 0 if it cannot be read."""
+    """Return the size of a file in bytes, or 0 if the file cannot be read."""
     try:
         return file.path.stat().st_size
     except OSError:  # reading the file reports the reason

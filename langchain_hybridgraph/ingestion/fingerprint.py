@@ -14,18 +14,20 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
-# Libraries that read files or parse texts.
+# Libraries used to read files or parse text.
 _READERS = ("markdown-it-py", "mdit-py-plugins", "pypdf", "python-docx", "python-pptx", "openpyxl")
 
 
 class _NoNameError(Exception):
-    """Error for an option whose value has no name that is the same in every process."""
+    """Error for an option whose value cannot be identified by a name that is the same in every process."""
 
 
 def fingerprint(splitter: Any, builders: Iterable[Any]) -> bytes | None:
-    """Return a digest of the options of a splitter and edge builders, and of the code that they run.
+    """Return a digest of the options of a splitter and edge builders, and of the code they run, or None if there is
+    none.
 
-    Return None if the options cannot be compared because one of them is a model or a function without a name.
+    There is no digest if one of the options is a model or a function without a name, because such values cannot be
+    compared.
 
     >>> from langchain_hybridgraph.ingestion import RecursiveSplitter
     >>> fingerprint(RecursiveSplitter(512, 50), []) == fingerprint(RecursiveSplitter(512, 40), [])
@@ -64,7 +66,9 @@ def _version(distribution: str) -> str:
 
 
 def _options(builder: Any) -> Iterator[str]:
-    """Yield a builder's relations and its constructor arguments, read from the attributes with the same names."""
+    """Yield strings for a builder's relations and its constructor arguments, read from the attributes of the same
+    name.
+    """
     yield _kind(builder)
     yield from _words(tuple(builder.relations))
     for name in inspect.signature(type(builder)).parameters:
@@ -75,7 +79,9 @@ def _options(builder: Any) -> Iterator[str]:
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Yield strings that describe a value: equal values yield equal strings, different values different ones."""
+    """Yield strings that identify a value: equal values yield equal strings, and different values yield different
+    strings.
+    """
     if value is None or isinstance(value, bool | int | float | str | bytes):
         yield f"{type(value).__name__} {value!r}"
     elif isinstance(value, Mapping):

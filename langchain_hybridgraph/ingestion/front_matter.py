@@ -11,7 +11,7 @@ _FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
 
 
 def front_matter_end(text: str) -> int:
-    """Return the offset of the text after the front matter; 0 without any.
+    """Return the offset at which the text after the front matter begins, or 0 if there is no front matter.
 
     >>> front_matter_end("---\\ntitle: Cats\\n---\\nThey purr."), front_matter_end("They purr.")
     (20, 0)
@@ -21,9 +21,10 @@ def front_matter_end(text: str) -> int:
 
 
 def front_matter(text: str) -> dict[str, Any]:
-    """Return the fields of the front matter: texts, numbers and lists of them; a date becomes text.
+    """Return the fields of the front matter whose values are strings, numbers or lists of these. A date becomes a
+    string.
 
-    Nested values are left out. Front matter that is not valid YAML has no fields.
+    Nested values are left out. The result is empty if the front matter is not valid YAML.
 
     >>> front_matter("---\\ntitle: Cats\\ntags: [pets, 2]\\ndate: 2024-05-01\\n---\\nThey purr.")
     {'title': 'Cats', 'tags': ['pets', 2], 'date': '2024-05-01'}

@@ -13,7 +13,7 @@ from langchain_hybridgraph.ingestion.readers.files import File
 from langchain_hybridgraph.stores.protocols import FileRecord, RecordsFiles
 
 _TICK = 2_000_000_000
-"""Nanoseconds within which two changes of a file may have the same time, in the file system with the coarsest times."""
+"""Nanoseconds within which two changes of a file may get the same modification time, in the coarsest file system."""
 
 
 @dataclass
@@ -29,10 +29,10 @@ class _FileInProgress:
 
 
 class KnownFiles:
-    """Files of one ingest: which of them need not be read, and records of those that were read.
+    """Records of the files of one ingest, used to skip files that have not changed.
 
-    A file need not be read if its status in the file system is as recorded, or if its bytes have the recorded digest.
-    A file written less than two seconds before the check is compared only by digest: it may have been written again
+    A file is not read if its status in the file system or the digest of its bytes equals the recorded one. A file
+    written less than two seconds before the check is compared only by digest, because it may have been written again
     within the resolution of its modification time.
     """
 
@@ -41,13 +41,13 @@ class KnownFiles:
         self._made_by = made_by
         self._records = {record.source: record for record in store.files.read() if record.made_by == made_by}
         self._owners = {document: source for source, record in self._records.items() for document in record.documents}
-        self._shared: set[str] = set()  # files that share a document: the last one wins, so all are read
+        self._shared: set[str] = set()  # files that contain the same document; the last one replaces the others, so all of them are read
         self._unread: dict[str, tuple[File, FileRecord]] = {}
         self._restamped: dict[str, FileRecord] = {}
         self._reading: dict[str, _FileInProgress] = {}
 
     def unchanged(self, file: File) -> FileRecord | None:
-        """Return the record of a file that has not changed since it was read; None for a file that must be read."""
+        """Return the record of a file that has not changed since it was read, or None for a file that must be read."""
         record = self._records.get(file.source)
         if record is None:
             return None
@@ -61,7 +61,9 @@ class KnownFiles:
         return record
 
     def unread_record(self, file: File) -> FileRecord | None:
-        """Return the record of an unchanged file; None if it changed, or if something it depends on did."""
+        """Return the record of an unchanged file, or None if the file has changed or shares a document with a file that
+        was read.
+        """
         entry = self._unread.get(file.source)
         return None if entry is None else entry[1]
 
@@ -72,7 +74,7 @@ class KnownFiles:
         self._reading[file.source] = _FileInProgress(file, stamp, _digest(file.path))
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
-        """Count the chunks and parents of a document in the file that is being read."""
+        """Record a document of the file that is being read, with its numbers of chunks and parents."""
         source = file.source
         reading = self._reading[source]
         reading.documents[document] = None
@@ -85,7 +87,7 @@ class KnownFiles:
             self._unread.pop(owner, None)
 
     def outdated(self) -> list[File]:
-        """Return the unread files whose records were deleted because something that they depend on has changed."""
+        """Return unchanged files that must be read after all, because a file that their edges depend on has changed."""
         if not self._unread:
             return []
         sources = {record.source for record in self._store.files.read()}
@@ -96,11 +98,11 @@ class KnownFiles:
 
     @property
     def unread_records(self) -> list[FileRecord]:
-        """Records of the files that were not read."""
+        """Records of the unchanged files, which were not read."""
         return [record for _, record in self._unread.values()]
 
     def save(self) -> None:
-        """Record the files that were read; call this when all their chunks are in the store."""
+        """Record the files that were read. Call this only when all their chunks are in the store."""
         records = [
             FileRecord(
                 source,
@@ -119,7 +121,7 @@ class KnownFiles:
 
 
 def _stamp(path: Path) -> str:
-    """Return the file's status in the file system; "" if it cannot be trusted, or the file cannot be read."""
+    """Return the file's status in the file system, or "" if the file was changed too recently or cannot be read."""
     now = time.time_ns()
     try:
         status = os.stat(path)
@@ -131,7 +133,7 @@ def _stamp(path: Path) -> str:
 
 
 def _digest(path: Path) -> bytes:
-    """Return a digest of the bytes of a file; b"" if it is not a regular file or cannot be read."""
+    """Return a digest of the bytes of a file, or b"" if it is not a regular file or cannot be read."""
     if not path.is_file():
         return b""
     digest = blake2b(digest_size=16)

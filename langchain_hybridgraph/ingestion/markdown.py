@@ -69,8 +69,9 @@ class Section(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """Position to which a link can point with ``#`` and a name. If ``explicit``, roles in any document can refer to it,
-    too."""
+    """Position in a text that a link can point to with ``#`` and a name. An ``explicit`` anchor can also be the target
+    of roles in any document.
+    """
 
     start: int
     name: str
@@ -78,11 +79,12 @@ class Anchor(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """Structure of a text: title, sections (which cover the text without gaps), code, anchors and links, in text order.
+    """Structure of a text: title, sections (which cover the text without gaps), code, anchors and links, in order of
+    position.
 
     ``fences`` are the (start, end) ranges of code. ``links`` are pairs of a start and a link. An anchor that occurs
-    twice is left out, because links to it are ambiguous. ``heading_ids`` are the attribute lists with an id that end a
-    heading, as (start, end), with the white space before them.
+    twice is left out, because links to it are ambiguous. ``heading_ids`` are the (start, end) ranges of the attribute
+    lists with an id at the end of headings, including the white space before them.
     """
 
     sections: tuple[Section, ...]
@@ -103,11 +105,11 @@ class _Heading(NamedTuple):
 def outline(text: str, *, headings: bool = True) -> Outline:
     """Return the structure of a Markdown text; with ``headings=False``, the full text is one section.
 
-    It understands CommonMark, tables, front matter, ``{#id}`` attributes, HTML and MyST anchors, wiki links,
+    Supported syntax: CommonMark, tables, front matter, ``{#id}`` attributes, HTML and MyST anchors, wiki links,
     admonitions and tabs of MkDocs (``!!! note``, ``=== "Tab"``), MyST directives, and the roles of reStructuredText.
     The title is the first heading if it has level 1. A heading without text below it belongs to the section that
-    follows. The results for the last eight texts are cached, so that reading, splitting and linking a file parse it
-    only once.
+    follows. The results for the last eight texts are cached, so a file that is read, split and linked is parsed only
+    once.
 
     >>> text = "# Guide\\n## Run `make` { #run }\\nSee [it](b.md).\\n```\\n# no heading\\n```\\n## Use\\nEasy."
 
@@ -120,12 +122,13 @@ def outline(text: str, *, headings: bool = True) -> Outline:
 
 @lru_cache(maxsize=8)
 def _outline(text: str, headings: bool) -> Outline:
-    # Positional arguments only: lru_cache treats an explicit default value as another call.
+    # Pass positional arguments only: lru_cache does not recognise equal calls that pass arguments differently.
     return _BlockReader(text, {}).outline(headings=headings)
 
 
 def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
-    """Return an outline with additional anchors, which take precedence over the anchors of headings; all in text order.
+    """Return an outline with additional anchors, which take precedence over the anchors of headings. All are in order
+    of position.
 
     >>> with_anchors(outline("# Use\\n\\n# Run"), [Anchor(7, "use")]).anchors
     (Anchor(start=7, name='use', explicit=False), Anchor(start=7, name='run', explicit=False))
@@ -138,10 +141,10 @@ def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
 
 
 def without_heading_ids(text: str) -> tuple[str, tuple[Anchor, ...]]:
-    """Return a Markdown text without the ids at the end of headings (``{#id}``), and the anchors of the text.
+    """Return a Markdown text without the ids at the end of headings (``{#id}``), together with the anchors of the text.
 
-    The anchors are these ids and those derived from headings, to pass to :func:`with_anchors`; empty if no heading has
-    an id.
+    The anchors are these ids and the anchors derived from headings; pass them to :func:`with_anchors`. They are empty
+    if no heading has an id.
 
     >>> without_heading_ids("# Guide\\n## Run it { #run }\\nNow.\\n```\\n# x { #y }\\n```\\n")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -167,9 +170,9 @@ def without_heading_ids(text: str) -> tuple[str, tuple[Anchor, ...]]:
 
 
 def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:
-    """Yield the Markdown, HTML, wiki and reStructuredText links of a text; images and code have none.
+    """Yield the Markdown, HTML, wiki and reStructuredText links of a text, ignoring images and code.
 
-    ``definitions`` are those of the other parts of its document, by :func:`find_definitions`.
+    ``definitions`` are link definitions in other parts of the document, as returned by :func:`find_definitions`.
 
     >>> list(find_links("See [the guide](a.md#use), [[Ada Lovelace|Ada]] and `this <b.rst>`_."))
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -207,7 +210,7 @@ def slug(heading: str) -> str:
 
 
 class _BlockReader:
-    """Reader of the blocks of one text. It parses inline markup only where a link or an anchor is possible."""
+    """Reader of the blocks of one text. It parses inline markup only in blocks that may contain a link or an anchor."""
 
     def __init__(self, text: str, env: dict[str, Any]) -> None:
         self._text = text
@@ -219,7 +222,7 @@ class _BlockReader:
         self._fences: list[tuple[int, int]] = []
         self._links: list[tuple[int, Link]] = []
         self._heading_ids: list[tuple[int, int]] = []
-        self._targets: list[Anchor] = []  # MyST attributes, which belong to the block that follows
+        self._targets: list[Anchor] = []  # anchors from MyST attributes, which belong to the block that follows
         start = front_matter_end(text)
         self._lines = [start, *(match.end() for match in _NEWLINE.finditer(text, start))]
         self._blocks = self._parse(_NEWLINE.sub("\n", text[start:]).replace("\0", "\ufffd"))
@@ -245,7 +248,7 @@ class _BlockReader:
         return tokens
 
     def _walk(self, tokens: Sequence[Token], line: int, *, top: bool) -> None:
-        """Read blocks that start at this line of the text; only headings at the top level begin sections."""
+        """Read blocks that start at this line of the text. Only headings at the top level begin sections."""
         for at, token in enumerate(tokens):
             if token.map is None:
                 continue
@@ -275,7 +278,9 @@ class _BlockReader:
         return self._lines[line] if line < len(self._lines) else len(self._text)
 
     def _position_mapping(self, content: str, first: int) -> Callable[[int], int]:
-        """Return a function from positions in the content of a block, which has no indents, to offsets in the text."""
+        """Return a function that maps positions in the content of a block, which has no indents, to offsets in the
+        text.
+        """
         starts = [0, *(match.end() for match in re.finditer("\n", content))]
 
         @cache
@@ -293,13 +298,15 @@ class _BlockReader:
             markup = markup[: attributes.start()]
         text = _plain(self._inlines(markup)) if _MARKUP.search(markup) else markup
         text = " ".join(text.split())
-        if attributes is None or _IDS.search(attributes[0]) is None:  # _inline adds explicit names
+        if attributes is None or _IDS.search(attributes[0]) is None:  # otherwise _inline adds the explicit name
             self._slugs.append(Anchor(start, slug(text)))
         if section:
             self._headings.append(_Heading(start, body, int(token.tag[1:]), text))
 
     def _find_heading_ids(self, content: str, first: int) -> None:
-        """Find the attribute list at the end of a heading; text that only resembles one, such as a path, is kept."""
+        """Record the attribute list at the end of a heading. Text that only resembles an attribute list, such as a
+        path, is ignored.
+        """
         ids = _HEADING_IDS.search(content) if content.endswith("}") else None
         words = ids["attributes"].split() if ids else []
         if ids and any(word[0] == "#" for word in words) and all(map(_ATTRIBUTE.fullmatch, words)):
@@ -331,7 +338,7 @@ class _BlockReader:
             self._fences.append((start, end))
 
     def _inline(self, content: str, first: int, *, heading: bool) -> None:
-        """Read the inline content of a block that starts at this line; ids of headings get the position of the line."""
+        """Read the inline content of a block that starts at this line. Ids of headings get the position of the line."""
         if _MAYBE_LINK.search(content) is None:
             return
         place = self._position_mapping(content, first)
@@ -380,7 +387,9 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
 
 
 def _unique(named_anchors: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterator[Anchor]:
-    """Yield the anchors that occur once, by position; explicit names take precedence over those of headings."""
+    """Yield the anchors that occur once, by position. Explicit names take precedence over anchors derived from
+    headings.
+    """
     counts = Counter(anchor.name for anchor in named_anchors)
     slug_counts = Counter(anchor.name for anchor in slugs)
     unique = [anchor for anchor in named_anchors if counts[anchor.name] == 1]

@@ -51,12 +51,12 @@ def parser() -> MarkdownIt:
 
 
 def label_of(text: str) -> str:
-    """Return the text of a link on one line, shortened."""
+    """Return the text of a link as one line, shortened if it is long."""
     return " ".join(text.split())[:_LONGEST_LABEL]
 
 
 def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """Return the rule, extended to record the position of each match in its first token."""
+    """Wrap a rule to record the position of each match in the match's first token."""
 
     def record_position(state: StateInline, silent: bool) -> bool:
         start, before = state.pos, len(state.tokens)
@@ -71,7 +71,7 @@ def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[
 
 
 def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Parse an admonition or tab of MkDocs, whose indented content is Markdown, not code."""
+    """Parse an admonition or tab of MkDocs. Its indented content is Markdown, not code."""
     if state.is_code_block(first):
         return False
     if not _CONTAINER.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[first]):
@@ -122,7 +122,7 @@ def _role(state: StateInline, silent: bool) -> bool:
 
 
 def _push(state: StateInline, link: Link, target: str = "") -> None:
-    """Add a link, which is shown by its label, else by the target."""
+    """Add a link whose visible text is its label, or the target if it has no label."""
     state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": link.label or target or link.target}
 
 

@@ -13,7 +13,7 @@ from langchain_hybridgraph.ingestion.edges.document_lookup import file_name, fol
 from langchain_hybridgraph.records import Chunk, Query, Scope, replace_surrogates
 from langchain_hybridgraph.stores.protocols import HasDocuments, ReadsIndex, SearchesKeywords, implements
 
-MAX_NAMING_CHUNKS = 100  # maximum number of chunks that may name a new document
+MAX_NAMING_CHUNKS = 100  # maximum number of chunks searched for the name of a new document
 _SLICE = 1_000
 _BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # id of a chunk that does not begin with a heading
 _MAY_LINK = re.compile(r"\[|`|://|<[aA]\s")
@@ -26,13 +26,13 @@ class ReadableStore(ReadsIndex, HasDocuments, Protocol):
 
 
 class Backlinks:
-    """Chunks that link to new or changed documents, or to lost headings, collected during one ingest.
+    """Collector of chunks that link to new documents, changed documents or removed headings, during one ingest.
 
     If a document has lost or gained a heading, the stored edges show which chunks link to it; this takes one lookup for
-    each such document. Deleting a document deletes the edges to it, so edges do not show which chunks link to a new
-    document. These chunks are found in two ways: by pending links to the document, and as the ``MAX_NAMING_CHUNKS``
-    chunks with the highest BM25 scores for its file name or title (in a store with keyword search:
-    ``stores.protocols.SearchesKeywords``).
+    each such document. Deleting a document deletes the edges to it, so edges do not show which chunks link to a
+    document that is new in the store. Such chunks are found in two ways: by their pending links to the document and, in
+    a store with keyword search (``stores.protocols.SearchesKeywords``), among the ``MAX_NAMING_CHUNKS`` chunks with the
+    highest BM25 scores for its file name or title.
     """
 
     def __init__(self, store: ReadableStore, relation: str) -> None:
@@ -47,8 +47,9 @@ class Backlinks:
         self._old_ids = old_ids
 
     def see(self, document: CutDocument) -> None:
-        """Collect links to headings that the document has lost and, if it has a new heading, all links to the
-        document."""
+        """Collect the chunks that link to headings that the document has lost or, if it has a new heading, to any of
+        its chunks.
+        """
         if document.continues:  # only the first part of a document has headings that links can point to
             return
         old_ids = self._old_ids.get(document.id)
@@ -59,14 +60,15 @@ class Backlinks:
         parents = {chunk.parent for chunk in document.chunks}
         lost_ids = sorted(old_ids - new_ids - parents)
         if any(not _BY_TEXT.search(id) for id in new_ids - old_ids):
-            # A heading at the beginning of a chunk may have been inside any of the others before.
+            # A heading that now begins a chunk may previously have been inside any other chunk.
             lost_ids += sorted(new_ids & old_ids)
         if lost_ids:
             self._add_linking(lost_ids)
 
     def documents(self, excluded: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
-        """Yield documents, each with those of its chunks whose links have to be read again, except the documents in
-        ``excluded``."""
+        """Yield (document, ids of the chunks whose links have to be read again), except for the documents in
+        ``excluded``.
+        """
         for start in range(0, len(self._new), _SLICE):
             targets = {id for new in self._new[start : start + _SLICE] for id in new.ids()}
             self._add_linking(targets)
@@ -87,7 +89,7 @@ class Backlinks:
             Query(" ".join(new.names), MAX_NAMING_CHUNKS, Scope()), MAX_NAMING_CHUNKS
         ).entries
         for chunk in self._store.get([entry.id for entry in entries]):
-            # Most texts with these words have no link, and folding a text takes long.
+            # Most chunks with these words have no link, and normalising their text is slow.
             if _MAY_LINK.search(chunk.text) is None:
                 continue
             text = folded(unquote(chunk.text))
@@ -109,13 +111,13 @@ class Backlinks:
 
 
 class _NewDocument(NamedTuple):
-    """Document that is new in the store, with the names besides its id that links may use for it."""
+    """Document that is new in the store. ``names`` are the names other than its id that links may use for it."""
 
     id: str
     names: tuple[str, ...]
 
     def ids(self) -> Iterator[str]:
-        """Yield the chunk ids that pending links to this document may have as their target."""
+        """Yield the chunk ids that may be the target of pending links to this document."""
         for name in (self.id, *self.names):
             if replace_surrogates(name) == name:
                 yield from (name, first_chunk_id(name))
@@ -132,7 +134,9 @@ def _names(document: CutDocument) -> tuple[str, ...]:
 
 
 def _as_ingested(document: str, chunks: list[Chunk]) -> Iterator[CutDocument]:
-    """Yield the chunks of a document together, then each chunk with an id chosen by the user separately."""
+    """Yield the stored chunks of a document as they were ingested: split chunks together, each chunk with an id chosen
+    by the user alone.
+    """
     own = [chunk for chunk in chunks if not chunk.id.startswith(f"{document}#")]
     cut = tuple(chunk for chunk in chunks if chunk.id.startswith(f"{document}#"))
     if cut:

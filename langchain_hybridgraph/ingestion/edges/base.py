@@ -13,7 +13,9 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 
 class EdgeSet(NamedTuple):
-    """Edges to write. Before that, all edges of the builder's relations from the chunks in ``replaces`` are deleted."""
+    """Edges to write. Before they are written, all edges of the builder's relations from the chunks in ``replaces`` are
+    deleted.
+    """
 
     edges: Sequence[Edge]
     replaces: Sequence[str] = ()
@@ -21,17 +23,20 @@ class EdgeSet(NamedTuple):
 
 @runtime_checkable
 class EdgeBuilder(Protocol):
-    """Builder of edges during one ingest. It receives every document once, and at the end the complete store.
+    """Builder of edges during one ingest. It receives every document once, and has access to the complete store at the
+    end.
 
     ``see`` is called after the document's chunks are stored. ``finish`` is called after all chunks are stored, deleted
     chunks are removed, and the indexes are up to date. A builder that needs all documents collects data in ``see`` and
     returns edges in ``finish``, where it may search the store. Edges are replaced separately for each source chunk, so
-    that an ingest of some documents does not change the edges of others.
+    an ingest of some documents does not change the edges of other documents.
     """
 
     @property
     def relations(self) -> Sequence[str]:
-        """Relations that the builder writes. Two builders of the same ingest must not write the same relation."""
+        """Names of the relations that the builder writes. Two builders of the same ingest must not write the same
+        relation.
+        """
         ...
 
     def start(self, store: AcceptsChunks) -> None:
@@ -39,11 +44,11 @@ class EdgeBuilder(Protocol):
         ...
 
     def see(self, document: CutDocument) -> Iterable[EdgeSet]:
-        """Yield the edges that depend only on this document."""
+        """Receive a document whose chunks are stored, and yield the edges that can be written already."""
         ...
 
     def finish(self) -> Iterable[EdgeSet]:
-        """Yield the edges that depend on other documents."""
+        """Yield the remaining edges, which depend on several documents."""
         ...
 
 
@@ -52,5 +57,7 @@ class ComparesDocuments(EdgeBuilder, Protocol):
     """Builder that needs the state of the documents before the ingest."""
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Receive the ids that are stored for the chunks and parents of the next documents; a new document has none."""
+        """Receive the ids of the stored chunks and parents of the next documents. The set of a new document is
+        empty.
+        """
         ...

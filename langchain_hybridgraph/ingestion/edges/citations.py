@@ -22,14 +22,15 @@ _NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 
 
 class CitationEdges:
-    """Edges of weight 1 from the first chunk of a document to the first chunk of each document that a metadata field
-    names.
+    """Edges of weight 1 from the first chunk of a document to the first chunk of each document cited in a metadata
+    field.
 
-    An entry is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object with one of them. A title
-    is used only if exactly one document has it. Documents of earlier ingests are found by their id, and by other names
-    (titles must match exactly) if the store can list them (``stores.protocols.ReadsIndex``). A citation of a missing
-    document is stored as an edge to the future id of its first chunk (``pending=False`` drops it). It becomes an edge
-    to the document when one with that id, exact title, DOI, source or uri is ingested.
+    An entry of the field is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object with one of
+    these fields. A title is used only if exactly one document has it. Documents of earlier ingests are found by their
+    id. If the store can list them (``stores.protocols.ReadsIndex``), they are also found by the other names; titles
+    must match exactly. A citation of a missing document is stored as an edge to the future id of its first chunk
+    (``pending=False`` drops it). When a document with that id, exact title, DOI, source or uri is ingested, the edge is
+    redirected to it.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -55,8 +56,9 @@ class CitationEdges:
         self._store, self._names, self._waiting = store, _CitableNames(), []
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the document's names and citations; yield an empty edge set, which deletes old edges from its other
-        chunks."""
+        """Record the document's names and citations, and yield an empty edge set that deletes old edges from its other
+        chunks.
+        """
         if not document.chunks:
             return
         first, *others = document.chunks
@@ -69,7 +71,9 @@ class CitationEdges:
             yield EdgeSet((), [chunk.id for chunk in others])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all citations, and resolve the pending edges of earlier ingests to these documents."""
+        """Yield the edges of all citations, and those of earlier pending citations that the ingested documents
+        resolve.
+        """
         store, waiting = self._store, {citing.chunk: citing for citing in self._waiting}
         self._store, self._waiting = None, []
         if store is None:
@@ -97,7 +101,7 @@ class CitationEdges:
                 yield Edge(citing.chunk, target.chunk, self.relations[0], 1.0, text)
 
     def _redirected(self, store: AcceptsChunks, citing_ids: Iterable[str]) -> Iterator[EdgeSet]:
-        """Yield the edges of unchanged documents, with pending edges redirected to documents that now exist."""
+        """Yield the edges of citing chunks, with pending edges redirected to the documents that now exist."""
         pending_targets = self._names.pending_targets()
         if not isinstance(store, ReadsIndex) or not pending_targets:
             return
@@ -116,7 +120,7 @@ class CitationEdges:
 
 
 class _CitingChunk(NamedTuple):
-    """Chunk with citations; ``has_own_id`` is set if the user chose its id."""
+    """Chunk with citations. ``has_own_id`` is true if the user chose its id."""
 
     chunk: str
     label: str
@@ -130,11 +134,11 @@ class _Citation(NamedTuple):
 
 
 class _CitableNames:
-    """Documents of one ingest by name, each with its first chunk."""
+    """Lookup of the documents of one ingest, with the first chunk of each, by name."""
 
     def __init__(self) -> None:
         self._exact: dict[str, _Citation] = {}
-        self._titles: dict[str, _Citation | None] = {}  # None: several documents have it
+        self._titles: dict[str, _Citation | None] = {}  # None if several documents have the title
         self._pending_targets: dict[str, str] = {}
 
     def add(self, first: Chunk, document: CutDocument) -> None:
@@ -152,12 +156,11 @@ class _CitableNames:
             self._titles[title] = cited if other is None or other.chunk == first.id else None
 
     def find(self, name: str) -> _Citation | None:
-        """Return the document with this name; None if no document has it, or several have it."""
+        """Return the document with this name, or None unless exactly one document has it."""
         return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
 
     def pending_targets(self) -> dict[str, str]:
-        """Return the ids that earlier pending edges to these documents have as targets, mapped to the documents' first
-        chunks."""
+        """Return the target ids that earlier pending edges may have, mapped to the first chunks of these documents."""
         return {
             name: chunk
             for name, chunk in self._pending_targets.items()
@@ -198,7 +201,7 @@ def _first_chunks_with(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chun
 
 
 def _references(value: Any) -> list[str]:
-    """Return the names of documents in a metadata value, in order and without repeats."""
+    """Return the names of cited documents in a metadata value, in order and without duplicates."""
     if isinstance(value, Mapping):
         identifier = next((value[key] for key in _NAMES if value.get(key)), None)
         return [] if identifier is None else _references(identifier)
@@ -209,7 +212,7 @@ def _references(value: Any) -> list[str]:
 
 
 def _doi(name: str) -> str:
-    """Return the DOI in a name, in lower case and without a prefix; "" if the name is not a DOI.
+    """Return the DOI in a name, in lower case and without a prefix, or "" if the name is not a DOI.
 
     >>> _doi("https://doi.org/10.1112/PLMS/s2-42.1.230"), _doi("Numbers")
     ('10.1112/plms/s2-42.1.230', '')

@@ -15,7 +15,7 @@ _SLICE = 200
 
 
 class NamedDocument(NamedTuple):
-    """Stored document with its names."""
+    """Id and label of a stored document."""
 
     document: str
     label: str
@@ -30,9 +30,9 @@ class StoredNames:
         self._by_name: dict[str, NamedDocument | None] = {}
 
     def find(self, names: Iterable[str]) -> dict[str, NamedDocument]:
-        """Return the document for each name, omitting names that no document or several documents have.
+        """Return the document for each name, omitting a name unless exactly one document has it.
 
-        A title matches as it is given, in lower case, or with a capital first letter of the title or of each word. The
+        A title matches as passed, in lower case, or with the first letter of the title or of each word capitalised. The
         file name at the end of a document's id matches in any case.
 
         >>> from langchain_hybridgraph import HybridGraphStore, ingest
@@ -50,7 +50,9 @@ class StoredNames:
         return {name: document for name, document in documents if document is not None}
 
     def targets(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the chunk that has each name in its metadata ``targets``, omitting names that several chunks have."""
+        """Return the id of the chunk that has each name in its metadata ``targets``, omitting names that several chunks
+        have.
+        """
         distinct = list(dict.fromkeys(names))
         chunk_ids: dict[str, set[str]] = {}
         for start in range(0, len(distinct), _SLICE):
@@ -87,7 +89,7 @@ class StoredNames:
 
 
 def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yield the first chunk of each document in the order of ``chunk_index`` and id."""
+    """Yield the first chunk of each document, by ``chunk_index`` and then id."""
     first: dict[str, Chunk] = {}
     for chunk in chunks:
         best = first.setdefault(chunk.document, chunk)
@@ -97,7 +99,7 @@ def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """Sort the chunks by ``chunk_index`` and id."""
+    """Return the chunks sorted by ``chunk_index`` and then id."""
     return sorted(chunks, key=_order)
 
 
@@ -111,7 +113,7 @@ def folded(name: str) -> str:
 
 
 def file_name(path: str) -> str:
-    """Return the folded file name of a path or URL, without directory and suffix; "" if there is none.
+    """Return the normalised file name of a path or URL without directory and suffix, or "" if it has no file name.
 
     >>> file_name("p/My_Notes.md")
     'my notes'

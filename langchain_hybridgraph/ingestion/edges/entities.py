@@ -31,37 +31,41 @@ from langchain_hybridgraph.text.named_entities import (
 Extract = Callable[[str], Iterable[str]]
 Triple = tuple[str, str, str]
 
-OWN, FURTHER = 1.0, 0.5  # weight of the document's own title: from its first chunk, from its other chunks
-TITLED, WORD = 0.8, 0.4  # weight of another document's title: of several words, of one word
-EXTRACTED, STATED = 0.8, 0.9  # weight of a name that ``extract`` returned, of a part of a triple
-ABOUT, STATEMENTS = 0.8, 3  # weight of a topic: the subject of at least this number of triples
-SHORTENED = 0.6  # weight of a full name of which the text has only a part
+OWN, FURTHER = 1.0, 0.5  # weights of the document's own title: for its first chunk, and for its other chunks
+TITLED, WORD = 0.8, 0.4  # weights of another document's title: of several words, and of one word
+EXTRACTED, STATED = 0.8, 0.9  # weights of a name returned by ``extract``, and of a part of a triple
+ABOUT, STATEMENTS = 0.8, 3  # weight of a topic, and the number of triples whose subject counts as a topic
+SHORTENED = 0.6  # weight of a full name if the text has only a part of it
 MOST_NAMES = 100  # maximum number of entities of a chunk; the most certain are kept
 BLOCK = 1_000  # number of chunks whose edges are written together
-FEW_WORDS = 2_000  # maximum number of texts for which possible titles are queried; for more, all titles are read
+FEW_WORDS = (
+    2_000  # maximum number of chunks for which possible titles are looked up; for more chunks, all titles are read
+)
 
 
 class EntityEdges:
-    """Edges from each chunk to the entities that it mentions: titles of documents, and names in the text; no model
+    """Edges from each chunk to the entities that it mentions: titles of documents, and names in the text. No model is
     needed.
 
     An entity is a node that exists only in the graph. Its id is ``entity:`` followed by the normalised name (no case,
     accents, punctuation, possessive or leading article); two chunks that mention it are one hop apart. Names are
-    recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`), document titles by
-    their words, in any case and script. "Mercury (planet)" also counts as "Mercury", and "Lovelace" as "Ada Lovelace"
-    if the document has no other full name with it. The weight is the certainty of a mention: 1 for the document's own
-    title (from its first chunk; .5 from the others), .8 for names and titles of several words, .4 to .6 for single
-    words and parts. The rarity of an entity is computed from its degree during traversal. A title has a second node,
-    ``title:`` followed by the name, by which later ingests find it.
+    recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`); document titles are
+    recognised by their words, in any case and script. "Mercury (planet)" is also a mention of "Mercury". "Lovelace" is
+    a mention of "Ada Lovelace" if the document has no other full name that contains it. The weight is the certainty of
+    a mention: 1 for the document's own title (from its first chunk; .5 from the others), .8 for names and titles of
+    several words, .4 to .6 for single words and parts. How rare an entity is, is computed during traversal from the
+    degree of its node. A title has a second node, ``title:`` followed by the name, which later ingests use to find it.
 
-    Documents that are added later get the same edges as in one ingest of all, if the store can be read back
-    (``ReadsIndex``); otherwise older and newer documents share only names. The title of a deleted document stays an
-    entity of the chunks that mention it until they are ingested again, which ``ingest`` does automatically for files.
+    If the store can be read back (``ReadsIndex``), documents added later get the same edges as in one ingest of all
+    documents; otherwise older and newer documents are connected only by names. The title of a deleted document stays an
+    entity of the chunks that mention it until these chunks are ingested again, which ``ingest`` does automatically for
+    files.
 
-    ``extract`` returns the names in a text (from GLiNER, spaCy, …) instead of the rules. ``triples`` are (subject,
-    relation, object) by chunk id or document id: both ends are mentioned, and the triple describes the edges; the
-    subject of three or more counts like a title (.8). Raises ConfigurationError for triples of another form, for an
-    ``extract`` that does not return names, and for chunks whose id begins with ``entity:`` or ``title:``.
+    ``extract`` is a function that returns the names in a text (such as GLiNER or spaCy) and replaces the rules.
+    ``triples`` maps a chunk id or document id to (subject, relation, object) triples. Subject and object become
+    entities, and the triple becomes the description of their edges. The subject of three or more triples also gets a
+    title node, with weight .8. Raises ConfigurationError for triples of another form, for an ``extract`` that does not
+    return names, and for chunks whose id begins with ``entity:`` or ``title:``.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -93,13 +97,14 @@ class EntityEdges:
         self._store = store
         self._titles = _Titles()
         self._names = _FullNames("")
-        # Titles are matched when all are known. Until then, texts are kept on disk: they may not fit into memory.
+        # Titles are matched after all documents were received. Until then, texts are kept on disk, as they may not fit
+        # into memory.
         self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
         self._size = 0
         self._is_first = not implements(store, ReadsIndex) or (isinstance(store, Sized) and len(store) == 0)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the mentions in the document's chunks; mentions of titles of later documents are added at the end."""
+        """Record the mentions in the document's chunks. Mentions of other documents' titles are added at the end."""
         if not document.chunks or self._waiting is None:
             return
         mentions = document.mentions
@@ -114,7 +119,7 @@ class EntityEdges:
 
     @property
     def reads_alone(self) -> bool:
-        """Whether the mentions depend on the document alone, so that another process can find them."""
+        """Whether the recorded mentions depend on the document alone, so that another process can find them."""
         return self._extract is None and not self._triples
 
     def _read(self, document: CutDocument) -> DocumentMentions:
@@ -138,7 +143,7 @@ class EntityEdges:
         return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all chunks, and those of older chunks that mention a new title."""
+        """Yield the edges of all chunks, including edges from chunks of earlier ingests that mention a new title."""
         waiting, store = self._waiting, self._store
         if waiting is None or store is None:
             return
@@ -150,9 +155,10 @@ class EntityEdges:
                 edges = self._title_edges(older, waiting)
                 new_names = self._titles.names.keys() - {edge.target.removeprefix(TITLE) for edge in edges}
                 for edge in edges:
-                    if edge.source not in new_ids:  # otherwise the document may have a different title now
+                    if edge.source not in new_ids:  # an ingested document may have a different title now
                         stored.add(edge.target.removeprefix(TITLE), edge.description.partition(_NAMES)[0])
-                # Write these before the titles: after an interruption, the next ingest would consider the titles old.
+                # Write these edges before the titles: once stored, the titles would not be new to the next ingest after
+                # a crash.
                 yield from self._older_mentions(new_names, older, new_ids)
             waiting.seek(0)
             while lines := list(islice(waiting, BLOCK)):
@@ -165,9 +171,10 @@ class EntityEdges:
         self._waiting = None
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
-        """Return edges to distinctive titles in the store: to all of them, or only to titles in the texts.
+        """Return the stored edges to title nodes of distinctive titles: to all, or only to those that may be in the
+        texts.
 
-        Searching the texts for possible titles is quick only for few texts, because every word may begin a title.
+        Looking up only possible titles is fast only for a few texts, because a title may begin at any word.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()
@@ -221,7 +228,7 @@ class EntityEdges:
             self._add_subjects(chunk_mentions.chunk, reading, chunk_mentions)
 
     def _add_subjects(self, id: str, reading: TextNames, mentions: _ChunkMentions) -> None:
-        """Add the subject of several triples as the topic of the document or chunk."""
+        """Add each subject of at least ``STATEMENTS`` triples as a topic of the document or chunk."""
         subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
         for subject in [subject for subject, count in subjects.items() if count >= STATEMENTS]:
             name = entity_name(subject, reading.language)
@@ -231,7 +238,9 @@ class EntityEdges:
     def _add_title(
         self, document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
-        """Add the names in the document's title; yield the names that other texts may use for the document."""
+        """Add the names in the document's title, and yield (normalised name, spelling) of those that other texts may
+        mention.
+        """
         for name, spelling, is_certain in title_names(document.title or "", language):
             if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
                 continue
@@ -246,7 +255,9 @@ class EntityEdges:
                     mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
     def _add_titles(self, block: Sequence[_ChunkMentions], stored: _Titles) -> None:
-        """Add the titles that occur in the texts, of this ingest and of earlier ones."""
+        """Add the titles that occur in the texts, both titles of this ingest and titles of earlier ones
+        (``stored``).
+        """
         for chunk_mentions in block:
             words = chunk_mentions.words.split(" ")
             for name, spelling, size in (*self._titles.matches(words), *stored.matches(words)):
@@ -254,9 +265,9 @@ class EntityEdges:
 
 
 class DocumentMentions(NamedTuple):
-    """Mentions in the chunks of a document, as a line of JSON for each chunk, and the total number of words.
+    """Mentions in the chunks of a document, with one JSON line for each chunk, and the total number of words.
 
-    ``titles`` are the names of the document, each with its spelling.
+    ``titles`` are the document's names, as (normalised name, spelling).
     """
 
     lines: Sequence[str]
@@ -266,7 +277,7 @@ class DocumentMentions(NamedTuple):
 
 
 def find_mentions(document: CutDocument) -> DocumentMentions:
-    """Return the entities that ``EntityEdges()`` finds in the chunks of a document; there must be at least one chunk.
+    """Return the entities that ``EntityEdges()`` finds in the chunks of a document, which must have at least one chunk.
 
     >>> find_mentions(CutDocument("cat", {"title": "Cat"}, (Chunk("cat#0", "Cats purr."),))).titles
     []
@@ -277,7 +288,7 @@ def find_mentions(document: CutDocument) -> DocumentMentions:
 
 
 class _ChunkMentions:
-    """Entities that one chunk mentions: the weight and description of each edge, by node id."""
+    """Entities that one chunk mentions. ``entities`` maps node ids to the weight and description of the edge."""
 
     def __init__(
         self, chunk: str, label: str, words: str = "", entities: dict[str, tuple[float, str]] | None = None
@@ -288,34 +299,34 @@ class _ChunkMentions:
         self.entities = entities or {}
 
     def add(self, node: str, weight: float, description: str) -> None:
-        """Add a node, unless it is present with at least this weight."""
+        """Add a node, or raise its weight; a node that already has at least this weight is not changed."""
         if node not in self.entities or self.entities[node][0] < weight:
             self.entities[node] = weight, description
 
     def mention(self, name: str, weight: float, spelling: str) -> None:
-        """Add the entity with this name; an empty name is ignored."""
+        """Add the entity with this name, unless the name is empty."""
         if name:
             self.add(ENTITY + name, weight, f"{self.label} mentions {spelling}.")
 
     def state(self, name: str, triple: Triple) -> None:
-        """Add an entity that is part of a triple."""
+        """Add an entity that is the subject or object of a triple."""
         if name:
             self.add(ENTITY + name, STATED, " ".join(triple) + ".")
 
     def shorten(self) -> None:
-        """Keep the ``MOST_NAMES`` most certain mentions; of equal ones, the first."""
+        """Keep the ``MOST_NAMES`` mentions with the highest weights; among equal weights, keep the first."""
         if len(self.entities) > MOST_NAMES:
             most_certain = sorted(self.entities.items(), key=lambda entry: -entry[1][0])[:MOST_NAMES]
             self.entities = dict(most_certain)
 
     def edges(self) -> Iterator[Edge]:
-        """Return the edges to store."""
+        """Yield the edges to store."""
         for node, (weight, description) in self.entities.items():
             yield Edge(self.chunk, node, MENTIONS, weight, description)
 
 
 class _FullNames:
-    """Full names in one document, used to complete shorter forms of these names in its texts."""
+    """Full names in one document, used to resolve shorter forms of these names in its chunks."""
 
     def __init__(self, document: str) -> None:
         self.document = document
@@ -347,12 +358,12 @@ class _FullNames:
 # -- titles in texts ---------------------------------------------------------------------------------------------------
 
 _ASCII_WORD = re.compile("[a-z0-9]+")
-_INITIALS = re.compile(r"\b[A-Z]\W+[A-Z]\b")  # they are one word: J. K.
+_INITIALS = re.compile(r"\b[A-Z]\W+[A-Z]\b")  # initials such as "J. K." are matched as one word
 _NAMES = " is what "
 
 
 class _Titles:
-    """Titles to search for in texts, word by word."""
+    """Titles to find in texts, compared word by word."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}  # normalised name → spelling
@@ -369,7 +380,7 @@ class _Titles:
             self._sizes[words[0]] = (*sizes, len(words))
 
     def matches(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-        """Yield the titles among these words: the normalised name, the spelling, and the number of words."""
+        """Yield (normalised name, spelling, number of words) for each title among these words."""
         sizes, names = self._sizes, self.names
         for place, word in enumerate(words):
             if word in sizes:
@@ -379,7 +390,7 @@ class _Titles:
                         yield name, names[name], size
 
     def mentions(self, chunk: Chunk) -> Iterator[Edge]:
-        """Return the edges from a chunk to the titles in its text."""
+        """Yield the edges from a chunk to the titles in its text."""
         if chunk.text.isascii() and not self._may_contain(chunk.text):
             return
         label = _clipped(str(chunk.metadata.get("title") or chunk.document))
@@ -388,15 +399,16 @@ class _Titles:
             yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {spelling}.")
 
     def _may_contain(self, text: str) -> bool:
-        """Return whether a text contains the first word of a title; this is ten times faster than splitting it into
-        words."""
+        """Return whether a text may contain a title. This check is ten times faster than splitting the text into
+        words.
+        """
         if _INITIALS.search(text):
             return True
         return not self._sizes.keys().isdisjoint(_ASCII_WORD.findall(text.lower()))
 
 
 def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
-    """Yield edges to the names that are titles of stored documents."""
+    """Return the stored edges to the title nodes of these names; a name that is not a title has none."""
     edges: list[Edge] = []
     remaining = iter(names)
     while batch := list(islice(remaining, 20_000)):
@@ -405,7 +417,7 @@ def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
 
 
 def _waiting(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the ids and words of the chunks whose mentions of titles are still to be found."""
+    """Yield (id, words) of each chunk in which titles have not been searched for yet."""
     lines.seek(0)
     for line in lines:
         chunk, _, words, _ = json.loads(line)

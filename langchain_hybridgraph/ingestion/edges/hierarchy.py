@@ -15,12 +15,12 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 
 class HierarchyEdges:
-    """Edges from each directory to its contents, by ``uri``: ``docs`` contains ``docs/use.md``; weight 1.
+    """Edges of weight 1 from each directory to its contents, derived from ``uri``: ``docs`` contains ``docs/use.md``.
 
     A directory's node is the first chunk of the document with that ``uri``. The document may be from this ingest or, if
     its id is its uri, from an earlier one. A directory without a document is a node that exists only in the graph, with
-    its uri as id. A document is represented by its first chunk. The uri may have any scheme; the part before the first
-    ``/`` after ``scheme://`` is the top and has no directory.
+    its uri as id. A document is represented by its first chunk. The uri may have any scheme. The part up to the first
+    ``/`` after ``scheme://`` is the top of the tree and belongs to no directory.
 
     >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -42,7 +42,9 @@ class HierarchyEdges:
         self._store, self._chunks = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the location of the document; its directory may be a document that is added later."""
+        """Record the location of the document. Yield nothing yet, because its directory may be a document that is added
+        later.
+        """
         value = document.metadata.get("uri")
         uri = "" if value is None else str(value).rstrip("/")
         if uri and document.chunks:
@@ -67,7 +69,7 @@ class HierarchyEdges:
             yield EdgeSet(edges)
 
     def _nodes(self, store: AcceptsChunks) -> dict[str, str]:
-        """Return the node id of every uri, and of all directories above these."""
+        """Return the node id of every recorded uri and of all directories above it."""
         above: dict[str, None] = {}
         for uri in self._chunks:
             directory = directory_of(uri)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-# Endings by which a link and the name of the document it points to may differ.
+# Suffixes by which a link may differ from the name of the document that it points to.
 _SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
 _INDEXES = ("index.md", "README.md", "index.rst", "index.html", "readme.md", "README.rst")
 _NO_DOCUMENTS = frozenset({"mailto", "javascript", "data", "tel", "sms", "irc", "about", "blob"})
@@ -21,9 +21,9 @@ PATH, NAME, WIKI, ROLE, INCLUDE = "path", "name", "wiki", "role", "include"
 class Link(NamedTuple):
     """Link as written in the text.
 
-    ``kind`` is ``path`` (relative to its document), ``include`` (relative to its document's folder or one above it),
-    ``wiki`` (a title), ``role`` (the target of a reStructuredText role) or ``name`` (from metadata: an id, a URL, a
-    path or a title).
+    ``kind`` is ``path`` (the target is relative to the document), ``include`` (relative to the document's folder or a
+    folder above it), ``wiki`` (a title), ``role`` (the target of a reStructuredText role) or ``name`` (an id, a URL, a
+    path or a title from metadata).
     """
 
     kind: str
@@ -42,7 +42,7 @@ def split_fragment(target: str) -> tuple[str, str]:
 
 
 def folded_anchor(anchor: str) -> str:
-    """Normalise an anchor for comparison: renderers differ in letters and hyphens.
+    """Normalise an anchor for comparison, because renderers treat letters and hyphens differently.
 
     >>> folded_anchor("Cats_&-Dogs"), folded_anchor("cats--dogs")
     ('cats-dogs', 'cats-dogs')
@@ -51,12 +51,12 @@ def folded_anchor(anchor: str) -> str:
 
 
 def is_external(target: str) -> bool:
-    """Return whether a target is a web URL; such a link only matches a document with exactly this URL."""
+    """Return whether a target is a web URL. A link to a URL matches only a document with exactly this URL."""
     return urlsplit_scheme(target) in {"http", "https", "ftp"}
 
 
 def urlsplit_scheme(target: str) -> str:
-    """Return the scheme of a URL in lower case, "" for a path."""
+    """Return the scheme of a URL in lower case, or "" for a path."""
     try:
         scheme = urlsplit(target).scheme
     except ValueError:  # such as "http://[", which is not a URL
@@ -65,7 +65,7 @@ def urlsplit_scheme(target: str) -> str:
 
 
 def candidates(path: str, base: str) -> list[str]:
-    """Return possible names of the document to which a link ``path`` in the document ``base`` points, the best first.
+    """Return possible names of the document that a link ``path`` in the document ``base`` points to, the best first.
 
     >>> candidates("../install", "docs/guide/use.md")[:3]
     ['docs/install', 'docs/install.md', 'docs/install.rst']
@@ -98,7 +98,7 @@ def _variants(name: str) -> Iterator[str]:
     yield name
     stem, suffix = posixpath.splitext(name)
     if suffix.lower() in _SUFFIXES:
-        # A page may be linked by the name under which it is published.
+        # A link may use the name under which a page is published.
         yield from (stem + other for other in _SUFFIXES if other != suffix)
         yield stem
         return

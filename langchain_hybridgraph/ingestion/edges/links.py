@@ -1,4 +1,4 @@
-"""Edges from the links of texts to their targets."""
+"""Edges from chunks with links to the linked chunks."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, 
 
 
 class LinkEdges:
-    """Edges from the chunk that contains a link to the first chunk of the linked document, or to the chunk at the
+    """Edges from each chunk with a link to the first chunk of the linked document, or to the chunk with the linked
     anchor.
 
     Links are Markdown, HTML, wiki and reStructuredText links, included files, and the ``links`` metadata (ids, URLs,
-    paths or titles), which start at the first chunk. Anchors are compared by their letters and digits, because
-    renderers derive different anchors from a heading; a role that names a label or an object is resolved to the chunk
-    with this name in its metadata ``targets`` (its explicit anchors), if only one chunk has it. A document is
-    identified by its id, ``source``, ``uri``, and, for wiki links and ``links``, by its title or file name if only one
-    document has it. Documents of earlier ingests are identified by their id and, if the store can list them
+    paths or titles), whose edges start at the first chunk. Anchors are compared by their letters and digits, because
+    renderers derive different anchors from a heading. A role that names a label or an object is resolved to the only
+    chunk with this name in its metadata ``targets`` (its explicit anchors). A document is identified by its id,
+    ``source`` or ``uri``. Wiki links and ``links`` may also use its title or file name, if only one document has it.
+    Documents of earlier ingests are identified by their id and, if the store can list them
     (``stores.protocols.ReadsIndex``), by their title or the file name in their id. A relative link to a missing
     document is stored as an edge to the future id of its first chunk (``pending=False`` drops it). Links to web pages
     that are not documents of the store are ignored.
@@ -75,17 +75,19 @@ class LinkEdges:
         self._earlier = None if older is None else StoredNames(older)
         self._backlinks = None if older is None else Backlinks(older, self.relations[0])
         self._names = _DocumentNames()
-        # A link can point to a later document, so all are kept until the end; on disk, as they may not fit into memory.
+        # A link can point to a later document, so all links are kept until the end; on disk, as they may not fit into
+        # memory.
         self._spool = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
-        """Record the stored chunks of the next documents."""
+        """Record the ids of the stored chunks of the next documents."""
         if self._backlinks is not None:
             self._backlinks.before(old_ids)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the document's names and links; yield an empty edge set, which deletes old edges from chunks without
-        links."""
+        """Record the document's names and links, and yield an empty edge set that deletes old edges from chunks without
+        links.
+        """
         if not document.chunks or self._spool is None:
             return
         self._names.add(document)
@@ -97,7 +99,7 @@ class LinkEdges:
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of all links, resolved after every document is stored."""
+        """Yield the edges of all links, which can be resolved now that every document is stored."""
         spool, store = self._spool, self._store
         if spool is None or store is None:
             return
@@ -129,7 +131,7 @@ class LinkEdges:
         return edges
 
     def _relinked(self, document: CutDocument, chunks: Sequence[str], store: ReadableStore) -> Iterator[EdgeSet]:
-        """Read the links of an unchanged document again, and yield its edges if any of them has changed."""
+        """Resolve the links of an unchanged document again, and yield its edges if any of them has changed."""
         links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
         resolver = _LinkResolver(self._names, store, None)
@@ -137,14 +139,15 @@ class LinkEdges:
         edges = self._edges(links, resolver)
         sources = sorted({link.source for link in links})
         old = [edge for edge in store.edges(sources) if edge.relation in self.relations]
-        # Possible targets of the stored edge, from before the heading or document of the link existed.
+        # Targets that the stored edge may have, because the linked heading or document did not exist when it was
+        # written.
         targets = {
             (link.source, target)
             for link in links
             for target in (resolver.first(link), _pending_target(link))
             if target
         }
-        # While the heading was elsewhere in the document, the edge had the same description as the new one.
+        # If the heading has moved within the document, the stored edge has the same description as the new one.
         descriptions = {(edge.source, edge.description) for edge in edges.values()}
         obsolete = {
             (edge.source, edge.target)
@@ -160,7 +163,7 @@ class LinkEdges:
             yield EdgeSet([*remaining, *new], sources)
 
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
-        """Return whether a link names a document of this ingest, by a name that only one document in the store has."""
+        """Return whether a link uses a name of a document of this ingest that no other document in the store has."""
         if link.parsed.kind == ROLE and self._names.role_target(link.names[0]) is not None:
             return True
         document = self._names.find(link)
@@ -171,9 +174,9 @@ class LinkEdges:
 
 
 class _ChunkLink(NamedTuple):
-    """Link from a chunk, with all names that may identify its target, the best first.
+    """Link from a chunk, with all names that its target may have, the best first.
 
-    ``document`` is the title or id of the chunk's document. ``has_own_id`` is set if the user chose the chunk's id.
+    ``document`` is the title or id of the chunk's document. ``has_own_id`` is true if the user chose the chunk's id.
     """
 
     source: str
@@ -185,8 +188,7 @@ class _ChunkLink(NamedTuple):
 
 
 class _DocumentLinks(NamedTuple):
-    """Links of a document by chunk, to be resolved later; ``bases`` are the paths to which the links may be
-    relative."""
+    """Links of a document by chunk, resolved later. ``bases`` are the paths that the links may be relative to."""
 
     label: str
     has_own_id: bool
@@ -194,7 +196,7 @@ class _DocumentLinks(NamedTuple):
     links: Mapping[str, Sequence[Sequence[str]]]
 
     def read(self) -> Iterator[_ChunkLink]:
-        """Return the links of a document, with relative ones resolved against the document's location."""
+        """Yield the links of the document, with relative links resolved against its location."""
         for chunk, links in self.links.items():
             for link in (Link(*fields) for fields in links):
                 path, fragment = split_fragment(link.target)
@@ -211,7 +213,9 @@ class _DocumentLinks(NamedTuple):
 
 
 def _folders(path: str) -> Iterator[str]:
-    """Yield the path, then the same file name in each folder above, because tools resolve includes differently."""
+    """Yield the path, then the same file name in each folder above, because tools resolve included paths
+    differently.
+    """
     yield path
     while path and (above := posixpath.dirname(path)) != path:
         path = above
@@ -235,7 +239,7 @@ class _DocumentNames:
         self._anchors: dict[tuple[str, str], str] = {}
         self._role_targets: dict[
             str, str | None
-        ] = {}  # chunk by the name that roles use; None if several chunks have the name
+        ] = {}  # chunk for each name that roles use; None if several chunks have the name
 
     def add(self, document: CutDocument) -> None:
         first = document.chunks[0].id
@@ -273,7 +277,7 @@ class _DocumentNames:
                 self._starts.setdefault(chunk.id, chunk.id)
 
     def find(self, link: _ChunkLink) -> str | None:
-        """Return the document of this ingest to which a link refers; None if there is none."""
+        """Return the id of the document of this ingest that a link refers to, or None if there is no such document."""
         document = next((self._documents[name] for name in link.names if name in self._documents), None)
         if document is None and link.parsed.kind not in (PATH, INCLUDE):
             document = self._titles.get(folded(link.names[0]) if link.names else "")
@@ -288,12 +292,15 @@ class _DocumentNames:
         self._labels.setdefault(document, label)
 
     def anchored_chunk(self, document: str, anchor: str) -> str | None:
-        """Return the chunk of a document of this ingest with this anchor."""
+        """Return the id of the chunk with this anchor in a document of this ingest, or None if there is no such
+        chunk.
+        """
         return self._anchors.get((document, folded_anchor(anchor)))
 
     def role_target(self, name: str) -> str | None:
-        """Return the chunk of this ingest to which roles with this name refer; None if there is no such chunk, or
-        several."""
+        """Return the id of the chunk of this ingest that roles with this name refer to, or None unless there is exactly
+        one.
+        """
         return self._role_targets.get(name)
 
     def first_chunk(self, document: str) -> str:
@@ -350,13 +357,14 @@ class _LinkResolver:
         )
 
     def first(self, link: _ChunkLink) -> str | None:
-        """Return the first chunk of the linked document; None if that document is not part of this ingest."""
+        """Return the id of the linked document's first chunk, or None if the document is not part of this ingest."""
         document = self._names.find(link)
         return None if document is None else self._names.first_chunk(document)
 
     def find(self, link: _ChunkLink, *, pending: bool) -> str | None:
-        """Return the id of the linked chunk. If the document is missing, return its future id if ``pending`` is set,
-        else None."""
+        """Return the id of the linked chunk. For a missing document, return the future id if ``pending`` is set,
+        otherwise None.
+        """
         if link.parsed.kind == ROLE:
             role_chunk = self._names.role_target(link.names[0]) or self._role_targets.get(link.names[0])
             if role_chunk is not None:
@@ -377,7 +385,9 @@ class _LinkResolver:
         return document if document in chunks else min(chunks)
 
     def _anchored_chunk(self, document: str, anchor: str) -> str | None:
-        """Return the chunk of a document with this anchor; documents of earlier ingests are read from the store."""
+        """Return the id of the chunk of a document with this anchor. Documents of earlier ingests are read from the
+        store.
+        """
         anchor_chunk = self._names.anchored_chunk(document, anchor)
         if anchor_chunk is not None:
             return anchor_chunk
@@ -392,7 +402,7 @@ class _LinkResolver:
 
 
 def _pending_target(link: _ChunkLink) -> str | None:
-    """Return the id that the first chunk of a missing document will have; None for a link to a web page."""
+    """Return the id that the first chunk of a missing document will have, or None for a link to a web page."""
     if not link.names or link.parsed.kind in (ROLE, INCLUDE) or is_external(link.parsed.target):
         return None
     name = link.names[0]
@@ -408,7 +418,7 @@ _TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt",
 
 
 def _links_of(document: CutDocument) -> dict[str, list[Link]]:
-    """Return the links of each chunk that has any, in order and without repeats."""
+    """Return the links of each chunk that has links, in order and without duplicates."""
     if document.links is not None:
         links_by_chunk = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
     else:
@@ -431,7 +441,7 @@ def _links_of(document: CutDocument) -> dict[str, list[Link]]:
 
 
 def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:
-    """Return whether the user chose the chunk's id; such an id does not begin with the id of the document."""
+    """Return whether the user chose the chunk's id. Generated ids begin with the id of the document."""
     return not chunk.id.startswith(f"{document.id}#")
 
 

@@ -47,7 +47,7 @@ _SLICE = 1_000
 
 
 class FoundEdge(BaseModel):
-    """How one passage is related to another."""
+    """Relation of one passage to another."""
 
     source: str = Field(description="The id of the passage that the relation starts from, exactly as given.")
     target: str = Field(description="The id of the other passage, exactly as given.")
@@ -56,12 +56,12 @@ class FoundEdge(BaseModel):
     description: str = Field("", description="One sentence that says how the two are related.")
 
 
-# Stands for an invalid edge, so that it is counted together with edges that fail later checks.
+# Placeholder for an invalid edge, which is counted together with edges that fail later checks.
 _BROKEN = FoundEdge(source="", target="", relation="", weight=0.0, description="")
 
 
 def _readable(items: Any) -> Any:
-    """Parse the items as edges. Invalid items are left out; raise an error if all are invalid."""
+    """Parse the items as edges, with a placeholder for each invalid item. Raise an error if all items are invalid."""
     if not isinstance(items, list):
         return items
     edges = [_edge_of(item) for item in items]
@@ -87,23 +87,24 @@ class LLMEdges:
     """Edges that a chat model finds between chunks, each with a relation, a weight and a one-sentence description.
 
     The model reads the chunks of a document in windows of ``batch_size``; consecutive windows share ``overlap`` chunks.
-    With ``batch_size=1`` no windows are sent. :meth:`across_documents` adds pairs of chunks of different documents.
-    ``workers`` windows are sent at the same time, each up to ``attempts`` times, with ``backoff`` seconds before the
-    second attempt and twice as many before each later one. The time limit of a call is a setting of the model.
+    With ``batch_size=1`` no windows are sent. :meth:`across_documents` adds pairs of chunks of different documents. Up
+    to ``workers`` windows are sent at the same time. If a call fails, it is repeated up to ``attempts`` attempts in
+    total, after ``backoff`` seconds, with the delay doubled each time. The time limit of a call is a setting of the
+    model.
 
-    ``llm`` is any LangChain chat model; one without structured output is prompted for JSON. ``method`` is LangChain's
-    name for the way to answer (``"function_calling"``, ``"json_mode"``, …), if its default does not work. ``relations``
-    are the names that it may use, or a mapping of names to their meanings; by default it may use ``RELATIONS``, except
-    those that another builder of the ingest writes. In answers, relations are compared without case, and ids may have
-    quotation marks. An edge is dropped if one of its ids is not in the window, if both ids are the same, if its
-    relation is another one, or if its weight is outside (0, 1]. A window without a usable answer is dropped. The
-    report's ``warnings`` state how many edges and windows were dropped.
+    ``llm`` is any LangChain chat model; a model without structured output is prompted for JSON. ``method`` is
+    LangChain's name for the form of structured output (``"function_calling"``, ``"json_mode"``, …), needed only if the
+    model's default does not work. ``relations`` are the names that the model may use, or a mapping of names to their
+    meanings. By default, these are ``RELATIONS`` except those that another builder of the ingest writes. In answers,
+    relations are compared without case, and ids may have quotation marks. An edge is dropped if one of its ids is not
+    in the window, if both ids are the same, if its relation is not one of ``relations``, or if its weight is outside
+    (0, 1]. A window without a usable answer is dropped. The report's ``warnings`` state how many edges and windows were
+    dropped.
 
-    A window is sent only once, as long as its texts are the same and its edges are in the store: the answers are
-    recorded as hashes in the file ``progress``, by default ``llm_edges.jsonl`` in the folder of the store (in this
-    object for a store in memory). An interrupted ingest therefore continues where it stopped, and one without changes
-    sends nothing. A window whose edges were deleted is sent again. (To keep the answers themselves, beyond a deletion
-    or for another index, set LangChain's cache for the model.)
+    A window is sent again only if its texts have changed or its edges are no longer in the store. Answers are recorded
+    as hashes in the file ``progress``, by default ``llm_edges.jsonl`` in the folder of the store (in this object for a
+    store in memory). An interrupted ingest therefore continues where it stopped, and an ingest without changes sends
+    nothing. To keep the answers themselves, after a deletion or for another index, set LangChain's cache for the model.
 
     Raises ConfigurationError for invalid numbers and for an object that is not a model.
 
@@ -155,12 +156,12 @@ class LLMEdges:
         return tuple(self._meanings)
 
     def across_documents(self, similarity_threshold: float = 0.5, max_pairs_per_chunk: int = 3) -> LLMEdges:
-        """Return a builder that also asks the model about pairs of similar chunks of different documents.
+        """Return a builder that also sends pairs of similar chunks of different documents to the model.
 
         The pairs are those with the largest cosine similarity, which must be at least ``similarity_threshold``. In one
         ingest, a chunk is in at most ``max_pairs_per_chunk`` pairs, and at least one chunk of each pair belongs to an
-        ingested document. Raises ConfigurationError for a threshold outside (0, 1] and for less than one pair;
-        ``ingest`` raises it for a store without vectors.
+        ingested document. Raises ConfigurationError for a threshold outside (0, 1] and for ``max_pairs_per_chunk``
+        below 1. With a store without vectors, ``ingest`` raises ConfigurationError.
         """
         if not 0 < similarity_threshold <= 1 or max_pairs_per_chunk < 1:
             raise ConfigurationError(
@@ -172,7 +173,9 @@ class LLMEdges:
         return wider
 
     def without(self, relations: Iterable[str]) -> LLMEdges:
-        """Return a builder that does not write these relations, except those that the user passed in ``relations``."""
+        """Return a copy of the builder that does not write these relations, except those that the user passed as
+        ``relations``.
+        """
         excluded = set(relations)
         if not self._has_default_relations or excluded.isdisjoint(self._meanings):
             return self
@@ -194,7 +197,7 @@ class LLMEdges:
         self._store, self._documents, self.warnings = store, {}, ()
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the document's chunks; the model is called when all documents are stored."""
+        """Record the document's chunks, without yielding edges: the model is called when all documents are stored."""
         chunks = self._documents.setdefault(document.id, {})
         if not document.continues:
             chunks.clear()
@@ -202,8 +205,7 @@ class LLMEdges:
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the stored edges that are still valid, then the edges of each window as soon as the model has
-        answered."""
+        """Yield the stored edges that are still valid, then the edges of each window as soon as its answer arrives."""
         store, documents = self._store, self._documents
         self._store, self._documents = None, {}
         if store is None:
@@ -262,7 +264,9 @@ class LLMEdges:
     def _retained(
         self, store: AcceptsChunks, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
     ) -> Iterator[EdgeSet]:
-        """Yield the edges of answers that are still valid, to replace all other edges from or to these chunks."""
+        """Yield edge sets that keep the edges of answers that are still valid, and delete all others from or to these
+        chunks.
+        """
         relations, inside = set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}
         outside = sorted({edge.source for edge in around} - inside)
@@ -296,7 +300,7 @@ class LLMEdges:
                 continue
             edges = list(self._check_edges(question, answer, dropped))
             yield EdgeSet(edges)
-            # The previous set is written when the next one is requested.
+            # ingest writes a yielded edge set before it requests the next one, so these edges are stored now.
             self._ledger.note(question.key, edges)
         if failed:
             question, error = failed[0]
@@ -307,7 +311,7 @@ class LLMEdges:
         self.warnings += dropped.warnings()
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
-        """Return the answer of the first successful attempt; if none succeeds, raise the error of the last one."""
+        """Return the answer of the first successful attempt. If no attempt succeeds, raise the last error."""
         for attempt in range(self._attempts - 1):
             try:
                 return self._attempt(question)
@@ -353,15 +357,16 @@ class _DroppedEdges:
         self._examples: dict[str, object] = {}
 
     def note(self, rejected: Sequence[tuple[str, object]]) -> None:
-        """Count the rejected edges of one answer: the reason of each, with the value that was rejected."""
+        """Count the rejected edges of one answer, passed as (reason, rejected value)."""
         self._answers += bool(rejected)
         for reason, example in rejected:
             self._reasons[reason] += 1
             self._examples.setdefault(reason, example)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return one warning that lists the most common reason first (ties by name); an empty list if nothing was
-        dropped."""
+        """Return one warning with the reasons, the most common first (ties by name), or no warning if nothing was
+        dropped.
+        """
         if not self._answers:
             return ()
         reasons = [
@@ -375,7 +380,7 @@ class _DroppedEdges:
 
 
 class _EdgeRequest(NamedTuple):
-    """Chunks that are sent to the model in one request; ``key`` is the hash under which the answer is recorded."""
+    """Chunks sent to the model in one request. ``key`` is the hash under which the answer is recorded."""
 
     key: str
     instructions: str
@@ -390,10 +395,9 @@ class _EdgeRequest(NamedTuple):
 
 
 def windows(n: int, size: int, overlap: int) -> list[range]:
-    """Return the positions of the chunks in each window over n chunks. Windows have ``size`` chunks and start ``size −
-    overlap`` apart.
+    """Divide ``n`` chunks into windows of ``size`` chunks that share ``overlap`` chunks; return the positions in each.
 
-    Windows of one chunk and windows that the previous window contains are left out.
+    The last window may be smaller. Windows of one chunk and windows that the previous window contains are left out.
 
     >>> windows(8, size=5, overlap=2), windows(6, size=5, overlap=0)
     ([range(0, 5), range(3, 8)], [range(0, 5)])
@@ -409,8 +413,9 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
 def _nearest_pairs(
     neighbours: ChunkVectors, ids: Iterable[str], threshold: float, max_pairs: int
 ) -> list[tuple[str, str]]:
-    """Return the pairs of chunks with the largest cosines, at most ``max_pairs`` for each chunk; ties are broken by
-    id."""
+    """Return the pairs of chunks with the largest cosines, at most ``max_pairs`` for each chunk. Ties are broken
+    by id.
+    """
     places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
     candidates = {
         (min(place, other), max(place, other)): cosine

@@ -1,4 +1,4 @@
-"""Record of questions that a language model has answered."""
+"""Record of requests that a language model has answered."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class CachedAnswer(NamedTuple):
 
 
 class LLMCache:
-    """Record of answered questions, in a file of one JSON object per line, or in memory if ``path`` is None.
+    """Record of answered requests, in a file with one JSON object per line, or in memory if ``path`` is None.
 
-    It contains only hashes, so that no part of a deleted text remains in it. Each answer is on disk when :meth:`note`
-    returns. A line that a crash has cut off is ignored. After the file is deleted, the model is called again.
+    The file contains only hashes, so no part of a deleted text remains in it. Each answer is on disk when :meth:`note`
+    returns. A line that a crash has cut off is ignored. If the file is deleted, all requests are sent again.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._answers: dict[str, CachedAnswer] = {}
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)  # an unwritable file fails now, not after the first answer
+            path.parent.mkdir(parents=True, exist_ok=True)  # detect an unwritable file now, not after the first answer
         if path is not None and path.exists():
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 answer = _answer(line)
@@ -38,12 +38,12 @@ class LLMCache:
                     self._answers[answer.question] = answer
 
     def is_answered(self, question: str, hashes: Iterable[str]) -> bool:
-        """Return whether the question was answered, and all edges of its answer are still among ``hashes``."""
+        """Return whether the request was answered and all edges of its answer are still among ``hashes``."""
         answer = self._answers.get(question)
         return answer is not None and set(hashes).issuperset(answer.edges)
 
     def note(self, question: str, edges: Iterable[Edge]) -> None:
-        """Record that the question was answered by these edges, which are already in the store."""
+        """Record the edges of the answer to a request. The edges must be in the store already."""
         answer = self._answers[question] = CachedAnswer(question, tuple(sorted({edge_hash(edge) for edge in edges})))
         if self.path is not None:
             line = json.dumps({"question": answer.question, "edges": list(answer.edges)})
@@ -60,7 +60,7 @@ def edge_hash(edge: Edge) -> str:
 
 
 def hashed(*parts: str) -> str:
-    """Return a short hash of several texts.
+    """Return a short hash of several strings.
 
     >>> hashed("ab", "c") == hashed("a", "bc")
     False

@@ -16,25 +16,25 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 SHARES = "shares"
 
-# Maximum number of values to look up one by one; for more, all chunks with the key are read.
+# Maximum number of values to look up one by one; for more values, all chunks with the key are read.
 _FEW_VALUES = 32
 _SLICE = 2_000
 
 
 class MetadataEdges:
-    """Edges between chunks of different documents that share a metadata value: equal values, or a common list element.
+    """Edges between chunks of different documents that have the same metadata value or a common list element.
 
     ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. All documents
-    with a value form a circle, ordered by id. A chunk is connected to the first chunk with the value in each of the
-    ``per_value`` nearest documents in the circle. Up to ``per_value`` + 1 documents are therefore all connected to each
-    other, and a value of n chunks makes at most n · ``per_value`` edges instead of n². There is an edge in each
-    direction. Its weight is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
+    with the same value form a circle, ordered by id. A chunk is connected to the first chunk with the value in each of
+    the ``per_value`` nearest documents in the circle. Up to ``per_value`` + 1 documents are therefore all connected to
+    each other, and n chunks with the same value get at most n · ``per_value`` edges instead of n². There is an edge in
+    each direction. Its weight is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
 
-    A new chunk is connected to those of earlier ingests if the store can be queried for them
+    A new chunk is connected to chunks of earlier ingests if the store can be queried for them
     (``stores.protocols.ReadsIndex``): adding documents one by one gives the same edges as adding them together. The
-    neighbours of a deleted chunk are connected to the next ones when they are ingested again.
+    neighbours of a deleted chunk get edges to the next chunks in the circle when they are ingested again.
 
-    Raises ConfigurationError for no keys, ``per_value`` below 1 and a weight outside (0, 1].
+    Raises ConfigurationError if ``keys`` is empty, ``per_value`` is below 1, or ``weight`` is outside (0, 1].
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -65,12 +65,16 @@ class MetadataEdges:
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the values of the document's chunks; later documents may share them."""
+        """Record the values of the document's chunks. Yield nothing yet, because later documents may share the
+        values.
+        """
         self._ingested.update((chunk.id, self._holder(chunk)) for chunk in document.chunks)
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the ingested chunks, and of the chunks that share or shared a value with them."""
+        """Yield the edges of the ingested chunks and of all chunks that share a value with them, or did so before the
+        ingest.
+        """
         store, ingested = self._store, self._ingested
         self._store, self._ingested = None, {}
         if store is None or not ingested:
@@ -103,7 +107,9 @@ class MetadataEdges:
     def _holders(
         self, store: AcceptsChunks, values: Mapping[_Value, Any], holders: Mapping[str, _Holder]
     ) -> dict[str, _Holder]:
-        """Return the given chunks and all stored chunks with one of these values; others may be included."""
+        """Return ``holders`` and all stored chunks with one of these values, by id. Chunks with other values may be
+        included.
+        """
         if not values or not isinstance(store, ReadsIndex):
             return dict(holders)
         if len(values) <= _FEW_VALUES:
@@ -116,7 +122,9 @@ class MetadataEdges:
         return {**holders, **{holder.id: holder for holder in stored}}
 
     def _incoming(self, store: AcceptsChunks, ids: Sequence[str]) -> Iterator[_Holder]:
-        """Yield the chunks that have edges to these chunks, including edges for values that are no longer shared."""
+        """Yield the chunks that have edges to these chunks, even if the edges are due to values that are no longer
+        shared.
+        """
         if isinstance(store, ReadsIndex):
             for batch in _slices(ids):
                 sources = {
@@ -129,11 +137,11 @@ class MetadataEdges:
             yield from map(self._holder, store.get(some))
 
 
-_Value = tuple[str, Any]  # the key, and the value in the form that filters compare
+_Value = tuple[str, Any]  # the key, and the value in the form used for comparison in filters
 
 
 class _Holder(NamedTuple):
-    """Chunk with its position in its document, and its values as written."""
+    """Chunk with its position in its document. ``values`` maps comparable values to their original form."""
 
     id: str
     document: str
@@ -142,8 +150,7 @@ class _Holder(NamedTuple):
 
 
 class _ValueCircles:
-    """For each value, the documents that have it, in a circle ordered by id, with the first chunk that has the
-    value."""
+    """Circle of documents for each value, ordered by id, with the first chunk of each document that has the value."""
 
     def __init__(self, holders: Iterable[_Holder]) -> None:
         chunks: dict[_Value, dict[str, list[_Holder]]] = {}
@@ -160,7 +167,7 @@ class _ValueCircles:
         self._place = {value: {id: place for place, id in enumerate(order)} for value, order in self._order.items()}
 
     def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
-        """Return the chunks to which this one is connected, without repeats."""
+        """Return the chunks to which this chunk is connected, without duplicates."""
         chunks: dict[str, _Holder] = {}
         for value in holder.values:
             for document in self._nearest(value, holder.document, n):
@@ -169,9 +176,9 @@ class _ValueCircles:
         return list(chunks.values())
 
     def affected(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
-        """Return these chunks, and all chunks that may be connected to their documents now, or may have been before."""
+        """Return these chunks and all chunks that may be, or may have been, connected to their documents."""
         documents = {(value, holder.document) for holder in holders for value in holder.values}
-        # One document further than edges reach, so that the two directions need no separate treatment.
+        # Include one document more than edges connect, which covers both directions of the circle.
         pairs = {
             (value, near)
             for value, document in documents
@@ -190,7 +197,7 @@ class _ValueCircles:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """Yield the values that chunks can share: the value, or the elements of a list, except empty values and objects."""
+    """Yield the value, or the elements of a list, except empty values and objects, which chunks cannot share."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
         plain = element.isoformat() if isinstance(element, date) else element
         if isinstance(plain, (str, int, float)) and plain != "" and not _is_nan(plain):
@@ -206,8 +213,9 @@ def _values(holders: Iterable[_Holder]) -> dict[_Value, Any]:
 
 
 def _present(holders: Mapping[str, _Holder], store: AcceptsChunks) -> dict[str, _Holder]:
-    """Return the chunks that are still stored; a document that was ingested twice has only the chunks of its last
-    version."""
+    """Return the chunks that are still stored. Of a document that was ingested twice, only the last version is
+    stored.
+    """
     stored_ids: set[str] = set()
     for batch in _slices(sorted({holder.document for holder in holders.values()})):
         stored_ids.update(*store.document_chunks(batch).values())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 24
 # Largest error of a cosine caused by single precision and the order of additions.
 _ROUNDING = 1e-5
-# Number of candidates beyond k, so that chunks with equal cosines can be ordered by id.
+# Number of additional candidates beyond k among chunks with equal cosines, which are ordered by id.
 _TIES = 64
 _DECIMALS = 6
 _SLICE = 4_000
@@ -32,8 +32,8 @@ class HasNeighbours(AcceptsChunks, ReadsIndex, HasVectors, Protocol):
 class ChunkVectors:
     """Vectors of all chunks of a store, in the order of their ids; chunks without a vector are left out.
 
-    The search is exact: every chunk is compared with every other one, by products of matrices. Ties are broken by id.
-    A cosine does not depend on which other chunks are compared in the same call.
+    The search is exact: every chunk is compared with every other chunk, by matrix multiplication. Ties are broken by
+    id. A cosine does not depend on which other chunks are compared in the same call.
     """
 
     def __init__(self, store: HasNeighbours) -> None:
@@ -50,7 +50,7 @@ class ChunkVectors:
         self._same = {place: np.array(group) for group in places.values() for place in group}
 
     def nearest(self, places: Sequence[int], k: int, threshold: float) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-        """Yield, for the chunk at each position, its k nearest chunks of other documents with their cosines, best
+        """Yield (position, [(position of neighbour, cosine), …]) with the ``k`` nearest chunks of other documents, best
         first.
 
         Cosines below ``threshold`` are left out; ties are broken by id.
@@ -61,8 +61,9 @@ class ChunkVectors:
                 yield place, self._best(place, scores, k, threshold)
 
     def reach(self, places: Sequence[int]) -> Scores:
-        """Return, for each chunk, its approximate largest cosine with those chunks at these positions that belong to
-        other documents."""
+        """Return the approximate largest cosine of each chunk with the chunks at ``places`` that belong to other
+        documents.
+        """
         largest = np.full(len(self.ids), -1, np.float32)
         for _, block in self._blocks(places):
             np.maximum(largest, block.max(axis=0), out=largest)
@@ -77,8 +78,9 @@ class ChunkVectors:
         return result
 
     def _blocks(self, places: Sequence[int]) -> Iterator[tuple[int, Scores]]:
-        """Yield the cosines of the chunks at these positions with all chunks, some rows at a time; -1 for chunks of the
-        same document."""
+        """Yield blocks of cosines of the chunks at ``places`` with all chunks, each with the index of its first row in
+        ``places``. The cosine of two chunks of the same document is replaced by -1.
+        """
         step = max(1, _BLOCK // max(1, len(self.ids)))
         for start in range(0, len(places), step):
             batch = list(places[start : start + step])

@@ -27,7 +27,7 @@ BUILDERS: Mapping[str, str] = {
     "similarity": "ingestion.edges.similarity:SimilarityEdges",
     "llm": "ingestion.edges.llm:LLMEdges",
 }
-"""Names of the builders, with their modules and classes."""
+"""Module and class of each builder, by name."""
 
 # Required parameters of builders, with an example.
 _REQUIRED_PARAMETERS: Mapping[str, tuple[str, str]] = {
@@ -46,10 +46,11 @@ class _YieldsRelations(EdgeBuilder, Protocol):
 
 
 def as_builders(edges: Any) -> list[EdgeBuilder]:
-    """Return the builders for ``ingest(edges=…)``: ``"auto"``, None for none, one builder, or a list of them.
+    """Return the edge builders for the argument ``edges`` of ``ingest``: ``"auto"``, None (no builders), one builder,
+    or a list of builders.
 
-    A builder may be given by its name (one of ``BUILDERS``), or by a mapping of its ``type`` and its parameters, which
-    ``metadata`` needs: ``{"type": "metadata", "keys": ["author"]}``; a list may contain ``"auto"``, too. Raises
+    A builder is an object, a name (one of ``BUILDERS``), or a mapping of ``type`` and parameters, such as ``{"type":
+    "metadata", "keys": ["author"]}``; ``metadata`` always needs parameters. A list may also contain ``"auto"``. Raises
     ConfigurationError for anything else, for invalid or missing parameters, and for two builders that would replace
     each other's edges.
 

@@ -18,7 +18,8 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 
 class SequenceEdges:
-    """Edges of weight 1 from each chunk to the next one of the same parent, or of the document if it has no parents.
+    """Edges of weight 1 from each chunk to the next chunk of the same parent, or of the document if there are no
+    parents.
 
     Chunks are ordered by ``chunk_index``, even if they are ingested in another order or in several batches. Chunks
     without an index keep the order in which they are ingested.
@@ -37,12 +38,13 @@ class SequenceEdges:
         self._unwritten: dict[str, None] = {}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Forget the last ingest."""
+        """Discard the chunks of the last ingest."""
         self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Yield the edges of the documents before this one. They are complete unless more parts of these documents
-        follow."""
+        """Record a document, and yield the edges of the documents recorded before it. These edges are final unless more
+        parts of the same documents follow.
+        """
         if not document.chunks:
             return
         others = [id for id in self._unwritten if id != document.id]
@@ -53,7 +55,7 @@ class SequenceEdges:
         self._unwritten[document.id] = None
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the documents that ``see`` has not yielded."""
+        """Yield the edges that ``see`` has not yielded."""
         yield from self._flush(list(self._unwritten))
         self._documents = {}
 
@@ -70,13 +72,13 @@ class _Sequence(NamedTuple):
     chunks: dict[str, tuple[str | None, float | None]]
 
     def add(self, chunks: Iterable[Chunk]) -> None:
-        """Add chunks; a chunk replaces an earlier one with the same id."""
+        """Add chunks. A chunk replaces an earlier chunk with the same id."""
         for chunk in chunks:
             self.chunks.pop(chunk.id, None)
             self.chunks[chunk.id] = chunk.parent, chunk_index(chunk)
 
     def edge_set(self) -> EdgeSet:
-        """Return the edges between neighbouring chunks, to replace all earlier edges of these chunks."""
+        """Return the edges between consecutive chunks. They replace all earlier edges of these chunks."""
         groups: dict[str | None, list[tuple[str, float | None]]] = {}
         for id, (parent, index) in self.chunks.items():
             groups.setdefault(parent, []).append((id, index))
@@ -84,8 +86,7 @@ class _Sequence(NamedTuple):
         return EdgeSet(edges, list(self.chunks))
 
     def _edges(self, chunks: Sequence[tuple[str, float | None]]) -> Iterator[Edge]:
-        """Yield the edges between consecutive chunks; a chunk without an index is numbered by its position in this
-        list."""
+        """Yield the edges between consecutive chunks."""
         numbered = [(id, place if index is None else index + 1) for place, (id, index) in enumerate(chunks, start=1)]
         for (source, before), (target, after) in pairwise(numbered):
             description = f"In “{self.name}”, part {after:g} follows part {before:g}."

@@ -16,7 +16,7 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 _SLICE = 2_000
 # Number of earlier chunks whose edge weights are compared with the current cosines.
 _SAMPLE = 256
-# Smallest difference at which a cosine counts as changed.
+# Smallest difference that is treated as a change of a cosine.
 _CHANGED = 1e-4
 
 
@@ -24,10 +24,10 @@ class SimilarityEdges:
     """Edges from each chunk to the ``k`` nearest chunks of other documents, by the store's vectors.
 
     Only chunks with a cosine of at least ``threshold`` are connected; the cosine is the weight of the edge. The search
-    is exact, and ties are broken by id. New chunks get their edges. Older chunks get new edges if a new or changed
-    chunk is, or was, among their nearest: adding documents one by one gives the same edges as adding them together. If
-    the vectors of older chunks have changed, for example because a model was fitted again, all chunks get new edges. A
-    deleted neighbour is replaced when one of the two chunks is ingested again.
+    is exact, and ties are broken by id. The edges of an older chunk are updated if a new or changed chunk is, or was,
+    among its nearest chunks, so adding documents one by one gives the same edges as adding them together. If the
+    vectors of older chunks have changed, for example because a model was fitted again, all chunks get new edges. After
+    a chunk is deleted, the edges of its neighbours are completed only when these are ingested again.
 
     Raises ConfigurationError for ``k`` below 1, a threshold outside (0, 1], and a store without vectors.
 
@@ -62,7 +62,7 @@ class SimilarityEdges:
         self._store, self._ingested = store, {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
-        """Record the chunks; their nearest chunks may be ingested later."""
+        """Record the chunks. Yield nothing yet, because their nearest chunks may be ingested later."""
         self._ingested.update(dict.fromkeys(chunk.id for chunk in document.chunks))
         return ()
 
@@ -90,8 +90,9 @@ class SimilarityEdges:
             yield EdgeSet(edges, replaced)
 
     def _affected(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
-        """Return the positions of older chunks whose nearest chunks may have changed because of the chunks at these
-        positions."""
+        """Return the positions of older chunks whose nearest chunks may have changed because of the chunks at
+        ``places``.
+        """
         ingested = set(places)
         reach = neighbours.reach(places) if len(ingested) < len(neighbours.ids) else np.zeros(0, np.float32)
         near = [
