@@ -41,9 +41,7 @@ class KnownFiles:
         self._made_by = made_by
         self._records = {record.source: record for record in store.files.read() if record.made_by == made_by}
         self._owners = {document: source for source, record in self._records.items() for document in record.documents}
-        self._shared: set[str] = (
-            set()
-        )  # files with the same document: the last one replaces the others
+        self._shared: set[str] = set()  # files with the same document: the last one replaces the others
         self._unread: dict[str, tuple[File, FileRecord]] = {}
         self._restamped: dict[str, FileRecord] = {}
         self._reading: dict[str, _FileInProgress] = {}

@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport(Serializable):
-    """Report of one ingest.
+    """Counts and warnings of one ingest.
 
-    ``documents`` is the number of documents passed in; they were split into ``chunks`` and ``parents``. ``added``,
-    ``updated``, ``unchanged`` and ``removed`` count chunks and parents: new ones, those with another text or other
-    metadata than before, those that were not written, and those that changed (or pruned) documents no longer have.
-    ``embedded`` counts chunks with a new text. ``edges`` counts edges that were written or exist already, without those
-    of unchanged files. ``warnings`` describe what was not done as requested, and the files that were left out.
-    ``skipped`` counts by suffix all files in folders that were left out. ``unread`` has the reason for each path (a
-    file, or a folder) that was left out for another reason than its suffix: damaged, encrypted, not text …
+    ``documents`` is the number of documents passed in; they were split into ``chunks`` and ``parents``. ``added`` is
+    the number of new chunks and parents, ``updated`` of those whose text or metadata has changed, ``unchanged`` of
+    those that were not written again, and ``removed`` of those that changed or pruned documents no longer have.
+    ``embedded`` is the number of chunks with a new text. ``edges`` is the number of edges that were written or existed
+    already, without edges of unchanged files. ``warnings`` describe what was not done as requested, and the files that
+    were left out. ``skipped`` maps each suffix to the number of files in folders that were left out. ``unread`` maps
+    each path of a file or folder that was left out for any reason other than its suffix to this reason, such as
+    damaged, encrypted or not text.
     """
 
     documents: int
@@ -68,7 +69,7 @@ class IngestReport(Serializable):
         )
 
     def _left_out(self) -> str:
-        """Return the numbers of files that were left out, and the first of those that could not be read."""
+        """Describe the files that were left out: their numbers, and the first ones that could not be read."""
         skipped = f"; skipped {listed_suffixes(self.skipped)}" if self.skipped else ""
         if not self.unread:
             return skipped
@@ -81,7 +82,7 @@ class ListsDocuments(Protocol):
     """Store that can list its documents; only pruning needs this."""
 
     def document_ids(self) -> Iterable[str]:
-        """Return the ids of all documents, in any order."""
+        """Return the ids of all documents in any order."""
         ...
 
 
@@ -95,29 +96,30 @@ def ingest(
     batch_size: int = 1_000,
     prune_documents: bool | Callable[[str], bool] = False,
 ) -> IngestReport:
-    """Split documents into chunks, write those that are new or changed, add edges, and return a report.
+    """Split documents into chunks, write the new and changed chunks, add edges, and return a report.
 
     ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are not split), read one batch at a time,
     so that a generator of any length works. A LangChain loader, LlamaIndex Documents, and a LlamaIndex reader whose
-    ``load_data`` needs no argument work, too. A document is identified by its metadata ``document_id``, else its id,
-    else its ``source``, else its content. Its new chunks replace all its earlier ones. Documents with the same
-    ``document_id`` or ``source`` are parts of one document, in order; of several with the same ``Document.id``, the
-    last one counts.
+    ``load_data`` needs no argument work, too. A document is identified by the first of these that it has: metadata
+    ``document_id``, ``Document.id``, metadata ``source``, and its content. Its new chunks replace all its earlier
+    chunks. Documents with the same ``document_id`` or ``source`` are parts of one document, in order. If several
+    documents have the same ``Document.id``, only the last one is kept.
 
     ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (each document is one
-    chunk), or any splitter (of this package, of LangChain, or a function). ``edges`` is ``"auto"`` (sequence, links,
-    hierarchy, entities), a list of builders or their names, or None; edges of other builders are not changed.
-    ``progress`` is True for a bar on the terminal (elsewhere, a line every few seconds), or a function that takes a
-    :class:`~langchain_hybridgraph.execution.progress_reports.Step`. Each batch of ``batch_size`` chunks is one
-    transaction: run an interrupted ingest again, and the chunks already stored are neither written nor embedded a
-    second time.
-    ``prune_documents`` removes the documents that were not passed in: all of them, or those for whose id the function
-    returns true.
+    chunk), or a splitter: one of this package's or LangChain's splitters, or a function. ``edges`` is ``"auto"``
+    (sequence, links, hierarchy, entities), a list of builders or their names, or None. Edges of builders that are not
+    included are not changed. ``progress`` is True for a bar on the terminal (elsewhere, a line every few seconds), or a
+    function that takes a :class:`~langchain_hybridgraph.execution.progress_reports.Step`. Each batch of ``batch_size``
+    chunks is one transaction: run an interrupted ingest again, and the chunks already stored are neither written nor
+    embedded a second time. ``prune_documents`` removes the documents that were not passed in: all of them, or those for
+    whose id the function returns true.
 
-    With ``read_files``, only those files are read that have changed since they were ingested with the same ``split``,
-    the same ``edges`` and the same version of this package, and files whose edges depend on a changed or deleted file.
+    If ``documents`` comes from ``read_files``, a file is read only if it is new or has changed, if it was last ingested
+    with another ``split``, other ``edges`` or another version of this package, or if its edges depend on a changed or
+    deleted file.
 
-    Raises ConfigurationError for invalid arguments, and whatever the store raises; batches already written remain.
+    Raises ConfigurationError for invalid arguments, and any error that the store raises. Batches already written
+    remain.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -145,7 +147,8 @@ def ingest(
         return run.finish(source)
 
 
-# Shares of the time of an ingest after which all files are written, and all chunks embedded. With an embedding that is
+# Fractions of an ingest's duration after which all files are written, and all chunks embedded. With an embedding that
+# is
 # fitted to the chunks, measured on 350 files of documentation (.4 and .83) and on 2,300 (.5 and .65); without the fit
 # and with a model that embeds 100 chunks per second while the files are written, .87.
 _SHARES = {False: (0.9, 0.9), True: (0.5, 0.75)}
@@ -175,7 +178,8 @@ class _IngestRun:
         self._counts: Counter[str] = Counter()
         self._empty: list[str] = []
         self._document_ids: set[str] = set()
-        # Stored chunks of each document that its new version no longer has. Mostly empty, so it fits into memory.
+        # Stored chunks of each document that its new version no longer has. There are usually few, so they fit into
+        # memory.
         self._vanished: dict[str, set[str]] = {}
         self._start()
 
@@ -206,7 +210,7 @@ class _IngestRun:
                     self._document_ids.update(record.documents)
                 elif file.source in sources:
                     self._take_file(documents, file, next(cuts), files)
-                else:  # a file that was read in the meantime shares a document with this one
+                else:  # this file shares a document with a file that was read in the meantime
                     files.start_reading(file)
                     self._take_file(documents, file, None, files)
                 read += sizes.get(file.source, 0)
@@ -226,7 +230,7 @@ class _IngestRun:
         self._unread_files = files.unread_records
 
     def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, files: KnownFiles) -> None:
-        """Ingest a file; use its chunks if it was already split."""
+        """Ingest a file. ``ahead`` contains its chunks if another process has already split it."""
         parts: Iterable[Document | CutDocument]
         if ahead is None or self._cutter.has_cut(ahead.id):
             parts = documents.read(file)
@@ -238,7 +242,7 @@ class _IngestRun:
             files.add(file, cut.id, len(cut.chunks), len(cut.parents))
 
     def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
-        """Report that these documents or files are done, which is ``work`` of ``all_work``."""
+        """Report that ``done`` of ``total`` documents or files are finished, which is ``work`` of ``all_work``."""
         self._position = done, total, unit
         share = self._write_end * work / all_work if all_work else 0.0
         self._task.enter(share, share)
@@ -249,11 +253,11 @@ class _IngestRun:
             builder.start(self.store)
 
     def _take(self, document: Document | Chunk | CutDocument) -> CutDocument:
-        """Split a document, and write the batch when it is full."""
+        """Split a document, add it to the batch, and write the batch when it is full."""
         report("cutting", *self._position)
         cut = self._cutter.cut(_as_document(document))
         if not cut.continues and cut.id in self._batch_ids:
-            # If a batch has the same document twice, the chunks of the first one count as old.
+            # If a document occurs twice, write its first version before the batch that replaces it.
             self._write()
         self._batch.append(cut)
         self._batch_ids.add(cut.id)
@@ -265,8 +269,9 @@ class _IngestRun:
         return cut
 
     def _write(self) -> None:
-        """Write the batch: first the chunks, in transactions of the batch size, then the edges that are already
-        final."""
+        """Write the batch: first the chunks, in transactions of the batch size, then the edges that builders yield
+        already.
+        """
         batch, self._batch, self._batch_ids, self._pending = self._batch, [], set(), 0
         if not batch:
             return
@@ -370,7 +375,9 @@ class _IngestRun:
 
 
 def _as_documents(documents: Any) -> Iterable[Any]:
-    """Return the documents: the iterable, or those that a LangChain loader or a LlamaIndex reader loads."""
+    """Return the documents: the iterable itself, or the documents that a LangChain loader or LlamaIndex reader
+    loads.
+    """
     if isinstance(documents, (str, os.PathLike)):
         raise ConfigurationError(
             f"ingest takes Documents, not a path or text ({os.fspath(documents)!r:.80}): for files, "
@@ -394,7 +401,9 @@ def _as_documents(documents: Any) -> Iterable[Any]:
 
 
 def _as_document(document: Any) -> Any:
-    """Return the LangChain Document for a LlamaIndex Document, identified by its file or URL, else by its id."""
+    """Convert a LlamaIndex Document to a LangChain Document, identified by its file or URL, or by its id without
+    either.
+    """
     if hasattr(document, "page_content") or not callable(read := getattr(document, "get_content", None)):
         return document
     from langchain_core.documents import Document
@@ -407,9 +416,10 @@ def _as_document(document: Any) -> Any:
 
 
 def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
-    """Yield the batch in slices of at most ``size`` chunks, each with the parents that no earlier slice contains.
+    """Yield (chunks, parents) slices of the batch: at most ``size`` chunks, and their parents that no earlier slice
+    contains.
 
-    Parents of parents come last.
+    Parents of parents come in a final slice without chunks.
     """
     parents = {parent.id: parent for document in batch for parent in document.parents}
     chunks = [chunk for document in batch for chunk in document.chunks]

@@ -14,12 +14,13 @@ from langchain_hybridgraph.execution.progress_reports import Step, listening
 Progress = Callable[[Step], None]
 INTERVAL = 10.0
 """Seconds between two lines of progress, if the output is not a terminal."""
-_FEWEST = 0.01  # smallest share of a task from which the remaining time is estimated
+_FEWEST = 0.01  # fraction of a task that must be finished before the remaining time is estimated
 
 
 @contextmanager
 def showing(progress: bool | Progress | None) -> Iterator[None]:
-    """Show the steps reported inside the context: with the given function, on stderr (True), or not at all.
+    """Show the steps reported inside the context: by calling ``progress``, on stderr (True), or not at all (False or
+    None).
 
     On a terminal with rich installed, a bar shows the phase, the progress, the elapsed time and an estimate of the
     remaining time. Without rich, a line is printed every 2 seconds; without a terminal, every ``INTERVAL`` seconds.
@@ -36,7 +37,7 @@ def showing(progress: bool | Progress | None) -> Iterator[None]:
 
 
 def counted(count: int, one: str, several: str) -> str:
-    """Return the number with its noun in the singular or plural.
+    """Return the number followed by its noun in the singular or plural.
 
     >>> counted(1, "directory", "directories"), counted(0, "edge", "edges")
     ('1 directory', '0 edges')
@@ -95,7 +96,7 @@ class _ProgressBar:
 
 
 class _LinePrinter:
-    """Printer of a line every ``interval`` seconds, without control characters, in its own thread."""
+    """Thread that prints a line of progress every ``interval`` seconds, without control characters."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
@@ -125,20 +126,22 @@ class _LinePrinter:
 
 
 class _Clock:
-    """Estimator of the remaining time: of the complete task if its share is known, else of the current phase."""
+    """Estimator of the remaining time: of the complete task if the finished share is known, otherwise of the current
+    phase.
+    """
 
     def __init__(self) -> None:
         self.step: Step | None = None
         self._started = time.monotonic()
 
     def see(self, step: Step) -> None:
-        """Take the latest step into account."""
+        """Record the latest step."""
         if step.share is None and (self.step is None or step.unit != self.step.unit):
-            self._started = time.monotonic()  # another phase: the speed measured so far does not apply
+            self._started = time.monotonic()  # in another phase, the speed measured so far does not apply
         self.step = step
 
     def remaining(self) -> str:
-        """Return an estimate; "" if there is none yet."""
+        """Return the estimated remaining time as text, or "" if there is no estimate yet."""
         return "" if self.step is None else _remaining(self.step, time.monotonic() - self._started)
 
 

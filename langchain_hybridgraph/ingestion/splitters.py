@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Counter = Callable[[str], float]
 Note = Callable[[str], None]
 
-# In files with these suffixes "#" starts a comment, not a heading.
+# Suffixes of files in which "#" starts a comment, not a heading.
 _HASH_COMMENTS = re.compile(
     r"\.(?:pyi?|[bz]?a?sh|rb|pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?|log|sql)",
     re.IGNORECASE,
@@ -44,8 +44,8 @@ _LEVELS = (
 class Piece:
     """Part of a document's text. A piece with children is a parent: only its children are searched.
 
-    ``start`` is the offset in characters, None if unknown. ``metadata`` has the headings of the piece: ``title``,
-    ``section_heading``.
+    ``start`` is the offset in characters, or None if it is unknown. ``metadata`` contains the headings of the piece:
+    ``title`` and ``section_heading``.
     """
 
     text: str
@@ -59,7 +59,7 @@ class Splitter(Protocol):
     """Interface of splitters."""
 
     def split(self, document: Document, note: Note) -> Iterable[Piece]:
-        """Return the pieces in the text's order; warnings are passed to ``note``."""
+        """Return the pieces of a document in the order of its text. Warnings are passed to ``note``."""
         ...
 
 
@@ -71,19 +71,19 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True)
 class RecursiveSplitter:
-    """Splitter into pieces of at most ``size`` tokens, which fills them with full paragraphs and cuts longer ones.
+    """Splitter into pieces of at most ``size`` tokens, made of complete paragraphs if possible.
 
-    It cuts at headings, then blank lines, sentences, lines and words. Only words longer than 1,000 characters are cut.
-    A piece repeats the last ``overlap`` tokens of the previous one (full sentences if they fit), but never across a
-    heading. With ``join_sections``, a section of less than half the size shares a piece with the next one, if both fit
-    and the next is not on a higher level: alone, it is too short to be retrieved or to answer a question. ``counter``
-    counts tokens and should be subadditive (the count of a concatenation is at most the sum); the default is
-    :func:`approximate_tokens`.
+    The text is cut at headings, then at blank lines, sentences, lines and words. Only words longer than 1,000
+    characters are cut. A piece repeats the last ``overlap`` tokens of the previous piece (full sentences if they fit),
+    but never across a heading. With ``join_sections``, a section of less than half the size shares a piece with the
+    next section if both fit and the heading of the next section is not at a higher level; alone, such a section is too
+    short to be retrieved or to answer a question. ``counter`` counts tokens and should be subadditive (the count of a
+    concatenation is at most the sum of the counts); the default is :func:`approximate_tokens`.
 
     Common embedding models read the first 256 tokens of a text; ``benchmarks/chunking.py`` compares sizes.
 
-    Pieces are slices of the text without the blank lines around them. A text without words has no pieces. The time is
-    linear in the length of the text. Raises ConfigurationError unless 0 ≤ overlap < size.
+    Pieces are slices of the text without the blank lines around them. A text without words has no pieces. The running
+    time is linear in the length of the text. Raises ConfigurationError unless 0 ≤ ``overlap`` < ``size``.
 
     >>> from langchain_core.documents import Document
     >>> text = "# Guide\\n\\n## Install\\n\\nRun it.\\n\\n## Use\\n\\nAsk it."
@@ -112,14 +112,16 @@ class RecursiveSplitter:
         yield from _cut(text, self.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
-        """Yield the spans of the pieces of a text with this outline. A section that had to be split shares no piece."""
+        """Yield the spans of the pieces of a text with this outline. A section that had to be split does not share a
+        piece.
+        """
         pending: _Span | None = None
         level = 0
         small = self.size / 2 if self.join_sections else 0.0
         for section in structure.sections:
             spans = list(self.pack(text, self.atoms(text, structure, section.start, section.end)))
             if pending is not None and spans:
-                # A section one level up begins another topic.
+                # A section at a higher level begins another topic.
                 joins = pending.weight < small and len(spans) == 1 and len(section.path) >= level
                 if joins and pending.weight + spans[0].weight <= self.size:
                     spans[0] = _Span(pending.start, spans[0].end, pending.weight + spans[0].weight)
@@ -131,7 +133,9 @@ class RecursiveSplitter:
             yield pending
 
     def pack(self, text: str, atoms: Iterable[_Span]) -> Iterator[_Span]:
-        """Join neighbouring atoms while they fit into a piece; each span begins with the end of the previous one."""
+        """Join neighbouring atoms while they fit into a piece. Each span begins with an overlap, the end of the
+        previous span.
+        """
         current: _Span | None = None
         for atom in atoms:
             if current is None:
@@ -146,7 +150,7 @@ class RecursiveSplitter:
             yield current
 
     def atoms(self, text: str, structure: Outline, start: int, end: int, level: int = 0) -> Iterator[_Span]:
-        """Yield the largest parts that fit into a piece; they cover the range without a gap."""
+        """Yield the largest parts of the range that fit into a piece. Together they cover the range without gaps."""
         part = text[start:end]
         weight = 0.0 if part.isspace() else self.weigh(part)
         if weight <= self.size or level == len(_LEVELS):
@@ -156,11 +160,11 @@ class RecursiveSplitter:
             yield from self.atoms(text, structure, first, last, level + 1)
 
     def weigh(self, text: str) -> float:
-        """Return the number of tokens in a text; the default counter does not round, so that counts can be added."""
+        """Return the number of tokens in a text. The default counter does not round, so its counts can be added."""
         return token_weight(text) if self.counter is approximate_tokens else self.counter(text)
 
     def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
-        """Return the start of the last ``budget`` tokens of a span, and their number."""
+        """Return the offset at which the last ``budget`` tokens of a span start, and their actual number."""
         if budget <= 0:
             return span.end, 0.0
         for level in (split_points.sentences, split_points.words):
@@ -179,9 +183,9 @@ class RecursiveSplitter:
 class ParentChildSplitter:
     """Splitter into children, which are searched, and parents (groups of neighbouring children), which are returned.
 
-    By default children have at most 256 tokens and never cross a heading, parents have 1024 and may contain several
-    short sections. With another splitter for either (anything that ``ingest`` accepts), parents are split first, and
-    children from them.
+    By default, children have at most 256 tokens and never cross a heading; parents have at most 1024 tokens and may
+    contain several short sections. If another splitter is passed for either (anything that ``ingest`` accepts), the
+    text is split into parents first, and each parent into children.
     """
 
     parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
@@ -202,7 +206,8 @@ class ParentChildSplitter:
                 yield replace(parent, children=children)
 
     def _join(self, document: Document, parents: RecursiveSplitter, children: RecursiveSplitter) -> Iterator[Piece]:
-        # Children first: an edit moves the borders of the parents after it, but does not change the children.
+        # Split into children first: an edit moves the borders of the parents after it, but does not change the
+        # children.
         text = document.page_content
         structure = outline_of(document)
         spans = list(children.spans(text, structure))
@@ -283,19 +288,23 @@ class SemanticSplitter:
 
 @dataclass(frozen=True)
 class LangChainSplitter:
-    """Adapter of a LangChain text splitter or document transformer, or of a function from a text to texts."""
+    """Adapter for a LangChain text splitter or document transformer, or for a function from a string to a list of
+    strings.
+    """
 
     splitter: Any
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
-        """Yield the pieces that the splitter returns; offsets that it does not return are searched for in the text."""
+        """Yield the pieces that the splitter returns. If it returns no offsets, they are found by searching the
+        text.
+        """
         text, cursor = document.page_content, 0
         for part in self._call(text):
             content = part if isinstance(part, str) else part.page_content
             metadata = {} if isinstance(part, str) else dict(part.metadata)
             start = metadata.pop("start_index", None)
             if start is None or start < 0:
-                # Pieces come in order and overlap, so the next one starts a little behind the last one's start.
+                # Pieces are in order and may overlap, so the next one starts after the start of the last one.
                 at = text.find(content, cursor, cursor + 4 * len(content) + 4_096)
                 start = at if at >= 0 else None
             cursor = cursor if start is None else start + 1
@@ -313,10 +322,11 @@ class LangChainSplitter:
 
 
 def as_splitter(split: Any) -> Splitter | None:
-    """Return the splitter for ``ingest(split=…)``; None for None, which makes each document one chunk.
+    """Return the splitter for the argument ``split`` of ``ingest``, or None for None, which makes each document one
+    chunk.
 
-    Takes ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
-    LangChain splitter, or a function from a text to texts. Raises ConfigurationError for anything else.
+    ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
+    LangChain splitter, or a function from a string to a list of strings. Raises ConfigurationError for anything else.
 
     >>> as_splitter("flat").size
     256
@@ -349,7 +359,7 @@ _LANGCHAIN = ("split_documents", "split_text", "transform_documents")
 
 
 def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piece]:
-    """Return the pieces at these spans, with the headings above them; blank pieces are left out."""
+    """Yield the pieces at these spans, with the headings above them. Blank pieces are left out."""
     return (piece for piece, _ in _cut_with_ends(text, spans, structure))
 
 
@@ -370,7 +380,7 @@ def _cut_with_ends(text: str, spans: Iterable[_Span], structure: Outline) -> Ite
 
 
 def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
-    """Return the headings that all sections from ``first`` up to the offset ``end`` have in common."""
+    """Return the path of headings that all sections from number ``first`` up to the offset ``end`` have in common."""
     path = sections[first].path
     for number in range(first + 1, len(sections)):
         if sections[number].start >= end:
@@ -381,7 +391,7 @@ def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the range without leading blank lines and trailing space; the indent of its first line stays."""
+    """Return the range without leading blank lines and trailing white space. The indent of its first line is kept."""
     end = start + len(text[start:end].rstrip())
     blank = _SPACE.match(text, start, end)
     first = blank.end() if blank else start
@@ -397,7 +407,7 @@ def _sentences(text: str, structure: Outline, section: Section) -> Iterator[tupl
 def outline_of(document: Document) -> Outline:
     """Return the structure of a document's text, with the anchors of a ConvertedDocument.
 
-    In source files whose comments begin with ``#``, such lines are not headings.
+    In source files whose comments begin with ``#``, lines that begin with ``#`` are not headings.
     """
     suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
     structure = outline(document.page_content, headings=_HASH_COMMENTS.fullmatch(suffix) is None)

@@ -31,7 +31,7 @@ from langchain_hybridgraph.stores.embedded.summaries import STATE
 from langchain_hybridgraph.stores.protocols import HasTree, Tree
 from langchain_hybridgraph.text.abstracts import ABSTRACT_LENGTH, OVERVIEW_LENGTH, abstract_of, clip
 
-_TERMS_LENGTH = 800  # characters of an overview reserved for distinctive terms
+_TERMS_LENGTH = 800  # number of characters of an overview reserved for distinctive terms
 _SHORTEST_LINE = 40
 _MOST_DOCUMENTS = 200  # directories with more documents than this are sampled
 _SAMPLE = 2_000  # number of texts from which the frequency of words is estimated
@@ -42,7 +42,7 @@ _HEADINGS = 12
 
 
 class DirectoryEntry(NamedTuple):
-    """Content of a directory: a document or a directory, with its abstract."""
+    """Document or directory in a directory, with its abstract."""
 
     name: str
     abstract: str
@@ -51,7 +51,7 @@ class DirectoryEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Input of a summary: the directory's own text if it is a document, and its contents."""
+    """Input of a summary: the directory's contents and, if the directory is also a document, its own text."""
 
     uri: str
     title: str
@@ -60,7 +60,9 @@ class Directory:
 
 
 class Summary(NamedTuple):
-    """Summaries of a directory: an abstract of up to 256 characters (L0), an overview of up to 4,000 (L1)."""
+    """Summary of a directory: an abstract of up to 256 characters (L0) and an overview of up to 4,000 characters
+    (L1).
+    """
 
     abstract: str
     overview: str
@@ -73,11 +75,11 @@ class WritableSummaries(Protocol):
     """Summaries of directories, in a separate index with a ``reader`` and a ``writer``."""
 
     def index(self) -> Any:
-        """Return the index, None if there are no summaries yet."""
+        """Return the index, or None if there are no summaries yet."""
         ...
 
     def index_for_writing(self) -> Any:
-        """Return the index, created if there is none."""
+        """Return the index, creating it if it does not exist."""
         ...
 
 
@@ -93,7 +95,7 @@ class HasLayers(HasTree, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LayersReport(Serializable):
-    """Report of one :func:`build_layers`, in numbers of directories; ``warnings`` describe problems."""
+    """Numbers of directories in one run of :func:`build_layers`. ``warnings`` describe problems."""
 
     directories: int
     summarised: int
@@ -113,15 +115,17 @@ class LayersReport(Serializable):
 def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress | None = None) -> LayersReport:
     """Summarise the directories of a store that have changed, the deepest first; return a report.
 
-    Each directory gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000), from the abstracts of
-    its contents and, if it is a document, too, from its own text. ``summarise`` None extracts lead sentences, headings
-    and distinctive terms. A chat model writes the summaries; where it fails, they are extracted, and the next run calls
-    it again. Any function from a :class:`Directory` to a :class:`Summary` works, too. Every directory's summary is
-    durable before the next level begins, so an interrupted run continues where it stopped.
+    Each directory gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000 characters). They are
+    made from the abstracts of its contents and, if the directory is also a document, from its own text. If
+    ``summarise`` is None, summaries consist of lead sentences, headings and distinctive terms extracted from the texts.
+    If it is a chat model, the model writes the summaries; if the model fails for a directory, its summary is extracted,
+    and the next run calls the model again. ``summarise`` can also be a function from a :class:`Directory` to a
+    :class:`Summary`. All summaries of a level are durable before the next level begins, so an interrupted run continues
+    where it stopped.
 
-    A directory has changed if one of its chunks has, or a summary below it. With a model, summaries that were extracted
-    are written again; None keeps those of a model as long as they are current. Until the next run, a directory with
-    changes is treated as if it had no summary (``stores.embedded.summaries.Summaries``).
+    A directory has changed if one of its chunks or a summary below it has changed. With a model, extracted summaries
+    are replaced; with None, summaries written by a model are kept as long as they are current. Until the next run, a
+    directory that has changed is treated as if it had no summary (``stores.embedded.summaries.Summaries``).
 
     Raises ConfigurationError for a store without a tree and for an invalid ``summarise``.
 
@@ -148,12 +152,14 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
 
 
 def name_of(uri: str) -> str:
-    """Return the last part of a uri."""
+    """Return the part of a uri after the last slash."""
     return re.split(r"[/#]", uri.rstrip("/#"))[-1] or uri
 
 
 def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
-    """Return a summary without a model: lead sentences, headings, the abstracts of the parts, and the terms."""
+    """Summarise a directory without a model, from lead sentences, headings, the abstracts of its contents, and
+    ``terms``.
+    """
     lead = abstract_of(directory.text) if directory.text.strip() else ""
     names = ", ".join(
         f"{part.name} ({part.abstract})" if part.abstract and not part.is_directory else part.name
@@ -199,7 +205,7 @@ _INSTRUCTIONS = (
 
 
 class _ModelSummariser:
-    """Summaries by a chat model."""
+    """Function that summarises a directory with a chat model."""
 
     kind = "model"
 
@@ -265,7 +271,9 @@ class _SummaryRun:
         self._common: Mapping[str, float] | None = None
 
     def levels(self) -> Iterator[tuple[int, int]]:
-        """Summarise level by level; yield the number of finished directories and their total after each batch."""
+        """Summarise level by level. Yield (number of finished directories, number of all directories) after each
+        batch.
+        """
         if self._removed:
             self._layers.writer.remove(self._removed)
         for nodes in self._depths:
@@ -293,7 +301,7 @@ class _SummaryRun:
                 self._summaries[chunk.id] = chunk
                 layers.append(chunk)
             self._done += 1
-            # Write each answer of a model at once, because it is expensive.
+            # Write each answer of a model immediately, because it is expensive.
             if layers and (self.summarise is not None or len(layers) == _BATCH):
                 self._layers.writer.upsert(layers)
                 layers = []
@@ -303,7 +311,7 @@ class _SummaryRun:
         yield self._done, self._total
 
     def _by_depth(self) -> list[list[int]]:
-        """Return the directories of each depth, the deepest first."""
+        """Return the directories at each depth, the deepest first."""
         level, levels = self._tree.top(), []
         while level:
             directories = [node for node in level if self._tree.is_directory(node)]
@@ -312,7 +320,7 @@ class _SummaryRun:
         return [directories for directories in reversed(levels) if directories]
 
     def _layer(self, node: int) -> Chunk | None:
-        """Return the summary of a directory to write; None if the stored one is current."""
+        """Return the new summary of a directory, or None if the stored one is current."""
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)
         old = self._summaries.get(uri)
@@ -337,8 +345,9 @@ class _SummaryRun:
         return Chunk(uri, summary.overview, {"uri": uri, "level": 1, "abstract": summary.abstract, **marks})
 
     def _is_current(self, old: Chunk, marks: Mapping[str, str]) -> bool:
-        """Return whether a summary is up to date: the marks match and, unless ``summarise`` is None, the author does,
-        too."""
+        """Return whether a summary is current: its metadata match ``marks`` and, unless ``summarise`` is None, so does
+        its author.
+        """
         is_by_same_author = self.summarise is None or old.metadata.get("by") == self._kind
         return is_by_same_author and all(old.metadata.get(name) == mark for name, mark in marks.items())
 
@@ -347,7 +356,7 @@ class _SummaryRun:
         return "" if self.summarise is None else str(getattr(self.summarise, "kind", "function"))
 
     def _summary(self, directory: Directory, texts: Sequence[str]) -> tuple[Summary, str]:
-        """Return the summary and its author; the author is "" if the summary was extracted without a model."""
+        """Return the summary and its author. The author is "" if the summary was extracted without a model."""
         terms = list(self._terms(texts, directory))
         without_model = extracted(directory, terms)
         if self.summarise is None:
@@ -363,7 +372,7 @@ class _SummaryRun:
         return Summary(abstract, "\n".join(part for part in (abstract, overview, terms_line) if part)), self._kind
 
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
-        """Return the input of a directory's summary, and the texts of the documents in it."""
+        """Return the input for a directory's summary, and the texts of the chunks in the directory."""
         tree = self._tree
         own = self._texts([node]).get(node, [])
         documents = [child for child in children if tree.chunks(child)]
@@ -372,7 +381,7 @@ class _SummaryRun:
         for child in children:
             uri, chunks = tree.uri(child), chunks_by_document.get(child, [])
             layer = self._summaries.get(uri) if tree.is_directory(child) else None
-            # If a document is a directory, too, its lead sentences say more than a list of its contents.
+            # If a document is also a directory, its lead sentences are more informative than a list of its contents.
             first = chunks[0].text if chunks else ""
             abstract = abstract_of(first, _title(chunks)) if first else _without_name(layer)
             parts.append(DirectoryEntry(name_of(uri), clip(abstract, ABSTRACT_LENGTH), layer is not None))
@@ -382,7 +391,9 @@ class _SummaryRun:
         return Directory(tree.uri(node), title, text, tuple(parts)), texts
 
     def _texts(self, nodes: Sequence[int]) -> dict[int, list[Chunk]]:
-        """Return the chunks of each document, in order; in a large directory only the first chunk of each."""
+        """Return the chunks of each document, in order. If there are many documents, return only the first chunk of
+        each.
+        """
         chunk_ids = {node: self._tree.chunks(node) for node in nodes}
         if len(nodes) > _MOST_DOCUMENTS:
             chunk_ids = {node: ids[:1] for node, ids in chunk_ids.items()}
@@ -393,7 +404,7 @@ class _SummaryRun:
         return {node: sorted(chunks[node], key=_place) for node in nodes if node in chunks}
 
     def _terms(self, texts: Sequence[str], directory: Directory) -> Iterator[str]:
-        """Return the words that distinguish these texts from others, the most distinctive first."""
+        """Yield the words that distinguish these texts from others, the most distinctive first."""
         step = -(-len(texts) // _MOST_DOCUMENTS) or 1
         counts = Counter(word for text in texts[::step] for word in _words(text))
         own_words = _words(" ".join((directory.title, *(f"{part.name} {part.abstract}" for part in directory.parts))))
@@ -407,7 +418,7 @@ class _SummaryRun:
         return islice(order, _TERMS_LENGTH // 4)
 
     def _rarity(self) -> dict[str, float]:
-        """Return the inverse document frequency of each word in a sample of all texts."""
+        """Return the inverse document frequency of each word, estimated from a sample of all texts."""
         ids = self.store.find(Scope(None, self.store.tenant, None))
         sample = self.store.get(ids[:: -(-len(ids) // _SAMPLE) or 1])
         counts = Counter(word for chunk in sample for word in _words(chunk.text))

@@ -11,10 +11,11 @@ from pathlib import Path
 
 
 class FileWalk:
-    """Search for files to read. Symbolic links come last, so that a file is read by its real path if that is possible.
+    """Search for files to read. Symbolic links are followed last, so a file is found under its real path if possible.
 
-    Files with one of the ``suffixes`` are read; ``passed_over`` counts the others by suffix. Hidden files are neither
-    read nor counted. ``leave_out`` is called with every other path that is left out, and with the reason.
+    Only files with one of the ``suffixes`` are read; ``passed_over`` maps other suffixes to numbers of files. Hidden
+    files are neither read nor counted. For every path that is left out for another reason, ``leave_out`` is called with
+    the path and the reason.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class FileWalk:
         self._visited: set[tuple[int, int]] = set()
 
     def files(self, folder: Path) -> Iterator[Path]:
-        """Yield the files to read in a folder and its subfolders; each folder is visited only once."""
+        """Yield the files to read in a folder and its subfolders. Each folder is visited only once."""
         links = deque[Path]()
         yield from self._below(folder, links)
         while links:
@@ -56,7 +57,7 @@ class FileWalk:
                 yield path
 
     def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
-        """Return the entries of a folder, each with a flag for folders; nothing if the folder was visited before."""
+        """Return (path, is_folder) for the entries of a folder, or an empty list if the folder was visited before."""
         try:
             status = folder.stat()
             identity = status.st_dev, status.st_ino
@@ -89,8 +90,9 @@ class FileWalk:
 
 
 def source_of(root: Path, file: Path) -> str:
-    """Return the ``source`` of a file: its path as passed in; for an absolute path, the part from the last folder of
-    ``root``."""
+    """Return the ``source`` of a file: its path as passed in or, for an absolute path, the part from the last folder of
+    ``root``.
+    """
     if root.is_absolute() or ".." in root.parts:
         base = root.resolve()
         inside = file.relative_to(root)
@@ -99,6 +101,6 @@ def source_of(root: Path, file: Path) -> str:
 
 
 def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
-    """Return whether a file is a regular file, or a pipe if that is allowed: reading a device may never end."""
+    """Return whether a file is a regular file, or a pipe if ``may_be_pipe`` is set. Reading a device may never end."""
     mode = file.stat().st_mode
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))

@@ -18,7 +18,7 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the chapters in reading order, each with its number from 1 as ``chapter``."""
+    """Yield the chapters in reading order, each with its number in the metadata ``chapter``, counted from 1."""
     with zipfile.ZipFile(path) as book:
         container = ElementTree.fromstring(book.read("META-INF/container.xml"))
         root = container.find(f".//{_CONTAINER}rootfile")

@@ -19,13 +19,17 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 class BoundedReader:
-    """Reader of files in a worker process, one at a time. If the process has to be killed, a new one is started."""
+    """Reader of files in a worker process, one at a time. If the process has to be killed, the next file gets a new
+    one.
+    """
 
     def __init__(self) -> None:
         self._worker: _ReaderProcess | None = None
 
     def read(self, path: Path, note: Callable[[str], None]) -> list[FilePart]:
-        """Return the parts of a file. Raises UnreadableError with the reason if the file cannot be read."""
+        """Return the parts of a file. ``note`` is called with warnings. Raises UnreadableError if the file cannot be
+        read.
+        """
         if path.stat().st_size > limits.BYTES:
             raise UnreadableError(f"its size is {path.stat().st_size >> 20:,} MB; the limit is {limits.BYTES >> 20} MB")
         if self._worker is None or self._worker.is_over:
@@ -63,7 +67,7 @@ class _ReaderProcess:
             encoding="utf-8",
             errors="surrogatepass",
             env={**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:surrogatepass"},
-            start_new_session=True,  # Ctrl-C is for the process that started it
+            start_new_session=True,  # Ctrl-C must not reach this process, only the one that started it
         )
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=_take, args=(self._process.stdout, self._answers), daemon=True).start()
@@ -75,13 +79,13 @@ class _ReaderProcess:
         return not self._finalizer.alive or self._process.poll() is not None
 
     def ask(self, path: Path) -> None:
-        """Request the parts of a file."""
+        """Send a request for the parts of a file."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(str(path.absolute())) + "\n")
         self._process.stdin.flush()
 
     def answer(self, seconds: float) -> Any:
-        """Return the next answer. Raises UnreadableError if the process does not answer in time."""
+        """Return the next answer. Raises UnreadableError if the process fails or does not answer within ``seconds``."""
         try:
             line = self._answers.get(timeout=max(seconds, 0.0))
         except queue.Empty:

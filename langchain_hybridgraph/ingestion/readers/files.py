@@ -40,11 +40,11 @@ _TEXT_KEYS = ("text", "page_content", "content")
 
 
 class FileError(HybridGraphError, ValueError):
-    """Error for a file that cannot be read as a document; the message has the file, the line and a solution."""
+    """Error for a file that cannot be read as a document. The message contains the file, the line and a solution."""
 
 
 class _ReadText(NamedTuple):
-    """Result of reading a file's text."""
+    """Text of a file with its title, metadata and anchors."""
 
     text: str
     title: str
@@ -53,7 +53,9 @@ class _ReadText(NamedTuple):
 
 
 class File(NamedTuple):
-    """File to read. A file passed by its path (``is_named``) must be readable; a file in a folder may be skipped."""
+    """File to read. A file passed by its own path (``is_named``) must be readable; a file found in a folder may be
+    skipped.
+    """
 
     path: Path
     source: str
@@ -63,9 +65,9 @@ class File(NamedTuple):
 class FileDocuments(Iterator["Document"]):
     """Documents in files, read one after the other.
 
-    Of the files in folders that were left out so far, ``skipped`` lists messages with the reasons, ``passed_over``
-    counts them by suffix, and ``unread`` has the reason for each path that was left out for another reason than its
-    suffix.
+    Three attributes describe the files in folders that were left out so far: ``skipped`` lists messages with the
+    reasons, ``passed_over`` maps suffixes to numbers of files, and ``unread`` maps each path that was left out for any
+    reason other than its suffix to this reason.
     """
 
     def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
@@ -91,7 +93,9 @@ class FileDocuments(Iterator["Document"]):
 
     @cached_property
     def files(self) -> list[File]:
-        """Files to read, each once. Raises FileError for a missing path, and for two files with one ``source``."""
+        """Files to read, without duplicates. Raises FileError for a missing path, and for two files with the same
+        ``source``.
+        """
         files = list(self._find())
         missing = {suffix: count for suffix, count in self._walk.passed_over.items() if suffix in KINDS}
         others = {suffix: count for suffix, count in self._walk.passed_over.items() if suffix not in KINDS}
@@ -102,7 +106,9 @@ class FileDocuments(Iterator["Document"]):
         return files
 
     def read(self, file: File) -> Iterator[Document]:
-        """Yield the documents of one file; none (and a line in ``skipped``) for an unreadable file in a folder."""
+        """Yield the documents of one file. An unreadable file in a folder yields none and adds a message to
+        ``skipped``.
+        """
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
                 raise _NotText(f"{file.path}: this is not a regular file; copy its content into one")
@@ -119,7 +125,7 @@ class FileDocuments(Iterator["Document"]):
             self._leave_out(file.path, str(_as_file_error(file.path, error)).removeprefix(f"{file.path}: "))
 
     def _parts(self, file: File) -> Iterator[Document]:
-        """Yield the parts of a file that another process reads, as Documents of one source."""
+        """Read a file in another process and yield its parts as Documents with one ``source``."""
         from langchain_core.documents import Document
 
         try:
@@ -157,13 +163,13 @@ class FileDocuments(Iterator["Document"]):
                         f"{file} and {paths_by_source[source]} would both have the source {source!r}: read their "
                         "common folder, or run from there with relative paths"
                     )
-                if real_path not in real_paths:  # otherwise a link or another argument leads to this file again
+                if real_path not in real_paths:  # skip a file found again through a link or another argument
                     real_paths.add(real_path)
                     yield File(file, source, is_named)
 
 
 def read_text_file(file: File) -> Document | None:
-    """Return the document in a text file; None for files of other kinds, and for files with problems to report."""
+    """Return the document in a text file, or None for other kinds of files and for files with problems to report."""
     suffix = file.path.suffix.lower()
     if suffix in LINES or suffix in KINDS:
         return None
@@ -179,27 +185,29 @@ def read_files(
     skipped: Callable[[str], None] | None = None,
     follow_links: bool = False,
 ) -> FileDocuments:
-    """Return the documents in files and folders, folders in the order of their names.
+    """Return the documents in files and folders; files in folders are ordered by name.
 
     Each text, Markdown, HTML or reStructuredText file is one document. Each line of a JSON Lines file is one document,
     with ``text`` (or ``page_content``, ``content``) and optional ``id`` and ``metadata``; other keys become metadata.
-    The metadata ``source`` is the path as passed in (an absolute path begins with its last folder). Documents that are
-    files also have ``uri``, which is the same, and ``title``.
+    The metadata ``source`` is the path as passed in, or for an absolute path the part from the last folder of the
+    argument. A document that consists of a complete file also has the metadata ``uri``, which equals ``source``, and
+    ``title``.
 
-    The text of Markdown has no front matter and no ids at the end of headings (``## Title { #id }``), that of
-    reStructuredText no labels; links still lead to them. Metadata ``start_index`` of a chunk counts in this text, not
-    in the file.
+    Front matter and ids at the end of headings (``## Title { #id }``) are removed from the text of Markdown, and labels
+    from the text of reStructuredText; links to the ids and labels still work. The metadata ``start_index`` of a chunk
+    is a position in this text, not in the file.
 
-    With the extra ``documents`` PDF, Word, PowerPoint and Excel files are read, too; EPUB books, notebooks and e-mail
-    need no extra. Such a file may become several Documents with one ``source``, with their location in the metadata:
-    ``page`` (or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, ``chapter``. These files are
-    read by another process with limits of time and memory.
+    EPUB books, notebooks and e-mail are also read, as are PDF, Word, PowerPoint and Excel files if the extra
+    ``documents`` is installed. Such a file may become several Documents with one ``source``, with their location in the
+    metadata: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, or ``chapter``.
+    These files are read by another process with limits of time and memory.
 
     In folders, hidden files and files whose suffix is not in SUPPORTED_SUFFIXES are left out. Each real folder is
-    visited once. Symbolic links that lead out of the given folders are followed only with ``follow_links=True``.
-    Files that are left out for another reason (damaged, encrypted, not text, a pipe or a device) are named with it in
-    ``unread`` of the result and in the report of ``ingest``; the argument ``skipped`` is called with each message
-    (default: issue a Python warning). A file passed by its path is read as text, whatever its suffix.
+    visited once. Symbolic links to targets outside these folders are followed only with ``follow_links=True``. Files
+    that are left out for another reason (damaged, encrypted, not text, a pipe or a device) are listed with this reason
+    in ``unread`` of the result and in the report of ``ingest``. The argument ``skipped`` is called with each message;
+    by default, a Python warning is issued. A file passed by its own path that has an unsupported suffix is read as
+    text.
 
     Raises FileError for a path that does not exist, for a file passed by its path that is not text (or is a device),
     for an invalid line of JSON (with file:line), and for two different files with the same ``source``.
@@ -219,7 +227,7 @@ class _NotText(FileError):
 
 
 def _real_path(file: Path, folders: dict[Path, str]) -> str:
-    """Return the path without symbolic links; folders are resolved only once, because that takes long."""
+    """Return the path without symbolic links. Folders are resolved only once, because resolving is slow."""
     if file.is_symlink():
         return os.path.realpath(file)
     if file.parent not in folders:
@@ -249,7 +257,9 @@ def _stem(source: str) -> str:
 
 
 def _decoded(file: Path, raw: bytes) -> str:
-    """Decode a file by its byte order mark, else as UTF-8, else by its charset (HTML), else as cp1252 if it is text."""
+    """Decode a file by its byte order mark, then as UTF-8, then by its charset (HTML), then as cp1252 if it seems to be
+    text.
+    """
     for mark, encoding in _BOMS:
         if raw.startswith(mark):
             return _decode_as(file, raw, encoding)
@@ -322,7 +332,7 @@ def _row(line: str, place: str, source: str, number: int) -> Document:
     text, id = row.pop(key), row.pop("id", None)
     merged = {"source": source, **row, **(metadata or {})}
     if id is None:
-        # Without an id, a line is identified by its number.
+        # A line without an id is identified by its number.
         merged.setdefault("document_id", f"{source}:{number}")
     return Document(page_content=text, metadata=merged, id=None if id is None else str(id))
 
@@ -350,9 +360,9 @@ def _warn(message: str) -> None:
 
 _HTML = frozenset([".html", ".htm", ".xhtml"])
 LINES = frozenset([".jsonl", ".ndjson"])
-"""Suffixes of files in which every line is a document."""
+"""Suffixes of files with one document per line."""
 SEVERAL = LINES | {".mbox"}
-"""Suffixes of files with several documents."""
+"""Suffixes of files that contain several documents."""
 _READERS: dict[str, Callable[[str], _ReadText]] = {
     ".txt": _read_text,
     ".text": _read_text,

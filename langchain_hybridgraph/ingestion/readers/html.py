@@ -24,7 +24,7 @@ _BLOCKS = _tags(
 _ROWS = frozenset(["li", "tr", "dt", "dd"])
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPACES = re.compile(r"\s+")
-# html.parser needs quadratic time for unclosed comments and declarations, and raises on some of them.
+# html.parser takes quadratic time for unclosed comments and declarations, and raises errors for some of them.
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
 _OPEN = re.compile(r"<(?=[^<>]*(?:<|\Z)|[!?])")
@@ -41,7 +41,8 @@ class HTMLPage(NamedTuple):
 def from_html(html: str) -> HTMLPage:
     """Return the text of a page as Markdown with headings, lists, preformatted text and relative links only.
 
-    Scripts, styles and navigation are left out. The title is that of the head, else the first heading of level 1.
+    Scripts, styles and navigation are left out. The title is the ``<title>`` of the page, or its first heading of level
+    1.
 
     >>> from_html("<title>T</title><h2>A</h2><p>See <a href='b.html'>B</a> &amp; C.<script>x</script>")
     HTMLPage(text='## A\\n\\nSee [B](b.html) & C.', title='T')
@@ -51,7 +52,7 @@ def from_html(html: str) -> HTMLPage:
     parser.feed(html)
     parser.close()
     if parser.is_incomplete:
-        # An element whose content is left out was never closed, so the rest of the page may be missing.
+        # If an element whose content is left out was never closed, the rest of the page may be missing.
         parser = _HTMLReader(frozenset(["script", "style", "head"]), navigation=True)
         parser.feed(html)
         parser.close()
@@ -70,12 +71,12 @@ class _HTMLReader(HTMLParser):
         self._dropping: list[str] = []
         self._in_title = False
         self._in_pre = 0
-        self._links: list[tuple[int, str]] = []  # where the link's text starts, and where it leads
-        self._heading: int | None = None  # where the heading's text starts
+        self._links: list[tuple[int, str]] = []  # start of each open link's text, and its target
+        self._heading: int | None = None  # start of the heading's text
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether an element whose content is left out is still open."""
+        """Whether an element whose content is left out has not been closed."""
         return bool(self._dropping) and self._dropping[0] != "head"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of files with a reader."""
+"""Kinds of files that have a reader."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ INSTALL = 'pip install "langchain-hybridgraph[documents]"'
 class FilePart(NamedTuple):
     """Part of a file: a page, a slide, some rows of a sheet, or the complete file.
 
-    ``text`` is Markdown. ``metadata`` locates it: ``page``, ``sheet``, ``table``, ``section_heading``. A part with a
-    ``number`` is a separate document, such as a message in a mailbox.
+    ``text`` is Markdown. ``metadata`` is the location of the part: ``page``, ``sheet``, ``table``, ``section_heading``.
+    A part with a ``number`` is a separate document, such as a message in a mailbox.
     """
 
     text: str
@@ -23,11 +23,11 @@ class FilePart(NamedTuple):
 
 
 class UnreadableError(Exception):
-    """Error for a file that cannot be read; the message has the reason and a solution."""
+    """Error for a file that cannot be read. The message contains the reason."""
 
 
 class FileKind(NamedTuple):
-    """Reader of files with a suffix, and the library that it needs ("" if it needs none)."""
+    """Name of the module that reads one kind of file, and the library that it needs ("" if it needs none)."""
 
     module: str
     library: str = ""
@@ -48,11 +48,11 @@ KINDS: Mapping[str, FileKind] = {
     ".eml": FileKind("mail"),
     ".mbox": FileKind("mail"),
 }
-"""Kinds by suffix."""
+"""Kinds of files by suffix."""
 
 
 def table(rows: list[list[str]]) -> str:
-    """Return rows as a Markdown table with the first row as its header; "" if no row has text.
+    """Return rows as a Markdown table with the first row as its header, or "" if no row has text.
 
     >>> print(table([["a", "b"], ["1", "2|3"]]))
     | a | b |
@@ -68,7 +68,7 @@ def table(rows: list[list[str]]) -> str:
 
 
 def flat(text: str) -> str:
-    """Return the text on one line.
+    """Return the text as one line, with every run of white space replaced by a space.
 
     >>> flat(" a\\n b ")
     'a b'
@@ -77,7 +77,7 @@ def flat(text: str) -> str:
 
 
 def join_blocks(blocks: Iterator[str]) -> str:
-    """Join blocks of Markdown with blank lines between them; empty ones are left out."""
+    """Join blocks of Markdown with blank lines, leaving out empty blocks."""
     return "\n\n".join(block for block in blocks if block.strip())
 
 

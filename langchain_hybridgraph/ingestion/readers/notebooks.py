@@ -10,11 +10,11 @@ from typing import Any
 from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableError, join_blocks
 
 _MAX_OUTPUT = 2_000
-"""Maximum number of characters of a cell's output; longer outputs are mostly data."""
+"""Maximum number of characters kept of a cell's output. Longer outputs are mostly data."""
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the text, code and printed output of all cells, as one part."""
+    """Yield one part with the text, code and printed output of all cells."""
     book = json.loads(path.read_bytes())
     cells = book.get("cells") if isinstance(book, dict) else None
     if not isinstance(cells, list):

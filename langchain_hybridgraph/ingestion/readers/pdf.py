@@ -11,7 +11,9 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the pages that have text, each with its number (from 1) and the last bookmark on or before the page."""
+    """Yield the pages that have text, each with its number (from 1) and the path of the last bookmark on or before the
+    page.
+    """
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, PyPdfError
 
@@ -67,7 +69,7 @@ def _collect(reader: Any, bookmarks: list[Any], above: tuple[str, ...], starts: 
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Return ascending numbers as ranges.
+    """Format ascending numbers as ranges.
 
     >>> _ranges([1, 2, 3, 7])
     '1–3, 7'

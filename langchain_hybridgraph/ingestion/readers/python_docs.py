@@ -1,7 +1,7 @@
 """Reader of the documentation of Python's standard library.
 
-It reads the docstrings in the sources of the running interpreter with ``ast``. Only modules that are compiled into the
-interpreter are imported. Nothing is downloaded, and the same interpreter always yields the same documents.
+The docstrings are read from the source files of the running interpreter with ``ast``. Only modules that are compiled
+into the interpreter are imported. Nothing is downloaded, and the same interpreter always yields the same documents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NOT_LIBRARY = frozenset(
     ["test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "encodings", "pydoc_data", "msilib"]
 )
-# Modules whose names are published by another module.
+# Modules whose names are public in another module.
 _IMPLEMENTATION_MODULES = frozenset(["posix", "nt", "genericpath", "xxsubtype"])
 _PUBLISHED_AS = {os.path.__name__: "os.path", "builtins": ""}
 _MOST_LINKS = 30
@@ -35,7 +35,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """Documented module, class, function or method; ``name`` is its path inside the module that defines it."""
+    """Documented module, class, function or method. ``name`` is its dotted path inside the module that defines it."""
 
     module: str
     name: str
@@ -51,14 +51,14 @@ class _Item:
 
 @dataclass(slots=True)
 class _Module:
-    """Documentation found in one source file, of public and private items."""
+    """Public and private items documented in one source file."""
 
     name: str
     source: str
     items: dict[str, _Item] = field(default_factory=dict)
     scope: dict[str, str] = field(default_factory=dict)  # dotted path of each name in the module
-    stars: list[str] = field(default_factory=list)  # modules whose public names are imported
-    public: frozenset[str] | None = None  # ``__all__`` where it is a plain list
+    stars: list[str] = field(default_factory=list)  # modules imported with ``*``
+    public: frozenset[str] | None = None  # ``__all__`` if it is a plain list
 
     def exports(self, name: str) -> bool:
         """Return whether a name at the top level of the module is public."""
@@ -68,12 +68,12 @@ class _Module:
 def read_python_docs() -> Iterator[Document]:
     """Yield one document for each documented module, class, function and method of the standard library.
 
-    ``page_content`` is the signature and the docstring. Metadata: ``title`` (the qualified name under which it is
-    used), ``uri`` (``python://asyncio/queues/Queue/put``, also the id), ``source`` (the file, relative to the
-    library), ``labels`` (module, class, function, method or topic), and ``links``, the uris of its references: base
-    classes, imported modules, names in the docstring. Private, undocumented and test code is left out. The topics of
-    the language reference that ``help()`` shows are included, below ``python://language``. The order is that of module
-    names, and that of the source within a module.
+    ``page_content`` is the signature and the docstring. The metadata are ``title`` (the qualified name in its usual
+    public form), ``uri`` (such as ``python://asyncio/queues/Queue/put``, also the id), ``source`` (the file, relative
+    to the library), ``labels`` (module, class, function, method or topic), and ``links``, the uris of the items that it
+    refers to: base classes, imported modules, and names in the docstring. Private, undocumented and test code is left
+    out. The topics of the language reference that ``help()`` shows are included, below ``python://language``. Documents
+    are ordered by module name, and within a module by their order in the source.
     """
     from langchain_core.documents import Document
 
@@ -93,7 +93,7 @@ def read_python_docs() -> Iterator[Document]:
 
 
 class _Library:
-    """All modules, with the public names of each item and the names by which docstrings can refer to it."""
+    """All modules, with the public names of each item and the names that docstrings can use for it."""
 
     def __init__(self, modules: Mapping[str, _Module]) -> None:
         self._modules = dict(modules)
@@ -113,7 +113,7 @@ class _Library:
                         yield item, module.source
 
     def title(self, item: _Item) -> str:
-        """Return the name under which an item is used: the shortest one that a package publishes."""
+        """Return the usual public name of an item: the shortest name under which a package exports it."""
         top, dot, rest = item.name.partition(".")
         published = self._aliases.get(f"{item.module}.{top}") if top else None
         if published is None:
@@ -122,7 +122,7 @@ class _Library:
         return f"{published}{dot}{rest}"
 
     def references(self, item: _Item) -> list[_Item]:
-        """Return the references of an item, in the order of mention, without itself."""
+        """Return the items that an item refers to, in the order of mention, without the item itself."""
         module = self._modules[item.module]
         paths: dict[str, None] = {}
         if item.kind == "module":
@@ -142,7 +142,7 @@ class _Library:
             paths[path] = None
 
     def _resolve(self, name: str, item: _Item, module: _Module) -> str | None:
-        """Return the path of the item to which a name in a docstring refers, None if there is no such item."""
+        """Return the path of the item that a name in a docstring refers to, or None if there is no such item."""
         head, _, rest = name.partition(".")
         inside = item.name if item.kind == "class" else item.name.rpartition(".")[0]
         candidates = [f"{module.name}.{inside}.{name}"] if inside else []
@@ -153,7 +153,7 @@ class _Library:
         return next((path for path in paths if path in self._items), None)
 
     def _home(self, path: str) -> str:
-        """Return the path at which the item with this public path is defined."""
+        """Return the path where the item with this public path is defined."""
         if path in self._items:
             return path
         above, _, name = path.rpartition(".")
@@ -173,7 +173,7 @@ class _Library:
         return ("_" in word.strip("_")) or (item is not None and item.kind == "class" and word[0].isupper())
 
     def _adopt(self, module: _Module) -> None:
-        """Add the items that a public module publishes from private ones such as ``_collections_abc``."""
+        """Add the items that a public module exports from private modules such as ``_collections_abc``."""
         if not _is_public(module.name):
             return
         sources: list[tuple[str, str | None]] = [(star, None) for star in module.stars]
@@ -189,7 +189,7 @@ class _Library:
                     module.items[path] = replace(item, module=module.name)
 
     def _re_exports(self) -> Iterator[tuple[str, str]]:
-        """Yield (path of an item, shorter path under which a package publishes it), the shortest last."""
+        """Yield (path of an item, shorter path under which a package exports it), with the shortest path last."""
         for package in sorted(self._modules, key=lambda name: -name.count(".")):
             module = self._modules[package]
             if not _is_public(package):
@@ -249,7 +249,7 @@ def _source_files(folder: Path, library: Path) -> Iterator[Path]:
         if path.is_dir():
             if name.isidentifier() and not name.startswith("_") and name not in _NOT_LIBRARY:
                 yield from _source_files(path, library)
-        # Public modules publish items that are defined in private files at the top level.
+        # Public modules export items that are defined in private files at the top level.
         elif path.suffix == ".py" and (folder == library or name == "__init__.py" or not name.startswith("_")):
             yield path
 
@@ -309,11 +309,13 @@ def _names(value: ast.expr) -> frozenset[str] | None:
     try:
         return frozenset(str(name) for name in ast.literal_eval(value))
     except (ValueError, TypeError):
-        return None  # computed, such as the sum of other modules' lists
+        return None  # the value is computed, such as the sum of other modules' lists
 
 
 def _read_definition(node: ast.ClassDef | _Function, module: _Module, above: str) -> None:
-    """Add a definition with a docstring, and those inside a class; of several with one name the first counts."""
+    """Add a documented definition and the definitions inside a class. The first definition of a name takes
+    precedence.
+    """
     if node.name.startswith("_") and above:
         return
     path = f"{above}{node.name}"
@@ -342,7 +344,7 @@ def _signature(node: _Function, *, bound: bool = True) -> str:
         positional = arguments.posonlyargs or arguments.args
         if positional:
             positional.pop(0)
-            # The first one may have had a default, too.
+            # The first argument may have a default, too.
             del arguments.defaults[: max(len(arguments.defaults) - len(arguments.posonlyargs + arguments.args), 0)]
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     prefix = "async" if isinstance(node, ast.AsyncFunctionDef) else ""
@@ -353,7 +355,9 @@ def _signature(node: _Function, *, bound: bool = True) -> str:
 
 
 def _built_in(name: str) -> _Module | None:
-    """Return a module that is compiled into the interpreter, None for any other; importing it runs no foreign code."""
+    """Return a module that is compiled into the interpreter, or None for any other. Importing such a module runs no
+    foreign code.
+    """
     if name not in sys.builtin_module_names:
         return None
     content = importlib.import_module(name)
@@ -361,7 +365,7 @@ def _built_in(name: str) -> _Module | None:
     if content.__doc__:
         module.items[""] = _Item(name, "", "module", "", inspect.cleandoc(content.__doc__))
     for member, value in sorted(vars(content).items()):
-        if isinstance(value, type) and value.__name__ == member:  # not an alias, nor sys.last_type
+        if isinstance(value, type) and value.__name__ == member:  # neither an alias nor sys.last_type
             _add_built_in(module, member, "class", value)
             for inner, method in sorted(vars(value).items()):
                 if not inner.startswith("_") and (callable(method) or hasattr(method, "__get__")):
@@ -386,6 +390,6 @@ def _topics(library: Path) -> Iterator[tuple[str, str]]:
         tables = [node.value for node in tree.body if isinstance(node, ast.Assign)]
         topics = ast.literal_eval(tables[0]) if tables else {}
     except (OSError, SyntaxError, ValueError):
-        return  # some distributions leave the topics out
+        return  # some distributions do not include the topics
     for name in sorted(topics):
         yield str(name), str(topics[name]).strip()

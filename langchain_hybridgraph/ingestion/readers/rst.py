@@ -42,7 +42,7 @@ _DROPPED = _directives(
 
 
 class RstText(NamedTuple):
-    """Text of a document, its title (may be empty), and its anchors, which are not part of the text."""
+    """Text of a document, its title (which may be empty), and its anchors, which are not part of the text."""
 
     text: str
     title: str
@@ -50,7 +50,7 @@ class RstText(NamedTuple):
 
 
 class _Anchors(tuple[str, ...]):
-    """Names of the anchors that point to the next line."""
+    """Names of the anchors of the next line."""
 
     __slots__ = ()
 
@@ -65,7 +65,9 @@ class _Block(NamedTuple):
 
 @dataclass
 class _Context:
-    """Levels of headings by adornment, and the module and program to which descriptions belong."""
+    """State of a conversion: levels of headings by adornment, and the current module and program of object
+    descriptions.
+    """
 
     levels: dict[str, int] = field(default_factory=dict)
     module: str = ""
@@ -73,16 +75,17 @@ class _Context:
 
 
 def from_rst(source: str) -> RstText:
-    """Return the text as Markdown: titles become headings by the order of their adornments, code becomes fences.
+    """Convert reStructuredText to Markdown: titles become headings, with levels in the order of their adornments, and
+    code becomes fenced blocks.
 
     Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links. Roles that refer to
-    labels and objects become roles of MyST, other roles become their text. Descriptions of objects (``.. confval::``,
-    ``.. py:function::``) and the terms of a glossary become headings, included files become snippets. Argument and
-    content of other directives are kept. Comments, images and options are left out. The title is the visible text of
-    the first heading.
+    labels and objects become MyST roles; other roles are replaced by their text. Descriptions of objects (``..
+    confval::``, ``.. py:function::``) and the terms of a glossary become headings, and included files become snippets.
+    The argument and content of other directives are kept. Comments, images and options are left out. The title is the
+    visible text of the first heading.
 
-    The anchors are targets, and the names by which roles refer to objects and terms. They are not part of the text,
-    which is indexed and shown.
+    The anchors are the document's targets, and the names that roles use for its objects and terms. They are not part of
+    the text, which is indexed and shown.
 
     >>> from_rst(".. _guide:\\n\\nGuide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   make\\n")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -106,7 +109,7 @@ def from_rst(source: str) -> RstText:
 
 
 def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
-    """Yield the lines as Markdown; ``inside`` are the names of the objects whose descriptions contain the lines."""
+    """Yield the lines as Markdown. ``inside`` lists the names of the objects whose descriptions contain the lines."""
     levels = context.levels
     at, level = 0, max(levels.values(), default=0)
     while at < len(lines):
@@ -140,7 +143,7 @@ def _converted(lines: Sequence[str], context: _Context, inside: tuple[str, ...])
 
 
 def _heading(lines: Sequence[str], at: int) -> tuple[str, str, int] | None:
-    """Return the title that starts at this line, its style and its number of lines; None if there is none."""
+    """Return (title, style, number of lines) of the title that starts at this line, or None if there is no title."""
     line = lines[at].rstrip()
     after = lines[at + 1].rstrip() if at + 1 < len(lines) else ""
     overline = _adornment(line)
@@ -171,7 +174,7 @@ def _adornment(line: str) -> str:
 
 
 def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], int]:
-    """Return the block that is indented deeper than ``indent``, without its indent, and the line where it ends."""
+    """Return the lines indented deeper than ``indent``, without their indent, and the index of the line after them."""
     start = at
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):
         at += 1
@@ -227,7 +230,7 @@ def _object_heading(text: str, above: int) -> str:
 
 
 def _glossary(lines: Sequence[str], context: _Context, level: int, inside: tuple[str, ...]) -> Iterator[str | _Anchors]:
-    """Yield each term, or several terms with one definition, as a heading with its definition."""
+    """Yield each term, or each group of terms with one definition, as a heading followed by the definition."""
     terms: list[str] = []
     at = 0
     while at < len(lines):

@@ -10,7 +10,9 @@ from langchain_hybridgraph.ingestion.readers.kinds import FilePart, UnreadableEr
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the slides with text, including their tables and notes, each with its number from 1 as ``page``."""
+    """Yield the slides with text, including tables and notes, each with its number in the metadata ``page``, counted
+    from 1.
+    """
     import pptx
 
     presentation = pptx.Presentation(str(path))

@@ -13,14 +13,14 @@ _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 
 def read(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
-    """Yield the text with its headings, and each table as a separate part with its number and the heading above it."""
+    """Yield the text with its headings, and each table as a separate part, with its number and the heading above it."""
     import docx
 
     document = docx.Document(str(path))
     title = flat(document.core_properties.title or "")
     blocks: list[str] = []
     heading, tables = "", 0
-    part_heading = ""  # the heading above the beginning of the current part
+    part_heading = ""  # heading above the start of the current part
     for item in document.iter_inner_content():
         if hasattr(item, "rows"):
             text = table([_cells(row) for row in item.rows])
@@ -51,7 +51,7 @@ def _heading_metadata(heading: str) -> dict[str, Any]:
 
 
 def _paragraph(paragraph: Any) -> tuple[str, int]:
-    """Return a paragraph as Markdown, and its heading level, 0 if it is not a heading."""
+    """Return a paragraph as Markdown, and its heading level (0 if it is not a heading)."""
     style = (paragraph.style.name or "") if paragraph.style is not None else ""
     text = paragraph.text.strip()
     match = _HEADING.fullmatch(style)
@@ -62,7 +62,7 @@ def _paragraph(paragraph: Any) -> tuple[str, int]:
 
 
 def _cells(row: Any) -> list[str]:
-    """Return the texts of a row; a cell over several columns counts once."""
+    """Return the texts of the cells in a row. A cell that spans several columns is included only once."""
     cells: list[Any] = []
     for cell in row.cells:
         if not cells or cell._tc is not cells[-1]._tc:

@@ -18,13 +18,13 @@ _COMPOUND = b"\xd0\xcf\x11\xe0"
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests from standard input until it is closed."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (limits.MEMORY, limits.MEMORY))
     out = sys.stdout
-    sys.stdout = sys.stderr  # the output of a library must not be read as an answer
+    sys.stdout = sys.stderr  # output printed by a library must not be read as an answer
     for line in sys.stdin:
         _answer(Path(json.loads(line)), lambda answer: print(json.dumps(answer), file=out, flush=True))
 
