@@ -1,4 +1,4 @@
-"""Traversals: the chunks that a search visits along edges."""
+"""Traversals, which reach further chunks along edges."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
 
 
 def traversal_form(traversal: Traversal) -> dict[str, Any]:
-    """Return the mapping from which :func:`traversal_from` makes this traversal; sets become sorted lists.
+    """Return the mapping from which :func:`traversal_from` creates this traversal; sets are converted to sorted lists.
 
     Raises ConfigurationError for an object whose class is not in :data:`TRAVERSALS`.
 

@@ -1,4 +1,4 @@
-"""Beam search: the best chunks of each hop."""
+"""Traversal that keeps the best chunks of each hop."""
 
 from __future__ import annotations
 

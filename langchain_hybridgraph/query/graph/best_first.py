@@ -1,4 +1,4 @@
-"""Traversal from the best chunk so far."""
+"""Traversal that expands the best chunk first."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BestFirst(EdgeFilteredTraversal):
-    """Best-first search, for hierarchies: always expands the best chunk that has not been expanded.
+    """Best-first search for hierarchies, which always expands the best chunk that has not been expanded yet.
 
-    It begins at the ``start_k`` best seeds and at seeds without a score; other seeds are expanded when an edge leads to
-    them. A round is the expansion of one chunk that has edges. The traversal has converged, and ends, when the best
-    ``k`` chunks stay the same for ``max_rounds`` rounds.
+    The traversal starts at the ``start_k`` best seeds and at seeds without a score; other seeds are expanded only when
+    an edge leads to them. A round is the expansion of one chunk that has edges. The traversal ends early, as converged,
+    when the best ``k`` chunks stay the same for ``max_rounds`` rounds.
     """
 
     max_rounds: int = 3
@@ -38,7 +38,7 @@ class BestFirst(EdgeFilteredTraversal):
         check_whole_number("k", self.k, least=1)
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
-        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`. ``converged`` if it ended early."""
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`; ``converged`` means that it ended early."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         starts, waiting = self._starts(trail)
         queue = _Queue(graph, trail)
@@ -58,7 +58,7 @@ class BestFirst(EdgeFilteredTraversal):
         return trail.walk()
 
     def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
-        """Return the seeds to begin at, and a mapping of the other seeds' nodes to their positions."""
+        """Return the positions of the seeds to start at, and the positions of the other seeds by node."""
         unknown = np.isnan(trail.paths.value[trail.seeds])
         scored_seeds = trail.seeds[~unknown]
         others = scored_seeds[self.start_k :]
@@ -67,7 +67,7 @@ class BestFirst(EdgeFilteredTraversal):
 
 
 class _Queue:
-    """Paths that wait to be extended, best first, ties by id."""
+    """Queue of paths to extend, best first, ties by id."""
 
     def __init__(self, graph: Graph, trail: PathSearch) -> None:
         self._graph, self._trail = graph, trail
@@ -80,7 +80,7 @@ class _Queue:
             heapq.heappush(self._heap, (-value, id, place))
 
     def pop(self) -> int | None:
-        """Return the best path that is still the best one to its node; None if none is left."""
+        """Remove and return the best queued path that is still the best one to its node; None if the queue is empty."""
         while self._heap:
             place = heapq.heappop(self._heap)[2]
             if self._trail.are_best(np.array([place])).all():

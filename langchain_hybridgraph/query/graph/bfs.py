@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BFS(EdgeFilteredTraversal):
-    """Breadth-first search: reaches all chunks up to ``max_hops`` edges away.
+    """Breadth-first search, which reaches all chunks up to ``max_hops`` edges away.
 
-    A ring is the set of chunks reached by the same hop. A chunk that a later hop reaches on a better path is expanded
+    A ring is the set of chunks reached in the same hop. A chunk that a later hop reaches on a better path is expanded
     again. If a ring contains more new chunks than ``max_nodes`` allows, only the best of them are reached and expanded.
-    ``max_frontier`` limits the chunks of a ring that are expanded to the best ones; None means all.
+    ``max_frontier`` is the maximum number of chunks of a ring that are expanded, the best ones; None means all.
 
     >>> from langchain_hybridgraph.query.graph.scores import HopDecay
     >>> from langchain_hybridgraph.records import Edge, Scope

@@ -1,4 +1,4 @@
-"""Evidence, followed by another traversal."""
+"""Combination of ``LinkEvidence`` with another traversal."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CombinedTraversal:
-    """Runs ``LinkEvidence`` and another traversal from the same seeds; each chunk has the better of its two results.
+    """Traversal that runs ``LinkEvidence`` and another traversal; each chunk has the better of both results.
 
-    ``beyond`` is the other traversal; both follow the edges that it follows, and begin at the best ``sources`` seeds. A
-    seed that ``beyond`` does not reach over an edge keeps its own score.
+    ``beyond`` is the other traversal. Both traversals follow the edges selected by ``beyond.edge_filter`` and start at
+    the best ``sources`` seeds. A seed that ``beyond`` does not reach through an edge keeps its result of
+    ``LinkEvidence``.
 
     >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -48,7 +49,7 @@ class CombinedTraversal:
         return self.evidence.sources
 
     def for_question(self, question: Question) -> CombinedTraversal:
-        """Return the traversal for a question."""
+        """Return this traversal with the question set in ``evidence``."""
         return replace(self, evidence=self.evidence.for_question(question))
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:

@@ -1,4 +1,4 @@
-"""Traversal that weighs links of hits as evidence."""
+"""Traversal that treats links from hits as evidence."""
 
 from __future__ import annotations
 
@@ -28,37 +28,38 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
     from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
 
-# Limit of one piece of evidence, so that two are always stronger than one.
+# Maximum strength of one piece of evidence, so that two pieces are always stronger than one.
 MAX_STRENGTH = 0.98
 MIN_STRENGTH = 1e-9  # weaker evidence is a rounding error
 CONFIDENCE_EXPONENT = 0.25  # exponent of a mention's weight
-DEFAULT_COVERAGE = 0.05  # share of the missing words that a chunk is assumed to contain if it is unknown
+DEFAULT_COVERAGE = 0.05  # assumed share of the missing words that a chunk contains if the share is unknown
 FROM_QUESTION = -1  # source of evidence that comes from the question
 MAX_LINKS = 1_000
 
 
 @dataclass(frozen=True)
 class LinkEvidence(EdgeFilteredTraversal):
-    """Scores the chunks one hop away from the best ``sources`` seeds by the evidence that the seeds give for them.
+    """Traversal that scores the neighbours of the best ``sources`` seeds by the evidence that the seeds give for them.
 
-    The evidence that a seed gives is multiplied by its score divided by the best seed's score. The kinds of evidence
-    are:
+    Neighbours are the chunks one hop away. The evidence that a seed gives is multiplied by the seed's score and divided
+    by the best seed's score. The kinds of evidence are:
 
     - ``title``: the seed names the title of another document. The strength is multiplied by the rarity of the name, and
       divided by the number of documents with that title and by the fourth root of the number of documents that the seed
       names.
-    - ``shared``: the seed and the chunk mention the same entity, and at most ``most_common`` edges lead to it. The
-      strength is increased by ``uncovered`` times the share of the question's words that the chunk contains and at
-      least half of the seeds lack, and the sum is multiplied by the squared rarity of the entity.
-    - ``link``: the seed has any other edge to the chunk. The strength is divided by the fourth root of the number of
+    - ``shared``: the seed and the chunk mention the same entity, and the entity has at most ``most_common`` edges. Of
+      the question's words that at least half of the seeds lack, the share that the chunk contains is multiplied by
+      ``uncovered`` and added to the strength. The sum is multiplied by the squared rarity of the entity.
+    - ``link``: the seed and the chunk have any other edge. The strength is divided by the fourth root of the number of
       edges of the seed.
 
     Evidence from a mention is also multiplied by the fourth root of the mention's weight. If the question itself names
     a title, the strength ``question_title`` is multiplied by the rarity of the title.
 
-    The strongest evidence of each kind counts, and the kinds are joined as independent evidence: 1 − Π (1 − strength).
-    In addition to the seeds, the ``max_nodes`` chunks with the most evidence are reached, with their similarity to the
-    question included. The rarity of a name that n of N chunks mention is ln(N / n) / ln N.
+    The strongest evidence of each kind is used, and the kinds are joined as independent evidence: 1 − Π (1 − strength).
+    In addition to the seeds, the traversal reaches the ``max_nodes`` chunks with the most evidence; for this choice,
+    similarity to the question is another kind of evidence. The rarity of a name that n of N chunks mention is ln(N / n)
+    / ln N.
 
     The formula for joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975); rarity
     is inverse document frequency (Spärck Jones 1972); the strengths were measured (benchmarks/README.md).
@@ -112,12 +113,16 @@ class LinkEvidence(EdgeFilteredTraversal):
         return Walk(chunks.reached_chunks(graph, scores, score, vector))
 
     def for_question(self, question: Question) -> LinkEvidence:
-        """Return the traversal for a question."""
+        """Return this traversal with the question set."""
         return replace(self, question=question)
 
     def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
-        """Return the strongest evidence of each kind; shared entities come first, by their rarity alone."""
-        # The names of the question are looked up with the sources: a store on a server reads all of them in one call.
+        """Return the strongest evidence of each kind.
+
+        The first kind is shared entities, whose strength is only their rarity until :meth:`_with_coverage`.
+        """
+        # The names in the question are looked up together with the sources, so that a store on a server reads all of
+        # them in one call.
         names = [kind + name for name in self.question.names for kind in (TITLE, ENTITY)]
         nodes = graph.nodes([*sources, *names])[: len(sources)]
         present = np.flatnonzero(nodes >= 0)
@@ -138,7 +143,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         ]
 
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
-        """Return the evidence of shared entities, increased for chunks with words of the question that sources lack."""
+        """Return the evidence of shared entities, increased for chunks with words that the sources lack."""
         return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * coverage))
 
     def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
@@ -149,7 +154,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return np.array([shares.get(id, 0.0) for id in ids], np.float64)
 
     def _by_question(self, graph: Graph) -> _Evidence:
-        """Return the documents whose titles are in the question."""
+        """Return the evidence for documents whose titles are in the question."""
         names = self.question.names
         titles = graph.nodes([TITLE + name for name in names])
         present = np.flatnonzero(titles >= 0)
@@ -164,7 +169,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(np.full(len(title_links.node), FROM_QUESTION), title_links.node, strength)
 
     def _by_title(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
-        """Return the documents whose titles the sources mention."""
+        """Return the evidence for documents whose titles the sources mention."""
         title_ids = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in mentions.ids]
         titles = graph.nodes(title_ids)
         present = np.flatnonzero(titles >= 0)
@@ -178,7 +183,7 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(pairs.source, pairs.node, strength * _divided_by_links(pairs.source, pairs.node))
 
     def _by_shared_entity(self, graph: Graph, mentions: _EntityMentions, sources: Nodes) -> _Evidence:
-        """Return the chunks that mention a rare entity that a source mentions."""
+        """Return the evidence for chunks that mention the same rare entity as a source."""
         few = np.flatnonzero((mentions.degree > 1) & (mentions.degree <= self.most_common))
         if not len(few):
             return _NONE
@@ -188,12 +193,14 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(pairs.source, pairs.node, strength)
 
     def _by_link(self, links: NeighborEdges) -> _Evidence:
-        """Return the chunks that have any other edge with the sources."""
+        """Return the evidence for chunks that have any other edge with a source."""
         strength = self.link * links.weight * _divided_by_links(links.origin, links.node)
         return _Evidence(links.origin, links.node, strength)
 
     def _best_chunks(self, graph: Graph, evidence: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
-        """Return the seeds, and the ``max_nodes`` other chunks with the most evidence, similarity included."""
+        """Return the evidence for the seeds and the ``max_nodes`` other chunks with the most evidence and
+        similarity.
+        """
         if len(evidence.node) <= self.max_nodes:
             return evidence
         is_seed = np.isin(evidence.node, graph.nodes(list(seeds)))
@@ -210,14 +217,17 @@ class LinkEvidence(EdgeFilteredTraversal):
 
 
 class _Evidence(NamedTuple):
-    """Evidence of sources for chunks, as arrays of equal length; ``source`` is a position in the sources."""
+    """Evidence from sources for chunks, as arrays of equal length.
+
+    ``source`` is a position in the list of sources, or ``FROM_QUESTION``.
+    """
 
     source: Nodes
     node: Nodes
     strength: Weights
 
     def restricted_to(self, nodes: Nodes) -> _Evidence:
-        """Return the evidence for these chunks only."""
+        """Return only the evidence for these chunks."""
         is_included = np.isin(self.node, nodes)
         return _Evidence._make(column[is_included] for column in self)
 
@@ -226,9 +236,10 @@ _NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 
 class _MentionPairs(NamedTuple):
-    """Pairs of a source's mention of an entity and another edge of the entity, as arrays of equal length.
+    """Pairs of a source's mention of an entity and another edge of that entity, as arrays of equal length.
 
-    ``entity`` is a position in :class:`_EntityMentions`; ``mention`` and ``weight`` are the two edges' weights.
+    ``entity`` is a position in :class:`_EntityMentions`; ``mention`` and ``weight`` are the weights of the mention and
+    of the other edge.
     """
 
     source: Nodes
@@ -239,7 +250,11 @@ class _MentionPairs(NamedTuple):
 
 
 class _EntityMentions(NamedTuple):
-    """The entities that the sources mention, each once, and the mentions: ``place`` is the position of the entity."""
+    """Entities that the sources mention, each once, and their mentions.
+
+    ``entity``, ``ids``, ``degree`` and ``rarity`` have one entry per entity. ``place``, ``source`` and ``weight`` have
+    one entry per mention; ``place`` is the position of the entity.
+    """
 
     entity: Nodes
     ids: Sequence[str]
@@ -251,7 +266,7 @@ class _EntityMentions(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph, mentions: NeighborEdges) -> _EntityMentions:
-        """Return these mentions of entities; a source's mention of its own title is left out."""
+        """Collect mentions of entities, except a source's mention of its own title."""
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
         pairs = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
@@ -271,9 +286,10 @@ class _EntityMentions(NamedTuple):
         )
 
     def pairs(self, edges: NeighborEdges, sources: Nodes) -> _MentionPairs:
-        """Return every mention paired with every edge of its entity, except edges back to the source.
+        """Pair every mention with every edge of its entity, except edges back to the source.
 
-        The ``origin`` of an edge is the position of its entity."""
+        The ``origin`` of an edge is the position of its entity.
+        """
         order = np.argsort(edges.origin, kind="stable")
         count = np.bincount(edges.origin, minlength=len(self.entity))
         first = np.cumsum(count) - count
@@ -289,7 +305,10 @@ class _EntityMentions(NamedTuple):
 
 
 def _heaviest(links: NeighborEdges) -> NeighborEdges:
-    """Return the heaviest ``MOST_LINKS`` links of each source; if a source has more, each link is weak evidence."""
+    """Return the heaviest ``MAX_LINKS`` links of each source.
+
+    The links of a source with more links than that are weak evidence.
+    """
     if len(links.node) <= MAX_LINKS:
         return links
     order = np.lexsort((links.node, -links.weight, links.origin))
@@ -305,13 +324,13 @@ def _rarity(graph: Graph, entities: Nodes) -> Weights:
 
 
 def _divided_by_links(source: Nodes, node: Nodes) -> Weights:
-    """Return for each entry 1 divided by the fourth root of the number of chunks that its source leads to."""
+    """Return, for each entry, 1 divided by the fourth root of the number of chunks that its source links to."""
     pairs = np.unique(source << 32 | node)
     return np.asarray(np.bincount(pairs >> 32)[source] ** -0.25)
 
 
 def _join(kinds: Sequence[_Evidence]) -> _Evidence:
-    """Return one entry per chunk, with all its evidence joined and the source of the strongest."""
+    """Join all evidence for each chunk into one entry, with the source of the strongest evidence."""
     strongest = _concatenate([kind for kind in kinds if len(kind.node)] or [_NONE])
     if strongest.strength.min(initial=1.0) < MIN_STRENGTH:
         strongest = _Evidence._make(column[strongest.strength >= MIN_STRENGTH] for column in strongest)
@@ -325,7 +344,7 @@ def _join(kinds: Sequence[_Evidence]) -> _Evidence:
 
 
 def _strongest(evidence: _Evidence) -> _Evidence:
-    """Return the strongest entry per chunk."""
+    """Return the strongest entry for each chunk."""
     if len(evidence.node) < 2:
         return evidence
     order = np.lexsort((evidence.source, -evidence.strength, evidence.node))
@@ -345,10 +364,10 @@ def _concatenate(parts: Sequence[_Evidence]) -> _Evidence:
 
 
 class _ReachedChunks(NamedTuple):
-    """Reached chunks, each with its path's beginning and strength; ``named_by_question`` are the ids of those
-    whose titles are in the question.
+    """Reached chunks, each with the start of its path and the strength of its evidence.
 
-    A chunk that no source leads to begins at itself.
+    A chunk without a source is the start of its own path. ``named_by_question`` contains the ids of the chunks whose
+    titles are in the question.
     """
 
     ids: Sequence[str]
@@ -366,7 +385,10 @@ class _ReachedChunks(NamedTuple):
         *,
         is_lifting: bool,
     ) -> _ReachedChunks:
-        """Return the reached chunks and the other seeds; unless ``is_lifting``, a source's path begins at itself."""
+        """Combine the chunks with evidence and the other seeds.
+
+        Unless ``is_lifting`` is set, the path of a source starts at the source itself.
+        """
         with_evidence = set(ids)
         others = [id for id in seeds if id not in with_evidence]
         path_starts = () if is_lifting else set(sources)

@@ -26,9 +26,9 @@ from langchain_hybridgraph.records import EdgeFilter, FusedCandidate, Hit
 from langchain_hybridgraph.stores.protocols import implements
 
 Candidates = Literal["all", "reached"]
-# Returns the share of the question's words that chunks have, by id, for some of these words.
+# Function that takes words, as a string, and ids, and returns the share of the words that each chunk contains, by id.
 Coverage = Callable[[str, Sequence[str]], Mapping[str, float]]
-# Scores that differ by less may be ordered either way, because of rounding.
+# Scores that differ by less than this may be in either order, because of rounding.
 _LEAST = 1e-9
 # Number of hops to a chunk that the traversal does not reach.
 _NOWHERE = 1_000_000
@@ -36,17 +36,17 @@ _NOWHERE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The settings of the ``expand`` stage.
+    """Settings of the ``expand`` stage.
 
-    The traversal begins at the best ``seed_k`` hits that pass ``seed_filter`` and have any of ``seed_labels``, or at
-    ``seed_ids`` instead. It follows edges whose weight is at least ``min_weight`` and the traversal's own minimum.
+    The traversal starts at the best ``seed_k`` hits that pass ``seed_filter`` and have any of ``seed_labels``, or at
+    ``seed_ids`` instead. It follows edges whose weight is at least ``min_weight`` and at least the traversal's own
+    minimum. With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
+    ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
+    not followed. ``names`` returns the normalised names in a question, for a traversal that uses them. ``is_requested``
+    is False for the default expansion, which no setting requested.
 
-    With ``candidates="all"`` hits that are not seeds stay candidates. With ``"reached"``, and always with ``seed_ids``,
-    the result has only seeds and the chunks that edges lead to, and names in the question are not followed. ``names``
-    returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is False for the
-    default expansion, which no setting requested.
-
-    Raises ConfigurationError for a seed_k below 1, empty seed_ids and an unknown value of candidates.
+    Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or the value of ``candidates`` is
+    unknown.
     """
 
     traversal: Traversal
@@ -78,10 +78,11 @@ class Expansion:
     def for_question(
         self, text: str | None, seeds: Sequence[Hit], coverage: Coverage | None, *, has_names: bool = True
     ) -> Traversal:
-        """Return the traversal for this question; ``coverage`` returns the share of some words that a chunk contains.
+        """Return the traversal with the question's names and coverage, if the traversal uses them.
 
-        ``seeds`` are best first. The words are those of the question that at least half of the best seeds lack. Without
-        ``has_names`` the graph has no names, so the names in the question are not extracted.
+        ``seeds`` are best first. ``coverage`` is called with the words of the question that at least half of the best
+        seeds lack, and returns the share of these words that each chunk contains. If ``has_names`` is False, the graph
+        has no names, so the names in the question are not extracted.
         """
         traversal = self.traversal
         if text is None or not implements(traversal, AsksQuestions):
@@ -95,7 +96,7 @@ class Expansion:
         return traversal.for_question(Question(tuple(names), None if coverage is None else covers))
 
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
-        """Return the ids and scores at which the traversal begins, best first.
+        """Return the seeds of the traversal as pairs of id and score, best first.
 
         ``best`` are the :meth:`seed_hits`. ``strength`` contains the scores of candidates as seeds (:meth:`strengths`);
         a seed that is not a candidate has the score 1.
@@ -105,25 +106,25 @@ class Expansion:
 
     @property
     def no_edges_reason(self) -> str:
-        """Reason for ``degraded`` if there are no edges."""
+        """Reason to add to ``degraded`` if there are no edges."""
         return "no-graph-store" if self.is_requested else "no-edges"
 
     @property
     def is_graph_only(self) -> bool:
-        """Whether the result has only seeds and the chunks that edges lead to."""
+        """Whether the result contains only seeds and the chunks that edges lead to."""
         return self.candidates == "reached" or self.seed_ids is not None
 
     @property
     def edge_filter(self) -> EdgeFilter:
-        """Filter of the edges that are followed."""
+        """Filter that selects the edges to follow."""
         edge_filter = self.traversal.edge_filter
         return replace(edge_filter, min_weight=max(edge_filter.min_weight, self.min_weight))
 
     @property
     def source_filter(self) -> Filter | None:
-        """Filter of the search for seeds, if the result has only seeds and the chunks that edges lead to; else None.
+        """Filter for the search for seeds, or None if hits that are not seeds may be in the result.
 
-        With it a seed is found even if many better hits are not seeds.
+        With this filter, a seed is found even if many hits that are not seeds have better scores.
         """
         if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
             return None
@@ -132,7 +133,7 @@ class Expansion:
 
     @property
     def picks_seeds(self) -> bool:
-        """Whether seeds have to meet a condition, so that they can have any rank among the hits."""
+        """Whether seeds have to meet a condition; they may then have any rank among the hits."""
         return self.seed_filter is not None or bool(self.seed_labels) or self.seed_ids is not None
 
     def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
@@ -146,8 +147,8 @@ class Expansion:
     ) -> dict[str, float]:
         """Return the score of each candidate as a seed.
 
-        It is the cosine, if that is known and the graph score compares seeds with the cosines of expanded chunks;
-        otherwise it is the search's score in ``own``. Candidates with neither are left out.
+        The score is the cosine, if the cosine is known and the graph score compares seeds with the cosines of expanded
+        chunks; otherwise, it is the search score in ``own``. Candidates with neither are left out.
         """
         if not by_similarity(self.score):
             cosines = {}
@@ -165,7 +166,7 @@ class Expansion:
 
     @property
     def uses_search_score(self) -> bool:
-        """Whether the search's own score of the reached chunks counts."""
+        """Whether the search score of the reached chunks is used."""
         return is_mixed(self.score)
 
     def fused(
@@ -173,8 +174,8 @@ class Expansion:
     ) -> list[FusedCandidate]:
         """Return every chunk with its score after the traversal, best first, ties by strength, then by id.
 
-        ``own`` are the search's scores, ``strength`` are the scores of its candidates as seeds; ``chunks`` are those
-        that the traversal reached, best first.
+        ``own`` maps candidates to their search scores, and ``strength`` maps them to their scores as seeds. ``chunks``
+        are the chunks that the traversal reached, best first.
         """
         if self.is_graph_only:
             own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
@@ -195,13 +196,13 @@ class Expansion:
     def rivals(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
     ) -> dict[str, int]:
-        """Return the largest number of chunks that may rank before each seed, whichever chunks the traversal reaches.
+        """Return the maximum number of chunks that can rank before each seed, for any outcome of the traversal.
 
-        Seeds for which it is unknown are left out. ``own`` are the search's scores of the candidates, ``strength``
-        their scores as seeds; ``seeds`` are best first. A graph score that is combined with the search's own score
-        raises no chunk above the best hit of the search. With any other graph score, a seed has at least its part for
-        being a seed. If the graph score states a maximum for other chunks (``at_most``), a seed above it can only rank
-        behind other seeds and behind hits that are not seeds.
+        Seeds for which this number is unknown are left out. ``own`` maps candidates to their search scores, and
+        ``strength`` maps them to their scores as seeds; ``seeds`` are best first. A graph score that is combined with
+        the search score raises no chunk above the best hit of the search. With any other graph score, a seed has at
+        least its part for being a seed. If the graph score defines a maximum for other chunks (``at_most``), only other
+        seeds and hits that are not seeds can rank before a seed above this maximum.
         """
         if not seeds:
             return {}
@@ -234,20 +235,26 @@ class Expansion:
         seeds: Mapping[str, float],
         cosines: Mapping[str, float],
     ) -> FusedCandidate:
-        """Return the candidate with its graph score split into parts; ``seeds`` contains the scores of the seeds."""
+        """Return the candidate with its graph score split into parts.
+
+        ``seeds`` maps the seeds to their scores.
+        """
         if chunk is None or not chunk.hops:
             return fused
         own = seeds.get(fused.id, min(1.0, max(0.0, cosines.get(fused.id, 0.0))))
         return fused._replace(parts=parts_of(self.score, fused.score, chunk.hops, own))
 
     def _alone(self, reached_chunk: ReachedChunk) -> FusedCandidate:
-        """Return a reached chunk whose graph score replaces the search's score; a seed's score is split into parts."""
+        """Return a reached chunk as a candidate with its graph score, which replaces the search score.
+
+        A seed's score is split into parts.
+        """
         value = reached_chunk.value
         parts = {"graph": value} if reached_chunk.hops else parts_of(self.score, value, 0, value)
         return FusedCandidate(reached_chunk.id, value, parts)
 
     def _unreached(self, strength: Mapping[str, float], skip: Container[str]) -> dict[str, FusedCandidate]:
-        """Return the candidates that the traversal did not reach, with their scores by the graph score."""
+        """Return the candidates that the traversal did not reach, scored by the graph score."""
         seed = np.array(list(strength.values()), np.float64)
         zero = np.zeros(len(seed))
         nowhere = np.full(len(seed), _NOWHERE)
@@ -259,7 +266,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class RankedExpansion(Expansion):
-    """An expansion whose chunks form one more list of a weighted reciprocal rank fusion.
+    """Expansion whose chunks are an additional list in a weighted reciprocal rank fusion.
 
     ``share`` is the share of this list in the weights of all lists. Its chunks are ranked by the traversal, ties by id.
     """
@@ -287,7 +294,9 @@ def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidat
 
 
 def uncovered_words(question: str, texts: Sequence[str]) -> str:
-    """Return the words of a question that at least half of the texts lack; a word is matched by its beginning.
+    """Return the words of a question that at least half of the texts lack, separated by spaces.
+
+    A text contains a word if it contains the first letters of the word.
 
     >>> uncovered_words("born director of Jaws", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
     'born director of'

@@ -9,17 +9,17 @@ from typing import Any
 from langchain_hybridgraph.records import Edge, Hit
 from langchain_hybridgraph.records.entity_ids import name_of
 
-# Number of edges of a hit's path, from its end, that ``graph_context`` describes.
+# Number of edges at the end of a hit's path that ``graph_context`` describes.
 CONTEXT = 3
 
 
 def steps(hit: Hit) -> list[tuple[str, str]]:
-    """Return the last steps of a hit's path, the last one first."""
+    """Return the last steps of a hit's path as pairs of ids, the last step first."""
     return list(zip(hit.path[:-1], hit.path[1:], strict=True))[::-1][:CONTEXT]
 
 
 def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
-    """Return the hit with descriptions of its last edges, those of :func:`steps`."""
+    """Return the hit with descriptions of ``edges``, the edges of the :func:`steps` of its path."""
     pairs = zip(steps(hit), edges, strict=True)
     return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))
 

@@ -26,25 +26,26 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
 
 
-# 60,000 chunks, 300,000 edges, 10 seeds: a tolerance of 1e-4 finds .98 to 1.0 of the true first 50 in 2 to 6 ms, 1e-5
-# all of them in 7 to 19. Reading as many edges in any other order than by waiting mass finds fewer.
+# With 60,000 chunks, 300,000 edges and 10 seeds, a tolerance of 1e-4 finds .98 to 1.0 of the true first 50 in 2 to 6
+# ms, and 1e-5 finds all of them in 7 to 19 ms. Reading the same number of edges in any order other than by waiting mass
+# finds fewer.
 @dataclass(frozen=True)
 class PersonalizedPageRank(EdgeFilteredTraversal):
-    """Scores chunks by random walks from the seeds.
+    """Traversal that scores chunks by random walks from the seeds.
 
-    Walks begin at the seeds, in proportion to their scores, and restart with probability 1 − damping per link.
+    Walks start at the seeds, in proportion to their scores, and restart with probability 1 − damping at each link. Both
+    chunks and entities are nodes. A chunk passes its mass to its neighbours in proportion to the weights of its edges;
+    the weight of an edge to an entity is divided by degree^``rarity``, and a node with more than ``hub_degree`` edges
+    passes on proportionally less. Mass is the probability that a walk is at a node. It is passed on from the seeds, and
+    then from the nodes that have received more than ``tolerance`` per edge, largest mass first, until no such node is
+    left or ``max_touched`` edges have been read (reported as ``capped``). Therefore the cost depends on the size of the
+    neighbourhood, not on the size of the graph. With a tolerance near 0, the result is PageRank (Page et al. 1999;
+    networkx.pagerank); otherwise, no node's mass is too small by more than tolerance times its degree (Andersen, Chung,
+    Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
 
-    Entities are nodes in addition to chunks. A chunk passes its mass to its neighbours by weight; an entity's weight is
-    divided by degree^``rarity``, and a node with more than ``hub_degree`` edges passes on proportionally less. Mass is
-    the probability that a walk is at a node. It is passed on from the seeds, and then from the nodes that have received
-    more than ``tolerance`` per edge, largest mass first, until no such node is left or ``max_touched`` edges have been
-    read (reported as ``capped``). Therefore the cost depends on the size of the neighbourhood, not on that of the
-    graph. With a tolerance near 0 this is PageRank (Page et al. 1999; networkx.pagerank), otherwise no node lacks more
-    than tolerance times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS 2006).
-
-    The ``max_nodes`` chunks of largest mass are reached. The path of a chunk is the one that passed on the most mass to
-    it. An entity can be a seed, too; it is not among the reached chunks, and paths from it begin at the chunks that
-    mention it.
+    The traversal reaches the ``max_nodes`` chunks with the largest mass. The path to a chunk is the one that passed on
+    the most mass to it. An entity can also be a seed; it is not among the reached chunks, and paths from it start at
+    the chunks that mention it.
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -104,7 +105,7 @@ class _MassNetwork:
         self.waiting = shares.copy()
 
     def spread(self) -> None:
-        """Pass mass on until no node has more than the tolerance left to pass on."""
+        """Pass mass on until no node has more waiting mass than the tolerance."""
         while True:
             due = (self.waiting > 0) & (self.waiting >= self._settings.tolerance * np.maximum(self.degree, 1))
             due[: self._seeds] |= ~self._open[: self._seeds]
@@ -123,7 +124,10 @@ class _MassNetwork:
         self.waiting = self.waiting - outflow + inflow
 
     def _affordable(self, closed: Nodes) -> Nodes:
-        """Return the nodes of largest mass whose edges may still be read, at least one."""
+        """Return the nodes with the largest mass whose edges fit into ``max_touched``.
+
+        The first call returns at least one node.
+        """
         order = closed[np.argsort(-self.waiting[closed], kind="stable")]
         remaining = self._settings.max_touched - self._touched
         fitting = order[self.degree[order] <= remaining]
@@ -137,7 +141,7 @@ class _MassNetwork:
         return affordable
 
     def _expand(self, numbers: Nodes) -> None:
-        """Read the links of these nodes."""
+        """Read the links of these nodes and add them to the network."""
         hops = self._graph.links(self.nodes[numbers])
         places = np.minimum(np.searchsorted(self._sorted, hops.node), len(self._sorted) - 1)
         new = np.sort(hops.node[self._sorted[places] != hops.node])
@@ -158,10 +162,10 @@ class _MassNetwork:
         self._open[numbers] = True
 
     def _enter(self, nodes: Nodes) -> None:
-        """Number nodes that were not seen before."""
+        """Add new nodes, which get the next numbers."""
         no = np.zeros(len(nodes), np.bool_)
         self.nodes = np.concatenate([self.nodes, nodes])
-        # Two ascending runs, which a stable sort merges.
+        # A stable sort merges two ascending runs quickly.
         both = np.concatenate([self._sorted, nodes])
         order = np.argsort(both, kind="stable")
         self._sorted = both[order]
@@ -173,9 +177,9 @@ class _MassNetwork:
 
 
 class _WalkResult:
-    """The result of a walk: the chunks of largest mass, and how they were reached.
+    """Result of the random walks: the chunks with the largest mass, and the paths to them.
 
-    Nodes have their numbers in the neighbourhood; seeds that are not in the graph have the numbers after its last one.
+    Nodes have the same numbers as in ``near``; seeds that are not in the graph are numbered after its last node.
     """
 
     def __init__(self, graph: Graph, near: _MassNetwork, missing: _Seeds, seeds: _Seeds) -> None:
@@ -191,7 +195,7 @@ class _WalkResult:
         self._start[self._seeds] = np.concatenate([seeds.shares, missing.shares])
 
     def walk(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> Walk:
-        """Return the seeds and the ``max_nodes`` other chunks of largest mass."""
+        """Return the seeds and the ``max_nodes`` other chunks with the largest mass, best first."""
         selection = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
         before = self._before(selection)
         steps = [step for number in before if self._is_chunk[number] for step in [self._step(number, before)]]
@@ -206,7 +210,7 @@ class _WalkResult:
         return Walk(tuple(sorted(chunks, key=best_first)), self._near.capped)
 
     def _heaviest(self, n: int) -> Nodes:
-        """Return the n chunks of largest mass other than the seeds, ties by id."""
+        """Return the n chunks with the largest mass, except seeds, ties by id."""
         others = self._is_chunk & (self._flow > 0)
         others[self._seeds] = False
         numbers, heaviness = np.flatnonzero(others), rank(self._flow[others])
@@ -219,9 +223,9 @@ class _WalkResult:
         return np.concatenate([sure, tied[by_id[: n - len(sure)]]])
 
     def _before(self, ends: Sequence[int]) -> dict[int, tuple[int, float]]:
-        """Return the predecessor of each node on the paths to ``ends``, -1 for a seed, with the weight of that link.
+        """Return the predecessor of each node on the paths to ``ends`` and the weight of the link to it; -1 for a seed.
 
-        The path to a node is the one with the largest mass: the seed's share · the shares of all links.
+        The path to a node is the one with the largest mass, which is the seed's share · the shares of all links.
         """
         near = self._near
         order = np.argsort(near.target, kind="stable")
@@ -254,7 +258,7 @@ class _WalkResult:
         return previous
 
     def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _ChunkPath:
-        """Return the path of chunks to this chunk, with the weight of its last step and the product of all weights."""
+        """Return the path to a chunk, without entities, with its last step's weight and the product of all weights."""
         path, weights, weight = [number], [], 1.0
         while (link := before[number])[0] >= 0:
             number, weight = link[0], weight * link[1]
@@ -265,7 +269,7 @@ class _WalkResult:
         return _ChunkPath(number, tuple(reversed(path)), weights[0] if weights else 1.0, math.prod(weights))
 
     def _values(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> dict[int, float]:
-        """Return the value of each chunk, computed hop by hop, since a score may use the previous chunk's value."""
+        """Return the value of each chunk, computed hop by hop because it may depend on the previous chunk."""
         values: dict[int, float] = {}
         best_seed = float(np.nanmax(self._own[self._seeds], initial=0.0))
         own = self._own_of(steps, score, vector)
@@ -286,7 +290,7 @@ class _WalkResult:
         return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
 
     def _own_of(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> Weights:
-        """Return the similarity of each of these nodes to the query; for a seed, its score."""
+        """Return the similarity to the query of each chunk at the end of a path, or the score of a seed."""
         own = self._own.copy()
         if vector is not None and needs_own(score):
             ends = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)
@@ -300,7 +304,9 @@ class _WalkResult:
 
 
 class _ChunkPath(NamedTuple):
-    """Path to a chunk: its seed, its chunks, the weight of its last step, and the product of all weights."""
+    """Path to a chunk, with its seed's number, its chunks, the weight of its last step and the product of all
+    weights.
+    """
 
     root: int
     path: tuple[int, ...]
@@ -309,7 +315,7 @@ class _ChunkPath(NamedTuple):
 
 
 class _Seeds(NamedTuple):
-    """The seeds of the random walks; ``shares`` are the shares of walks that begin at each, with the sum 1."""
+    """Seeds of the random walks; ``shares`` are the shares of the walks that start at each seed, and sum to 1."""
 
     ids: list[str]
     scores: Weights
@@ -317,7 +323,10 @@ class _Seeds(NamedTuple):
 
     @classmethod
     def of(cls, seeds: Seeds) -> _Seeds:
-        """Return each seed once, with its first score; the shares are equal if no seed has a score."""
+        """Collect the seeds, each once, with its first score.
+
+        The shares are equal if no seed has a score above 0.
+        """
         first = dict(reversed(list(seeds)))
         ids = list(dict.fromkeys(id for id, _ in seeds))
         scores = np.array([first[id] for id in ids], np.float64)
@@ -327,6 +336,6 @@ class _Seeds(NamedTuple):
         )
 
     def at(self, mask: Mask) -> _Seeds:
-        """Return the chosen seeds with their shares."""
+        """Return the seeds that the mask selects, with their shares."""
         ids = [id for id, is_selected in zip(self.ids, mask.tolist(), strict=True) if is_selected]
         return _Seeds(ids, self.scores[mask], self.shares[mask])

@@ -1,4 +1,4 @@
-"""The best path to each reached chunk."""
+"""Search for the best path to each reached chunk."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 Seeds = Sequence[tuple[str, float]]
 
-# Seed of a chunk that the question names and that no seed leads to.
+# Value of ``seed`` for a chunk that the question names and no seed leads to.
 NO_SEED = ""
-# Number of decimals to which values are compared, so that the order of multiplication does not matter.
+# Number of decimals to which values are rounded for comparison, so that the order of multiplication does not matter.
 DECIMALS = 12
 
 
 class ReachedChunk(NamedTuple):
-    """A chunk that a traversal has reached: its value in [0, 1], and the path of chunk ids from ``seed`` to it.
+    """Chunk that a traversal has reached, with its value in [0, 1] and the path of chunk ids from ``seed`` to it.
 
-    ``seed`` is ``NO_SEED`` for a chunk that the question names by its title; its path is its own id.
+    For a chunk whose title is in the question, ``seed`` is ``NO_SEED`` and the path contains only its own id.
     """
 
     id: str
@@ -39,10 +39,10 @@ class ReachedChunk(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The chunks that a traversal reached, seeds included, best first, ties by id.
+    """Result of a traversal: the reached chunks, including seeds, best first, ties by id.
 
-    ``capped`` tells whether more than ``max_nodes`` chunks could be reached, ``converged`` whether the traversal ended
-    early because its best chunks did not change.
+    ``capped`` is set if more than ``max_nodes`` chunks could have been reached. ``converged`` is set if the traversal
+    ended early because its best chunks did not change.
     """
 
     chunks: tuple[ReachedChunk, ...]
@@ -51,29 +51,29 @@ class Walk(NamedTuple):
 
 
 class Traversal(Protocol):
-    """Decides which chunks are visited."""
+    """Method for selecting the chunks that are reached from the seeds through edges."""
 
     @property
     def edge_filter(self) -> EdgeFilter:
-        """Filter of the edges that are followed."""
+        """Filter that selects the edges to follow."""
         ...
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """Return the chunks that are reached from the seeds, each by its best path.
 
-        ``seeds`` are ids with scores in [0, 1], best first; a seed that is not in the graph is reached as well. The
-        score NaN means unknown. ``vector`` is the query's vector, of unit length; without it, similarities are unknown.
-        A seed that another seed reaches on a better path has that path.
+        ``seeds`` are ids with scores in [0, 1], best first, NaN for an unknown score. The result also contains seeds
+        that are not in the graph. ``vector`` is the query's vector, of unit length; without it, similarities are
+        unknown. A seed that is reached from another seed on a better path has that path.
         """
         ...
 
 
 class Question(NamedTuple):
-    """The question as a traversal may use it.
+    """Properties of the question that a traversal may use.
 
-    ``names`` are normalised. ``coverage`` considers the words of the question that the best hits lack, and returns the
-    share of them that each chunk contains; chunks with none of them may be left out. ``coverage`` is None without a
-    keyword index.
+    ``names`` are the normalised names in the question. ``coverage`` takes ids of chunks and returns, for the words of
+    the question that the best hits lack, the share of them that each chunk contains; chunks with none of these words
+    may be left out. ``coverage`` is None if there is no keyword index.
     """
 
     names: Sequence[str] = ()
@@ -82,25 +82,25 @@ class Question(NamedTuple):
 
 @runtime_checkable
 class AsksQuestions(Protocol):
-    """A traversal that reads the question, and checks which of its words the best seeds leave uncovered."""
+    """Traversal that uses the question: the names in it, and the words that the best seeds lack."""
 
     @property
     def sources(self) -> int:
-        """Number of seeds that are used."""
+        """Number of best seeds that are used."""
         ...
 
     def for_question(self, question: Question) -> Traversal:
-        """Return the traversal for a question."""
+        """Return the traversal to use for a question."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeFilteredTraversal:
-    """Settings of every traversal: the edges it follows, and the maximum number of chunks it adds to the seeds.
+    """Settings of every traversal: the edges to follow, and the number of chunks to reach besides the seeds.
 
-    ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` are those of
-    :class:`~langchain_hybridgraph.records.EdgeFilter`. A relation that no edge has is reported as
-    ``unknown-relation``. ``keeps_seeds`` states whether edges never lower the score of a seed.
+    ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` have the same meaning as in
+    :class:`~langchain_hybridgraph.records.EdgeFilter`. A relation that no edge has is reported as ``unknown-relation``.
+    ``keeps_seeds`` is True if edges never lower the score of a seed.
     """
 
     direction: Literal["out", "in", "both"] = "out"
@@ -126,17 +126,19 @@ class EdgeFilteredTraversal:
 
     @property
     def edge_filter(self) -> EdgeFilter:
-        """Filter of the edges that are followed."""
+        """Filter that selects the edges to follow."""
         relations = None if self.relations is None else frozenset(self.relations)
         return EdgeFilter(self.direction, relations, self.min_weight, self.hub_degree)
 
 
 class Paths(NamedTuple):
-    """Paths from seeds, as arrays of equal length; each extends the path at position ``before`` by one edge.
+    """Paths from seeds, as arrays of equal length.
 
-    ``node`` is the last node of a path, -1 for a seed that is not in the graph. ``before`` is -1 for a seed. ``root``
-    is the position of its seed. ``rank`` is the value for comparisons (see :func:`rank`). The other columns are those
-    of :class:`~langchain_hybridgraph.query.graph.scores.PathFeatures`.
+    A path extends the path at position ``before`` by one edge; ``before`` is -1 for a seed.
+
+    ``node`` is the last node of a path, or -1 for a seed that is not in the graph. ``root`` is the position of the
+    path's seed. ``rank`` is ``value`` rounded for comparisons (see :func:`rank`). The other columns are described in
+    :class:`~langchain_hybridgraph.query.graph.scores.PathFeatures`.
     """
 
     node: Nodes
@@ -153,20 +155,20 @@ class Paths(NamedTuple):
     rank: Weights
 
     def at(self, places: Nodes | Mask) -> Paths:
-        """Return the paths at these positions, in this order."""
+        """Return the paths at these positions, in the order of ``places``."""
         columns: Any = [each[places] for each in self]
         return Paths(*columns)
 
     def concatenate(self, more: Paths) -> Paths:
-        """Return these paths followed by others."""
+        """Return these paths followed by the paths in ``more``."""
         return Paths(*[np.concatenate(both) for both in zip(self, more, strict=True)])
 
 
 class PathSearch:
-    """The best path to every node that one traversal has reached so far.
+    """State of one traversal: the best path to every node reached so far.
 
-    Paths are only added, so that a path does not change when a better one to a chunk on it is found. ``touched`` are
-    the nodes that the last step led to, whether or not on better paths.
+    Paths are added and never replaced, so a path does not change when a better path to one of its chunks is found.
+    ``touched`` are the nodes that the last step led to, including those to which it found no better path.
     """
 
     def __init__(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None, max_nodes: int) -> None:
@@ -198,7 +200,7 @@ class PathSearch:
     ) -> Walk:
         """Return the chunks reached ring by ring from the seeds, up to ``hops`` edges away.
 
-        Only the best ``frontier`` chunks of a ring are expanded. The other parameters are those of :meth:`grow`.
+        Only the best ``frontier`` chunks of a ring are expanded. The other parameters are passed to :meth:`grow`.
         """
         ring = self.seeds
         for _ in range(hops):
@@ -210,10 +212,11 @@ class PathSearch:
         return self.walk()
 
     def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
-        """Extend these paths by one edge; return the positions of the new paths that can be extended in turn.
+        """Extend these paths by one edge and return the positions of the new paths, which can be extended next.
 
-        Each path carries a quantity (``flow``), which every edge multiplies by ``decay``. Edges on which it would fall
-        below ``floor`` are not followed. Only the best ``width`` of the new paths are kept.
+        Each path carries a quantity (``flow``), which every edge multiplies by its weight and by ``decay``. An edge on
+        which the quantity would fall below ``floor`` is not followed. Only the best ``width`` of the new paths are
+        kept.
         """
         new_paths, visited_places = self._steps(frontier, decay, floor)
         best = self._best_of_each(new_paths)
@@ -230,7 +233,10 @@ class PathSearch:
         return places
 
     def best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
-        """Return the best n of these positions of paths to different nodes, by value, then by id; ascending."""
+        """Return the positions of the best n paths by value, then by id, in ascending order.
+
+        ``places`` are positions of paths to different nodes.
+        """
         if len(places) <= n:
             return places
         values = paths.rank[places]
@@ -242,17 +248,17 @@ class PathSearch:
         return np.sort(np.concatenate([sure, tied]))
 
     def are_best(self, places: Nodes) -> Mask:
-        """Return the mask of these paths that are still the best ones to their last node."""
+        """Return a mask of the paths at these positions that are still the best path to their last node."""
         best: Mask = self._visited.path[self._visited.positions(self.paths.node[places])] == places
         return best
 
     def top(self, n: int) -> frozenset[int]:
-        """Return the best n nodes so far, among those with a value."""
+        """Return the best n nodes reached so far, ignoring nodes without a value."""
         places = self._visited.path[~np.isnan(self.paths.value[self._visited.path])]
         return frozenset(self.paths.node[self.best(self.paths, places, n)].tolist())
 
     def walk(self, *, converged: bool = False) -> Walk:
-        """Return the reached chunks."""
+        """Return the reached chunks as the result of the traversal."""
         missing = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
         ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
         values = np.nan_to_num(self.paths.value)
@@ -270,8 +276,15 @@ class PathSearch:
         return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
-        """Return the paths that are one edge longer (by node, several per node) and the places of visited nodes."""
-        # Without room, only better paths to reached nodes count; once capped, no other neighbours need to be read.
+        """Return the paths that are one edge longer, sorted by node, and the positions of their nodes among visited
+        nodes.
+
+        There may be several paths to a node.
+
+        There may be several paths to a node.
+        """
+        # Once the maximum number of nodes is reached, only better paths to visited nodes matter, so other neighbours
+        # are not read.
         is_full = self._room == 0 and self.capped
         graph = self._graph.restricted_to(self._visited.node) if is_full else self._graph
         if floor:
@@ -312,7 +325,10 @@ class PathSearch:
         return self._with_values(new_paths), visited_places
 
     def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
-        """Return the mask of edges that lead back to a node of their own path, by places in the frontier."""
+        """Return a mask of the edges that lead back to a node of their own path.
+
+        ``origin`` contains positions in ``frontier``, and ``node`` the nodes that the edges lead to.
+        """
         back = np.zeros(len(node), np.bool_)
         while (frontier >= 0).any():
             back |= np.where(frontier >= 0, self.paths.node[frontier], -1)[origin] == node
@@ -320,7 +336,10 @@ class PathSearch:
         return back
 
     def _own(self, nodes: Nodes, visited_places: Nodes) -> Weights:
-        """Return the similarity of each of these ascending nodes; for nodes reached before, the stored one."""
+        """Return the similarity of each node; ``nodes`` are ascending.
+
+        For visited nodes, it is taken from the stored paths.
+        """
         own = np.where(visited_places >= 0, self.paths.own[self._visited.path[visited_places]], np.nan)
         new = np.flatnonzero(visited_places < 0)
         if self._vector is not None and len(new):
@@ -344,10 +363,10 @@ class PathSearch:
         return paths._replace(value=value, rank=rank(value))
 
     def _best_of_each(self, new_paths: Paths) -> Nodes:
-        """Return the position of one path to each node; the paths are sorted by node.
+        """Return the position of the best path to each node; ``new_paths`` are sorted by node.
 
-        The best path by value (or by hops, see ``chosen_by``) is chosen, then the one whose previous chunk has the
-        smaller id.
+        Paths are compared by value (or by hops, see ``chosen_by``); of equal paths, the one whose previous chunk has
+        the smallest id is chosen.
         """
         value, hops = new_paths.rank, -new_paths.hops
         best = np.arange(len(new_paths.node))
@@ -361,7 +380,7 @@ class PathSearch:
         return self._first_by_name(new_paths, best, is_repeated) if is_repeated.any() else best
 
     def _first_by_name(self, new_paths: Paths, places: Nodes, is_repeated: Mask) -> Nodes:
-        """Return, of these places by node, the one to each node whose previous chunk has the smallest id."""
+        """Return one position for each node, the one whose path has the previous chunk with the smallest id."""
         many = is_repeated | np.append(is_repeated[1:], False)
         tied = places[many]
         previous, where = np.unique(self.paths.node[new_paths.before[tied]], return_inverse=True)
@@ -371,11 +390,14 @@ class PathSearch:
         return places[~is_repeated]
 
     def _has_better_seed(self, new_paths: Paths, visited_places: Nodes) -> Mask | bool:
-        """Return the mask of paths from a better seed than all earlier paths to the node, if the score needs them."""
+        """Return a mask of paths whose seed is better than the seeds of all earlier paths to the node.
+
+        The result is False if the score does not need such paths.
+        """
         return new_paths.seed > self._visited.seed[visited_places] if chosen_by(self._score) == "seed" else False
 
     def _is_better(self, new_paths: Paths, visited_places: Nodes) -> Mask:
-        """Return the mask of paths that are better than the stored path to their node, or lead to an unvisited node."""
+        """Return a mask of paths that are better than the stored path to their node, or lead to an unvisited node."""
         best = self._visited.path[visited_places]
         value, hops = self.paths.rank[best], self.paths.hops[best]
         more, equal = new_paths.rank > value, new_paths.rank == value
@@ -385,7 +407,7 @@ class PathSearch:
         return is_better
 
     def _with_room(self, new_paths: Paths, places: Nodes, visited_places: Nodes) -> Nodes:
-        """Return the places of paths to visited nodes, and of the best paths to new nodes within ``max_nodes``."""
+        """Return the positions of paths to visited nodes and of the best paths to at most ``max_nodes`` new nodes."""
         is_new = visited_places[places] < 0
         new = places[is_new]
         admitted = self.best(new_paths, new, self._room)
@@ -395,7 +417,9 @@ class PathSearch:
 
 
 class _VisitedNodes(NamedTuple):
-    """Reached nodes, ascending, each with the position of its best path and the score of the best seed before it."""
+    """Reached nodes, ascending, each with the position of its best path and the score of the best seed leading to
+    it.
+    """
 
     node: Nodes
     path: Nodes
@@ -408,14 +432,18 @@ class _VisitedNodes(NamedTuple):
         return cls(roots.node[order], order, roots.seed[order])
 
     def positions(self, nodes: Nodes) -> Nodes:
-        """Return the position of each node here, -1 for a node that was not reached."""
+        """Return the position of each node among the visited nodes, or -1 for a node that was not reached."""
         if not len(self.node):
             return np.full(len(nodes), -1)
         places = np.minimum(np.searchsorted(self.node, nodes), len(self.node) - 1)
         return np.where(self.node[places] == nodes, places, -1)
 
     def with_paths(self, new_paths: Paths, places: Nodes, paths: Nodes, better: Mask) -> _VisitedNodes:
-        """Return these paths together with new ones, one per node; ``places`` are the places of their nodes here."""
+        """Return the visited nodes, updated with new paths, one per node.
+
+        ``places`` are the positions of their nodes among the visited nodes, and ``paths`` are the positions of the new
+        paths.
+        """
         old, new = places >= 0, places < 0
         path, seed = self.path.copy(), self.seed.copy()
         path[places[old & better]] = paths[old & better]
@@ -428,24 +456,24 @@ class _VisitedNodes(NamedTuple):
 
 
 def best_first(reached_chunk: ReachedChunk) -> tuple[float, str]:
-    """Return the sort key for best value first, ties by id."""
+    """Return the sort key that orders chunks by value, best first, ties by id."""
     return -round(reached_chunk.value, DECIMALS), reached_chunk.id
 
 
 def rank(values: Weights) -> Weights:
-    """Return the values rounded for comparison; an unknown value counts as −1."""
+    """Return the values rounded for comparison, with −1 for an unknown value."""
     return np.where(np.isnan(values), -1.0, np.round(values, DECIMALS))
 
 
 def _roots(nodes: Nodes, scores: Weights) -> Paths:
-    """Return the paths of seeds: without edges, with the seed's score as ``own``."""
+    """Return the paths of the seeds, which have no edges and have the seed's score as ``own``."""
     n = len(nodes)
     one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
     return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown, unknown)
 
 
 def _equals_previous(values: Nodes | Weights) -> Mask:
-    """Return the mask of values that equal the value before them."""
+    """Return a mask of the values that equal the value before them."""
     is_equal = np.zeros(len(values), np.bool_)
     is_equal[1:] = values[1:] == values[:-1]
     return is_equal

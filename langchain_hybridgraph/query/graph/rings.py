@@ -1,4 +1,4 @@
-"""Traversal until the energy of the seeds ends."""
+"""Traversal in rings with decaying energy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WaterCircle(EdgeFilteredTraversal):
-    """Expanding rings: energy begins as the seed's score, shrinks on every edge, and ends below ``min_energy``.
+    """Traversal in expanding rings, with an energy that starts as the seed's score and decreases with every edge.
 
-    Every edge multiplies the energy by the weight of the edge and by ``ring_decay``. If several paths lead to a chunk,
-    the graph score decides which one counts. With the score ``Flow``, the value of a chunk is its energy, as with
-    ``RingDecay`` of the same decay.
+    Every edge multiplies the energy by the weight of the edge and by ``ring_decay``. Edges that would reduce it below
+    ``min_energy`` are not followed. If several paths lead to a chunk, the graph score determines which path is used.
+    With the score ``Flow``, or ``RingDecay`` with the same decay, the value of a chunk is its energy.
 
     >>> from langchain_hybridgraph.query.graph.scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope

@@ -1,4 +1,4 @@
-"""Scores of chunks that were reached over edges."""
+"""Scores of chunks that are reached through edges."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ ChosenBy = Literal["value", "hops", "seed"]
 class PathFeatures(NamedTuple):
     """Features of paths from a seed to a chunk, as arrays of equal length with an entry per path.
 
-    - ``seed``: the score of the seed at which the path begins; ``best_seed``: the score of the best seed, one number
-    - ``hops``: number of edges of the path, 0 for a seed
+    - ``seed``: the score of the seed at which the path starts; ``best_seed``: the score of the best seed, a single
+      number
+    - ``hops``: the number of edges of the path, 0 for a seed
     - ``weight``: the weight of its last edge, 1 for a seed, 0 for a hit that the traversal did not reach
-    - ``product``: the product of all weights along it
-    - ``previous_value``: the value of the chunk before the last one; NaN for a seed, and if that chunk has no value
-    - ``own``: the chunk's own similarity to the query in [0, 1], the score of a seed; NaN if unknown
+    - ``product``: the product of the weights of all edges of the path
+    - ``previous_value``: the value of the second-last chunk of the path; NaN for a seed, and if that chunk has no value
+    - ``own``: the similarity of the last chunk to the query in [0, 1], or the score of a seed; NaN if it is unknown
     - ``flow``: the quantity that the traversal carried along the path: the energy for WaterCircle, the mass divided by
       the largest mass for PersonalizedPageRank, and otherwise seed · product
     """
@@ -47,24 +48,25 @@ class PathFeatures(NamedTuple):
 
 
 GraphScore = Callable[[PathFeatures], "NDArray[np.float64]"]
-"""The values, in [0, 1], of the paths of a :class:`PathFeatures`; any callable of this shape is one.
+"""Function that returns the values, in [0, 1], of the paths of a :class:`PathFeatures`.
 
-Values are clipped to [0, 1]; NaN is an error.
+Any callable with this signature is a graph score. Values are clipped to [0, 1]; NaN is an error.
 
-A callable that cannot work on arrays is called per path, with a PathFeatures of plain numbers. It may have six
-attributes. ``needs_own = False``: similarities are not looked up. ``chosen_by``: which of several paths to a chunk
-counts (see :func:`chosen_by`). ``by_similarity = False``: the scores of seeds are the search's own and not their
-cosines. ``of_seed`` and ``of_own``: the parts of a value (see :func:`parts_of`). ``at_most(best)``: the largest value
-of a chunk that edges reached, where ``best`` is the largest score of a seed.
+A callable that cannot process arrays is called once per path, with a PathFeatures of plain numbers. A graph score may
+have six attributes. With ``needs_own = False``, similarities are not looked up. ``chosen_by`` determines which of
+several paths to a chunk is used (see :func:`chosen_by`). With ``by_similarity = False``, the scores of seeds are their
+search scores and not their cosines. ``of_seed`` and ``of_own`` are the parts of a value (see :func:`parts_of`).
+``at_most(best)`` returns the largest possible value of a chunk reached through edges, where ``best`` is the largest
+score of a seed.
 """
 
 
 @runtime_checkable
 class MixesScores(Protocol):
-    """Graph score that is combined with the search's own score instead of replacing it."""
+    """Graph score that is combined with the search score instead of replacing it."""
 
     def mixed(self, own: float, graph: float) -> float:
-        """Return a chunk's score from its search score divided by the best (``own``) and its value (``graph``).
+        """Return a chunk's score, given ``own``, its search score divided by the best one, and ``graph``, its value.
 
         Both are in [0, 1]. The result grows with both, and equals ``own`` if ``graph`` is 0.
         """
@@ -73,12 +75,12 @@ class MixesScores(Protocol):
 
 @dataclass(frozen=True)
 class HopDecay:
-    """vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
+    """Graph score vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
 
-    ``hop_decay`` lists the decay for each hop, beginning with hop 0, the seeds; hops beyond its end use ``tail``. With
+    ``hop_decay`` lists the decay for each hop, starting with hop 0, the seeds; further hops use ``tail``. With
     ``seed_bonus=False``, seeds have only the first part, vector_weight · own. With ``score_expanded=False``, the own
-    score counts as 0 for all chunks except seeds. An unknown own score also counts as 0. Weights that sum to more than
-    1 are divided by their sum.
+    score is 0 for all chunks except seeds. An unknown own score is treated as 0. Weights that sum to more than 1 are
+    divided by their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), 0.8 * one, 0.8 * one, one, 0.4 * one, one)
@@ -104,7 +106,7 @@ class HopDecay:
 
     @property
     def needs_own(self) -> bool:
-        """Whether the similarity of expanded chunks counts."""
+        """Whether the similarity of expanded chunks is used."""
         return self.score_expanded and self.vector_weight > 0
 
     @property
@@ -137,11 +139,11 @@ class HopDecay:
 
 @dataclass(frozen=True)
 class DistanceDecay:
-    """seed_weight · the seed's score over the best seed's + distance_weight · e^(−hops / tau).
+    """Graph score seed_weight · (the seed's score / the best seed's score) + distance_weight · e^(−hops / tau).
 
-    If several seeds lead to a chunk, ``assignment="nearest"`` takes the seed with the fewest hops, then the one with
-    the better score; ``"best"`` takes the seed that gives the largest value. Weights that sum to more than 1 are
-    divided by their sum.
+    If several seeds lead to a chunk, ``assignment="nearest"`` uses the seed with the fewest hops, then the one with the
+    better score; ``"best"`` uses the seed that gives the largest value. Weights that sum to more than 1 are divided by
+    their sum.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(0.8 * one, 0.8, np.array([2]), one, one, one, one, one)
@@ -169,7 +171,7 @@ class DistanceDecay:
 
     @property
     def chosen_by(self) -> ChosenBy:
-        """Return the rule that decides which of several paths to a chunk counts."""
+        """Rule that determines which of several paths to a chunk is used."""
         return "hops" if self.assignment == "nearest" else "seed"
 
     def at_most(self, best: float) -> float:
@@ -186,11 +188,11 @@ class DistanceDecay:
 
 @dataclass(frozen=True)
 class Propagation:
-    """alpha · own + (1 − alpha) · the value of the previous chunk on the path.
+    """Graph score alpha · own + (1 − alpha) · the value of the previous chunk on the path.
 
-    A root is a chunk without a previous chunk; its value is its own score. If that score is unknown (the search did not
-    find the chunk, so its seed score is NaN), the next chunks on its paths count as roots. For other chunks, an unknown
-    own score counts as 0.
+    A root is a chunk without a previous chunk; its value is its own score. If the own score of a root is unknown (NaN,
+    because the search did not find the chunk), the next chunks on its paths are treated as roots. For other chunks, an
+    unknown own score is treated as 0.
 
     >>> one = np.ones(1)
     >>> path = PathFeatures(one, 1.0, np.array([1]), one, one, 0.6 * one, 0.8 * one, one)
@@ -219,9 +221,9 @@ class Propagation:
 
 @dataclass(frozen=True)
 class RingDecay:
-    """The seed's score · the product of the weights · decay^hops; 0 if that is less than min_energy.
+    """Graph score seed's score · product of the weights · decay^hops, or 0 if this is less than ``min_energy``.
 
-    A seed keeps its score, however small.
+    A seed keeps its score even if that is less than ``min_energy``.
 
     >>> path = PathFeatures(np.array([0.9]), 0.9, np.array([1]), *[np.array([0.8])] * 5)
     >>> RingDecay()(path).round(6).tolist()
@@ -250,7 +252,9 @@ class RingDecay:
 
 @dataclass(frozen=True)
 class Flow:
-    """Quantity that the traversal carried: mass (PageRank), energy (WaterCircle), or the seed's score · the weights.
+    """Graph score equal to the quantity that the traversal carries along the path.
+
+    The quantity is the mass (PageRank), the energy (WaterCircle), or the seed's score · the product of the weights.
 
     >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
     [0.5]
@@ -267,7 +271,9 @@ class Flow:
 
 @dataclass(frozen=True)
 class NoisyOr:
-    """Search score joined with the evidence e, the carried quantity · strength: 1 − (1 − own) · (1 − e).
+    """Graph score that joins the search score with evidence e: 1 − (1 − own) · (1 − e).
+
+    The evidence e is the quantity that the traversal carries · ``strength``.
 
     Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
 
@@ -316,7 +322,7 @@ def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
 
 
 def graph_score_form(score: GraphScore) -> dict[str, Any]:
-    """Return the mapping from which :func:`graph_score_from` makes this score.
+    """Return the mapping from which :func:`graph_score_from` creates this score.
 
     Raises ConfigurationError for a callable that is not in :data:`GRAPH_SCORES`.
 
@@ -327,14 +333,14 @@ def graph_score_form(score: GraphScore) -> dict[str, Any]:
 
 
 def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
-    """Return the value of every path, in [0, 1]; NaN only for a root whose score is unknown.
+    """Return the value of every path, in [0, 1], or NaN for a root whose score is unknown.
 
     Raises ConfigurationError for a score that does not return a number per path.
     """
     try:
         values = np.asarray(score(paths), np.float64)
     except (TypeError, ValueError):
-        # ``max(…)`` and ``if`` do not work on arrays; any other error occurs again for a single path.
+        # ``max(…)`` and ``if`` do not work with arrays; any other error occurs again for a single path.
         values = np.array([float(score(_path(paths, place))) for place in range(len(paths.hops))])
     if values.shape != paths.hops.shape:
         if values.shape:
@@ -372,23 +378,23 @@ def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str
 
 
 def chosen_by(score: GraphScore) -> ChosenBy:
-    """Return the rule that decides which of several paths to a chunk counts.
+    """Return the rule that determines which of several paths to a chunk is used.
 
-    ``"value"``: the path with the largest value counts, then the one with fewer hops, then the one whose previous chunk
-    has the smaller id. ``"hops"``: the shortest path counts, then the one with the larger value. ``"seed"``: as for
-    ``"value"``, but a path from a better seed is extended even if another path to the same chunk has a larger value,
-    because it may have the larger value further on.
+    ``"value"`` selects the path with the largest value, then the one with fewer hops, then the one whose previous chunk
+    has the smaller id. ``"hops"`` selects the shortest path, then the one with the larger value. ``"seed"`` selects in
+    the same way as ``"value"``, but a path from a better seed is extended even if another path to the same chunk has a
+    larger value, because its extensions may have larger values.
     """
     return getattr(score, "chosen_by", "value")
 
 
 def by_similarity(score: GraphScore) -> bool:
-    """Return whether the scores of seeds are cosines, like those of expanded chunks; True by default."""
+    """Return whether the scores of seeds are cosines, like the scores of expanded chunks; True by default."""
     return getattr(score, "by_similarity", True)
 
 
 def is_mixed(score: object) -> TypeGuard[MixesScores]:
-    """Return whether a graph score is combined with the search's own score."""
+    """Return whether a graph score is combined with the search score."""
     return implements(score, MixesScores)
 
 
@@ -398,7 +404,7 @@ def needs_own(score: GraphScore) -> bool:
 
 
 def _path(paths: PathFeatures, place: int) -> Any:
-    """Return one of many paths, as plain numbers."""
+    """Return the features of the path at position ``place`` as plain numbers."""
     return PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in paths)
 
 
