@@ -198,8 +198,9 @@ class LinkEvidence(EdgeFilteredTraversal):
         return _Evidence(links.origin, links.node, strength)
 
     def _best_chunks(self, graph: Graph, evidence: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
-        """Return the evidence for the seeds and the ``max_nodes`` other chunks with the most evidence and
-        similarity.
+        """Return the evidence for the seeds and for at most ``max_nodes`` other chunks, those with the most support.
+
+        The support of a chunk is its evidence joined with its similarity to the question.
         """
         if len(evidence.node) <= self.max_nodes:
             return evidence

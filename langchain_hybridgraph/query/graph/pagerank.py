@@ -304,8 +304,10 @@ class _WalkResult:
 
 
 class _ChunkPath(NamedTuple):
-    """Path to a chunk, with its seed's number, its chunks, the weight of its last step and the product of all
-    weights.
+    """Path to a chunk.
+
+    ``root`` is the number of its seed, ``path`` contains its chunks, ``weight`` is the weight of its last step, and
+    ``product`` is the product of the weights of all steps.
     """
 
     root: int

@@ -276,8 +276,7 @@ class PathSearch:
         return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
-        """Return the paths that are one edge longer, sorted by node, and the positions of their nodes among visited
-        nodes.
+        """Return the paths that are one edge longer, sorted by node, and the positions of visited nodes.
 
         There may be several paths to a node.
 
@@ -417,8 +416,9 @@ class PathSearch:
 
 
 class _VisitedNodes(NamedTuple):
-    """Reached nodes, ascending, each with the position of its best path and the score of the best seed leading to
-    it.
+    """Reached nodes in ascending order.
+
+    ``path`` is the position of the best path to a node, and ``seed`` is the score of the best seed that leads to it.
     """
 
     node: Nodes

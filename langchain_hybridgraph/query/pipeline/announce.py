@@ -1,4 +1,4 @@
-"""Announcement of hits that are certain early."""
+"""Early announcement of hits that are certain."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from langchain_hybridgraph.records import Hit
 
 
 def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[None]:
-    """Announce seeds that stay in the result whatever the traversal reaches; no-op if nothing is to be announced."""
+    """Announce the seeds that stay in the result for any outcome of the traversal, if the pipeline has ``announce``."""
     pipeline = context.pipeline
     if pipeline.announce is None:
         return
     certain = _certain_seeds(context, hits, candidates)
     if certain.hits and pipeline.resolves_parents:
-        # Several children become one parent, so that later hits may move up.
+        # Several children may become one parent, and later hits then move up.
         certain = CertainHits((yield from read_parents(context, list(certain.hits))))
     if certain.hits:
         answerability = assess(context, hits, candidates)
@@ -27,7 +27,7 @@ def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
 
 
 def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
-    """Announce the hits if all of them will be in the result and the reranker only orders them."""
+    """Announce the hits if all of them will be in the result and the reranker only changes their order."""
     query, pipeline, _ = context
     reranker = pipeline.reranker
     if pipeline.announce is None or reranker is None or reranker.filters or query.text is None:
@@ -38,7 +38,10 @@ def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
 
 
 def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> CertainHits:
-    """Return the seeds that stay in the result whatever the traversal reaches; none if a later stage may drop them."""
+    """Return the seeds that stay in the result for any outcome of the traversal.
+
+    The result is empty if a later stage may drop hits or change their order.
+    """
     query, pipeline, _ = context
     expansion = pipeline.expansion
     reorders = pipeline.reranker is not None or pipeline.scoring is not None or pipeline.mmr_lambda is not None
@@ -48,9 +51,9 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     own = {one.id: one for one in candidates.fused}
     seeds = expansion.seed_hits(hits)
     rivals = expansion.rivals(own, expansion.strengths(own, candidates.ids, candidates.cosines), seeds)
-    # A budget may drop every hit but the first, and places for graph hits are the last ones.
+    # A budget may drop every hit except the first, and the places reserved for graph hits are the last ones.
     places = min(query.k - pipeline.graph_slots, query.k if pipeline.budget is None else 1)
-    # If there are no edges, the order of the search remains.
+    # If there are no edges, the hits keep the order of the search.
     first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
     certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
     certain.sort(key=lambda hit: rivals[hit.id])

@@ -1,4 +1,4 @@
-"""Assessment of whether the question has an answer."""
+"""Assessment of whether the hits answer the question."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from langchain_hybridgraph.records import Answerability, Hit
 
 
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
-    """Return the probability that the question has an answer; None if that is unknown.
+    """Return the probability that the question has an answer, or None if it is unknown.
 
-    ``unit`` of the result is the factor that turns the score of the best hit into this probability. The unit is 1 if
-    scores have a meaning of their own: those of a reranker, of memories, of a fusion that does not calibrate, and of a
-    traversal that replaces the search's own score.
+    ``unit`` of the result is the factor that converts the score of the best hit to this probability. The unit is 1 if
+    the scores have a meaning of their own, that is, if they come from a reranker, from the scoring of memories, from a
+    fusion that does not calibrate, or from a traversal that replaces the search score.
     """
     answerability = _answerability(candidates)
     best = max((hit.score for hit in hits), default=0.0)
@@ -32,7 +32,7 @@ def _calibrates(pipeline: Pipeline) -> bool:
 
 
 def _answerability(candidates: Candidates) -> Answerability | None:
-    """Return how likely the question has an answer, judged by the best results of the sources."""
+    """Return the probability that the question has an answer, estimated from the best results of the sources."""
     by_name = {source.name: result for source, result in candidates.results.items()}
     vector, keyword = by_name.get("vector"), by_name.get("keyword")
     cosine = vector.entries[0].score if vector is not None and vector.entries and vector.are_cosines else None

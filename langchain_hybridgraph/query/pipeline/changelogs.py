@@ -12,7 +12,8 @@ from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, KnowsContende
 from langchain_hybridgraph.records import FusedCandidate, Ranking
 from langchain_hybridgraph.stores.protocols import implements
 
-# In lower case, "news" and "history" may be the subject of a corpus; in capitals they are files of a project.
+# In lower case, "news" and "history" may be the subject of a corpus; in capitals, they are file names in a software
+# project.
 _CHANGELOG = re.compile(
     r"(?:^|/)(?:(?i:change[-_]?logs?|changes|release[-_]?notes|what-?s-?new)|HISTORY|NEWS)(?:\.\w+)?(?:[/#]|$)"
 )
@@ -20,9 +21,9 @@ _CHANGELOG = re.compile(
 
 @lru_cache(16_384)
 def is_changelog(id: str) -> bool:
-    """Return whether a chunk is from a change log or release notes, judged by the path in its id.
+    """Return whether the path in a chunk's id is that of a change log or of release notes.
 
-    Files and folders with these names count: changelog, changes, release-notes, whats-new, HISTORY and NEWS.
+    Files and folders with these names are recognised: changelog, changes, release-notes, whats-new, HISTORY and NEWS.
 
     >>> is_changelog("docs/release-notes.md#fixes"), is_changelog("doc/changes/1.3.rst#0"), is_changelog("news/a.md#0")
     (True, True, False)
@@ -33,7 +34,7 @@ def is_changelog(id: str) -> bool:
 def with_changelog_weight(fusion: Fusion, weight: float) -> Fusion:
     """Return the fusion with the scores of change logs multiplied by ``weight``.
 
-    Returns the same fusion for a weight of 1, and for a fusion that depends on k.
+    The fusion is returned unchanged if the weight is 1 or the fusion depends on k.
     """
     if weight == 1 or implements(fusion, DependsOnK):
         return fusion
@@ -42,7 +43,7 @@ def with_changelog_weight(fusion: Fusion, weight: float) -> Fusion:
 
 
 def fusion_name(fusion: Fusion) -> str:
-    """Return the class name of the fusion itself, without the weight of change logs.
+    """Return the class name of a fusion, ignoring a wrapper for the weight of change logs.
 
     >>> from langchain_hybridgraph.query.fusion import ConvexCombination
     >>> fusion_name(with_changelog_weight(ConvexCombination(), 0.9))
@@ -60,12 +61,12 @@ class ChangelogFusion:
 
     @property
     def method(self) -> str:
-        """Method of the fusion itself."""
+        """Method of the wrapped fusion."""
         return getattr(self.fusion, "method", "hybrid")
 
     @property
     def calibrates(self) -> bool:
-        """Whether the pipeline may change the unit of the scores."""
+        """Whether the pipeline may convert the scores to another scale."""
         return getattr(self.fusion, "calibrates", False) is True
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
@@ -84,15 +85,17 @@ class ChangelogFusion:
 
 
 class ScoringChangelogFusion(ChangelogFusion):
-    """Weighted fusion that can also score any chunk and tell which candidates may be among the best."""
+    """Weighted fusion that can also score any chunk and determine which candidates may be among the best."""
 
     __slots__ = ()
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return these chunks, best first, ties by id."""
+        """Return these chunks with weighted scores, best first, ties by id."""
         return self._weighted(cast(ScoresOthers, self.fusion).others(rankings, ids))
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """Return all ids that may be among the best n; a down-weighted change log may make room for another chunk."""
+        """Return all ids that may be among the best n, including those that a down-weighted change log makes room
+        for.
+        """
         candidates = {entry.id for ranking in rankings for entry in ranking.entries}
         return cast(KnowsContenders, self.fusion).contenders(rankings, n + sum(map(is_changelog, candidates)))

@@ -15,10 +15,10 @@ from langchain_hybridgraph.stores.protocols import HasOriginals, HasParents, imp
 
 
 def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[list[Hit]]:
-    """Return the best n candidates that exist, belong to the tenant, pass the filter and are valid, as hits.
+    """Return the best n candidates that exist, belong to the tenant, pass the filter and are valid, converted to hits.
 
-    Chunks of which the store keeps copies are looked up in their original store first. The time counts for the stage
-    ``admit``. Empty if the catalog cannot be read and ``on_error`` is "empty".
+    Chunks of which the store keeps copies are looked up in their original store first. The time is recorded for the
+    stage ``admit``. The result is empty if the catalog cannot be read and ``on_error`` is "empty".
     """
     with context.trace.stage("admit"):
         return (yield from _read_hits(context, candidates, n))
@@ -50,9 +50,9 @@ def _read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search
 
 
 def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
-    """Return the present chunks under ids of which the store keeps copies, None for a deleted one.
+    """Return the current versions of chunks of which the store keeps copies, None for a deleted chunk.
 
-    Empty for a store that keeps no copies, and if the original store cannot be reached.
+    The result is empty if the store keeps no copies or the original store cannot be reached.
     """
     store = context.pipeline.store
     if not ids or not implements(store, HasOriginals):
@@ -63,9 +63,9 @@ def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapp
 
 
 def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the hits, with their parents in place of children if the store has any.
+    """Return the hits with children replaced by their parents, if the store has parents.
 
-    The hits stay as they are if the parents cannot be read.
+    The hits are returned unchanged if the parents cannot be read.
     """
     query, pipeline, trace = context
     store = pipeline.store
@@ -97,7 +97,7 @@ def _hit(
     reached_chunk = candidates.reached_chunks.get(id)
     if (
         reached_chunk is not None and reached_chunk.hops
-    ):  # also a seed whose score another seed raises: the path begins there
+    ):  # this includes a seed whose score is raised by another seed, where its path starts
         path, hops = (
             tuple(step for step in reached_chunk.path if not step.startswith((ENTITY, TITLE))),
             reached_chunk.hops,

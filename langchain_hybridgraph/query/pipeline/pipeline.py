@@ -1,4 +1,4 @@
-"""The query pipeline: a short function of named stages."""
+"""The query pipeline, a function of named stages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from langchain_hybridgraph.records import Hit, Query, replace_surrogates
 
 
 def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
-    """Return the hits of a query, best first; yields calls to engines and models and is sent their results."""
+    """Return the hits of a query, best first.
+
+    This generator yields calls to engines and models, and receives their results.
+    """
     if not query.k:
         return []
     trace.raises = pipeline.on_error == "raise"
@@ -57,7 +60,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
 
 
 def plan(query: Query) -> Query:
-    """Return the query as engines can use it: without lone surrogates, and with a blank text as None."""
+    """Return the query for the engines, without lone surrogates and with None instead of a blank text."""
     if not isinstance(query.text, str | None):
         raise ConfigurationError(f"query must be a string, or None with vector=, got {query.text!r}")
     text = replace_surrogates(query.text or "")

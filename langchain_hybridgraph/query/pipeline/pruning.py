@@ -1,6 +1,6 @@
-"""Decisions about work that cannot change the result.
+"""Checks for work that cannot change the result.
 
-Each function decides about one kind of work; ``benchmarks/pruning.py`` measures what it saves.
+Each function is about one kind of work; ``benchmarks/pruning.py`` measures the time that it saves.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ ALL = 1 << 30
 
 
 def hits_needed(pipeline: Pipeline, k: int) -> int:
-    """Return the number of hits that the stages after ``admit`` can use: k, unless one of them changes the order."""
+    """Return the maximum number of hits that the stages after ``admit`` can use.
+
+    This is k, unless one of the stages changes the order of the hits.
+    """
     changes_order = pipeline.mmr_lambda is not None or pipeline.max_per_document is not None or pipeline.graph_slots
     if changes_order or pipeline.resolves_parents or (pipeline.scoring is not None and not scores_unread(pipeline)):
         return ALL
@@ -19,19 +22,19 @@ def hits_needed(pipeline: Pipeline, k: int) -> int:
 
 
 def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
-    """Return the number of best candidates that every source has to score; None for all candidates.
+    """Return the number of best candidates that every source has to score, or None for all candidates.
 
-    The other candidates cannot be among the best, whatever scores the sources would give them (Fagin, Lotem and Naor,
-    Optimal Aggregation Algorithms for Middleware, PODS 2001). With a graph or with scores of memories, they still may
-    be, so all candidates are scored.
+    The other candidates cannot be among the best with any scores that the sources might give them (Fagin, Lotem and
+    Naor, Optimal Aggregation Algorithms for Middleware, PODS 2001). With a graph or with scores of memories, they could
+    still be among the best, so all candidates are scored.
     """
     return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
 
 
 def scores_unread(pipeline: Pipeline) -> bool:
-    """Return whether memories are scored before they are read, so that only the best have to be read.
+    """Return whether memories are scored before they are read, so that only the best ones have to be read.
 
-    The store must hold what the score needs in columns, and no stage before ``score`` may look at the texts.
+    The store must provide the data for the scores as columns, and no stage before ``score`` may need the texts.
     """
     scoring = pipeline.scoring
     has_columns = scoring is not None and scoring.state_columns is not None

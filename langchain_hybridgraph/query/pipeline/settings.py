@@ -23,7 +23,10 @@ from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasParents, 
 
 
 class CertainHits(NamedTuple):
-    """Hits that are certain to be in the result; with ``is_head`` they are its first ones, in order."""
+    """Hits that are certain to be in the result.
+
+    If ``is_head`` is set, they are the first hits of the result, in order.
+    """
 
     hits: Sequence[Hit]
     is_head: bool = False
@@ -31,19 +34,19 @@ class CertainHits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The settings of a search: its sources, and an option for each stage.
+    """Settings of a search: its sources, and an option for each stage.
 
     Each of the ``sources`` returns k × ``overfetch`` candidates, at least 100; ``source_filter`` narrows them in
     addition to the query's filter. ``expansion`` follows the edges of ``graph`` from the best candidates. The reranker
-    reads the best ``rerank_depth`` hits, whatever k is, so that the result for k is the head of the result for a larger
-    k. ``scoring`` replaces the scores of all hits by those of memories. ``newest`` returns the ids of the newest chunks
-    of a scope. They are the result if no source finds anything; if ``newest`` is None, the result is then empty.
+    reads the best ``rerank_depth`` hits for any k, so the result for k is the beginning of the result for a larger k.
+    ``scoring`` replaces the scores of all hits with their scores as memories. ``newest`` returns the ids of the newest
+    chunks of a scope. They are the result if no source finds anything; without ``newest``, the result is then empty.
     ``listing`` returns the first n chunks of a scope in the store's order. ``min_score``, ``mmr_lambda``,
     ``max_per_document`` and ``graph_slots`` are arguments of
-    :func:`~langchain_hybridgraph.query.selection.select_hits`. ``on_error`` decides what a failing source
-    means: ``"degrade"`` continues with the others and raises RetrievalError if none is left, ``"empty"`` returns
-    nothing then, ``"raise"`` raises at the first failure of any stage. ``announce`` receives hits that are certain to
-    be in the result before the result is complete.
+    :func:`~langchain_hybridgraph.query.selection.select_hits`. ``on_error`` determines how failures are handled:
+    ``"degrade"`` continues with the other sources and raises RetrievalError if all of them failed; ``"empty"`` does the
+    same, but returns an empty result if all of them failed; ``"raise"`` raises the first error of any stage.
+    ``announce`` receives hits that are certain to be in the result before the result is complete.
     """
 
     store: ReadsChunks
@@ -74,12 +77,13 @@ class Pipeline:
 
 
 class Candidates(NamedTuple):
-    """Candidates, as the stages before ``admit`` pass them on.
+    """Candidates and the data that the stages before ``admit`` pass on.
 
-    ``results`` are the results of the sources; ``rankings`` are the same with each source's scores of all candidates.
+    ``results`` are the results of the sources, and ``rankings`` also contain each source's scores of all candidates.
     ``source_ids`` are the ids that each source found. ``fused`` is the list that ``admit`` reads, best first.
-    ``chunks`` are the chunks that have been read. ``reached_chunks`` contains the paths to the chunks that edges lead
-    to in ``graph``. ``complete`` returns the candidates with those that were skipped; None if none was skipped.
+    ``chunks`` are the chunks that have been read. ``reached_chunks`` contains the paths to the chunks that edges of
+    ``graph`` lead to. ``complete`` returns the candidates including those that were skipped, and is None if none were
+    skipped.
     """
 
     results: Mapping[Source, SourceResult]
@@ -93,7 +97,7 @@ class Candidates(NamedTuple):
 
     @property
     def ids(self) -> dict[str, None]:
-        """The ids of everything that a source found."""
+        """Ids of all chunks that any source found."""
         return dict.fromkeys(chain.from_iterable(self.source_ids))
 
     @property
@@ -103,12 +107,12 @@ class Candidates(NamedTuple):
 
     @property
     def cosines(self) -> Mapping[str, float]:
-        """The cosines of candidates with the query, as far as they are known."""
+        """Known cosines of the candidates with the query, by id."""
         return next((r.scores for r in self.rankings if r.source == "vector"), {}) if self.has_cosines else {}
 
 
 class SearchContext(NamedTuple):
-    """The query, the settings and the trace of one search, which every stage receives."""
+    """Query, settings and trace of one search, which every stage receives."""
 
     query: Query
     pipeline: Pipeline
@@ -124,7 +128,7 @@ class SearchContext(NamedTuple):
     def ask(self, call: Effect, otherwise: Any = None, *, is_required: bool = False) -> Search[Any]:
         """Make a call and return its result; if it fails, record the reason and return ``otherwise``.
 
-        Raises what :meth:`record` raises.
+        Raises the errors of :meth:`record`.
         """
         (result,) = yield from self.ask_all([call], otherwise, is_required=is_required)
         return result
@@ -134,7 +138,7 @@ class SearchContext(NamedTuple):
     ) -> Search[list[Any]]:
         """Make calls at the same time and return their results, with ``otherwise`` for each call that failed.
 
-        Raises what :meth:`record` raises; with ``is_required``, if all calls failed.
+        Raises the errors of :meth:`record`. ``is_required`` has an effect only if all calls failed.
         """
         results = yield calls
         failures = failures_in(results)
@@ -144,8 +148,8 @@ class SearchContext(NamedTuple):
     def record(self, failures: Sequence[Failure], *, is_required: bool = False) -> None:
         """Record the reasons of failed calls in the trace.
 
-        Raises an error that the caller caused, such as a wrong filter, since results without the filter would be wrong.
-        With ``is_required``, raises RetrievalError for any failure, unless ``on_error`` is "empty".
+        Raises an error that the caller caused, such as an invalid filter, because results without the filter would be
+        wrong. With ``is_required``, raises RetrievalError for any failure, unless ``on_error`` is "empty".
         """
         for failure in failures:
             self.trace.record(failure.source, failure.error, failure.reason)

@@ -12,7 +12,7 @@ from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchCont
 def add_scores(
     context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Set[int] = frozenset()
 ) -> Search[Candidates]:
-    """Return the candidates with the score of each of these chunks by each source, as far as a source can give it.
+    """Add the sources' scores of these chunks, where a source can score them, and return the candidates.
 
     Only missing scores are requested. The sources at the positions in ``skip`` are left out.
     """

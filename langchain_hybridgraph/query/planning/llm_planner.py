@@ -1,4 +1,4 @@
-"""Query plans by a chat model."""
+"""Planner that asks a chat model for queries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STYLES: Mapping[str, str] = {
     SKILL: "instructions for doing something. Begin such a query with a verb, as in: connect a store to Grafana",
 }
 TIMEOUT = 20.0
-"""Seconds that the model may take, by default."""
+"""Default time limit of the model, in seconds."""
 _LONGEST_MESSAGE = 4_000
 _LONGEST_QUERY = 1_000
 _USUAL_PRIORITY = 3
@@ -63,14 +63,14 @@ class QueryPlanner:
     structured output is prompted for JSON. ``method`` is passed to LangChain's ``with_structured_output``
     (``"json_mode"``, …) if its default does not work.
 
-    Imperfect answers are accepted: JSON within prose, a text in place of an object, a priority in words. Only the 5
-    queries of highest priority are kept, and a query of an unknown type searches every type. If the answer contains no
-    query, if the model fails, or if it does not answer within ``timeout`` seconds (None means no limit), the plan is
-    the raw query in every type, with the reason ``planner-failed``. A call that times out keeps running in the
-    background, and threads that LangChain started for it delay the exit of the process, so set a timeout on the model
-    as well.
+    Imperfect answers are accepted: JSON within prose, a string instead of an object, a priority in words. Only the 5
+    queries with the highest priority are kept, and a query of an unknown type searches all types. If the answer
+    contains no query, if the model fails, or if it does not answer within ``timeout`` seconds (None means no limit),
+    the plan contains only the raw query for all types, with the reason ``planner-failed``. A call that times out keeps
+    running in the background, and threads that LangChain started for it delay the exit of the process, so set a timeout
+    on the model as well.
 
-    Raises ConfigurationError for an object that is not a model and for a timeout of 0 or less.
+    Raises ConfigurationError if ``llm`` is not a model or ``timeout`` is 0 or less.
 
     >>> from langchain_core.runnables import RunnableLambda
     >>> class Model:  # in place of init_chat_model("…")
@@ -136,7 +136,7 @@ class QueryPlanner:
         )
 
     def _type(self, value: Any) -> str | None:
-        """Return the type with this name, singular or plural; None (every type) for an unknown name."""
+        """Return the type with this name, singular or plural, or None (all types) for an unknown name."""
         name = str(value).strip().casefold()
         singular = name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s")
         return self._types.get(name) or self._types.get(singular)
@@ -174,7 +174,10 @@ def _reasoning(answer: Any) -> str:
 
 
 def _items(answer: Any) -> Iterator[Any]:
-    """Yield the items that may be queries; raises ValueError if the answer has another form."""
+    """Yield the items of an answer that may be queries.
+
+    Raises ValueError if the answer is not a list of queries.
+    """
     if isinstance(answer, Mapping) and "query" in answer:
         yield answer
     elif isinstance(answer, Mapping) and "queries" in answer:

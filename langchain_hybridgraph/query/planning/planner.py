@@ -15,11 +15,11 @@ LARGEST_PLAN = 5
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery(Serializable):
-    """One query, and the type of contexts that it searches.
+    """Query with the type of contexts to search.
 
-    ``context_type`` is ``MEMORY``, ``RESOURCE``, ``SKILL`` or another type; None is every type. ``intent`` is the
-    purpose in a few words. ``priority`` is a whole number from 1, the highest, to 5. Raises ConfigurationError for
-    another priority and for a query without text.
+    ``context_type`` is ``MEMORY``, ``RESOURCE``, ``SKILL`` or another type; None means all types. ``intent`` is the
+    purpose of the query in a few words. ``priority`` is an integer from 1, the highest, to 5. Raises ConfigurationError
+    for any other priority and for a query without text.
 
     >>> TypedQuery("user's favourite editor", MEMORY, priority=2).weight
     0.8
@@ -39,19 +39,20 @@ class TypedQuery(Serializable):
 
     @property
     def weight(self) -> float:
-        """Weight of the query's hits relative to those of other queries: (6 − priority) / 5."""
+        """Factor for the scores of the query's hits: (6 − priority) / 5."""
         return (6 - self.priority) / 5
 
 
 @dataclass(frozen=True, eq=False)
 class QueryPlan(Serializable, Sequence[TypedQuery]):
-    """The queries of a plan, as a sequence; an empty plan searches nothing.
+    """Sequence of queries to search for; with an empty plan, nothing is searched.
 
-    It equals any sequence of the same queries.
+    A plan equals any sequence of the same queries.
 
-    ``degraded`` contains ``planner-failed`` if the planner failed and the raw query replaces its plan; ``error`` is the
-    error. ``reasoning`` explains the choice of queries. ``session_context`` is the part of the session that the planner
-    received: the summary and the last messages, a line each. Both are "" if there is nothing to report.
+    If the planner failed, the plan contains the raw query, ``degraded`` contains ``planner-failed``, and ``error`` is
+    the error message. ``reasoning`` explains the choice of queries. ``session_context`` is the part of the session that
+    the planner received: one line for the summary and for each of the last messages. Both are "" if there is nothing to
+    report.
 
     >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
     >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded
@@ -66,7 +67,7 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
 
     @classmethod
     def raw(cls, query: str, error: BaseException, session_context: str = "") -> QueryPlan:
-        """Return a plan with the query as the user wrote it, in every type, for a planner that failed."""
+        """Return the plan to use if the planner failed: only the query as the user wrote it, for all types."""
         message = f"{type(error).__name__}: {error}"
         reasoning = "The planner failed, so the original question is searched for."
         return cls((TypedQuery(query),), ("planner-failed",), message, reasoning, session_context)
@@ -89,17 +90,18 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
             return list(self.queries) == list(other)
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash either
+    __hash__ = None  # type: ignore[assignment]  # plans equal lists, which are not hashable
 
 
 class Planner(Protocol):
-    """Function that decides what to search for."""
+    """Function that returns the queries to search for."""
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
-        """Return up to 5 queries for a summary, messages (oldest first) and the query; none for small talk.
+        """Return up to 5 queries for a session's summary, its messages and the query, or none for small talk.
 
-        A planner that falls back to another plan returns a :class:`QueryPlan` with the reason in ``degraded``. A
-        planner receives the last 5 messages of a longer session, unless it has ``reads_all_messages``.
+        The messages are in order, oldest first. A planner that falls back to another plan returns a :class:`QueryPlan`
+        with the reason in ``degraded``. A planner receives only the last 5 messages of a session, unless it sets
+        ``reads_all_messages``.
         """
         ...
 
@@ -109,7 +111,7 @@ class Planner(Protocol):
 
 
 def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
-    """Return the 5 queries of highest priority, ties in their order; duplicates within a type are dropped.
+    """Return the 5 queries with the highest priority, ties in their original order, without duplicates within a type.
 
     >>> a, b = TypedQuery("Cats", priority=2), TypedQuery("dogs", priority=1)
     >>> [query.query for query in best([a, b, TypedQuery("cats ", priority=3)])]

@@ -1,4 +1,4 @@
-"""Query plans by rules, without a model."""
+"""Planner that creates queries by rules."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _QUESTION = re.compile(
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"(?:the|a|an|any|some)\b", re.IGNORECASE)
-# A capital "My", other than at the beginning, belongs to a title.
+# A capital "My" that is not at the beginning is part of a title.
 _OWN = re.compile(r"(?:\b(?:my|mine|our|ours)|^(?:My|Our))\b")
-# "Can I", "do I need" and "if I" ask what holds for anybody.
+# "Can I", "do I need" and "if I" ask about something that applies to everybody.
 _ONE_OF_US = re.compile(
     r"\b(?:did|have|had|was|were|am|are) (?:i|we)\b(?! (?:need|have|get|know)\b)|"
     r"\bdo (?:i|we)\b(?= (?:like|love|hate|prefer|want|own|have|use|work|live)\b)(?! have to\b)|"
@@ -88,20 +88,20 @@ _VERBS = re.compile(
 
 @dataclass(frozen=True)
 class RulePlanner:
-    """Planner without a model: searches every type with the query itself, and single types with a query in their style.
+    """Planner without a model, which plans the query itself for all types, and further queries for single types.
 
-    Small talk leads to no query. Otherwise the query comes first. "How to" and a verb at the beginning add a skill
-    query; "my", "our" and "did I" add a memory query; any other question adds its noun phrase as a resource query.
-    Queries that are only likely to help have priority 2, the others 1. The patterns are for English, with
-    cue words of some other languages; queries in those stay unchanged.
+    Small talk gives an empty plan. Otherwise, the query itself comes first. "How to" or a verb at the beginning adds a
+    skill query; "my", "our" and "did I" add a memory query; any other question adds its noun phrase as a resource
+    query. Queries that are only likely to help have priority 2, the others have priority 1. The patterns are for
+    English, with cue words of some other languages; queries in those languages are not rewritten.
 
     ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. A complete question that
     is ``sure`` and needs no further context replaces the query, as does a question in which "he" or "she" was replaced
-    by a name (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). Words of the conversation are
-    added as a second query in every type, of priority 2, and to skill and memory queries instead of the words that
-    refer to them. (On two sets of conversations nDCG@10 is .564 with both queries, .525 with the raw query and .519
-    with the second one alone; a raw query of lower weight than the second one is worse.) Raises the errors of the
-    expander, and ConfigurationError for messages of an unknown form.
+    by a name (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). Otherwise, the query completed
+    with words of the conversation is a second query for all types, with priority 2; in skill and memory queries, these
+    words replace the words that refer to them. (On two sets of conversations, nDCG@10 is .564 with both queries, .525
+    with only the raw query and .519 with only the second query; giving the raw query less weight than the second one is
+    worse.) Raises the errors of the expander, and ConfigurationError for messages of an unknown form.
 
     >>> plan = RulePlanner()("", [], "How do I export my dashboards to Grafana?")
     >>> for each in plan: print(each.priority, each.context_type, each.query)
@@ -122,11 +122,11 @@ class RulePlanner:
     """
 
     expander: Expander = field(default_factory=HistoryTerms)
-    # The first question states the topic of a conversation; with the last five messages alone nDCG@10 is .523.
+    # The first question states the topic of a conversation; with only the last five messages, nDCG@10 is .523.
     reads_all_messages: ClassVar[bool] = True
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
-        """Return the queries to search for; the summary is not read."""
+        """Return the queries to search for; the summary is used only for ``session_context``."""
         history = turns(messages, query)
         queries: tuple[TypedQuery, ...] = ()
         if not is_small_talk(query, messages):
@@ -166,7 +166,7 @@ _WHY = {
 
 
 def _queries(query: str, with_name_only: str, expanded: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
-    """Return the query, with a name or completed where possible, and the typed queries."""
+    """Return the query, with a name instead of a pronoun if possible, the completed query, and the typed queries."""
     expansion = ExpandedQuery(expanded) if isinstance(expanded, str) else expanded
     whole = expansion.text if expansion.text.strip() else query
     if expansion.sure and not expansion.context:
@@ -187,7 +187,7 @@ def _queries(query: str, with_name_only: str, expanded: ExpandedQuery | str) -> 
 
 
 def _completed(query: str, words: str) -> str:
-    """Replace the first word of the query that refers back by these words, or append the words if there is none."""
+    """Replace the first word of the query that refers back with these words, or append them to the query."""
     completed, count = _POINTS.subn(lambda match: words.strip(), query, count=1)
     return " ".join(_POINTS.sub(" ", completed).split()) if count else query + words
 
@@ -204,14 +204,14 @@ def _typed_queries(query: str) -> Iterator[TypedQuery]:
 
 
 def _skill(question: str) -> str:
-    """Return the query from its verb on; "" if it does not ask how to do something."""
+    """Return the question from its verb on, or "" if it does not ask how to do something."""
     if lead := _HOW_TO.match(question):
         return question[lead.end() :].strip(" ,:")
     return question if _VERBS.match(question) else ""
 
 
 def _memory(question: str) -> str:
-    """Return the query about the user as ``user's …``; "" if it is not about the user."""
+    """Return a question about the user in the form ``user's …``, or "" if it is not about the user."""
     question = question[lead.end() :] if (lead := _HOW_TO.match(question)) else question
     if _OWN_ELSEWHERE.search(question) and not _OWN.search(question):
         return question
@@ -222,7 +222,7 @@ def _memory(question: str) -> str:
 
 
 def _noun_phrase(question: str) -> str:
-    """Return the subject of a question; "" for a text that is not a question and for a single word."""
+    """Return the subject of a question, or "" if the text is not a question or the subject is a single word."""
     lead = _QUESTION.match(question)
     if lead is None:
         return ""
@@ -231,7 +231,7 @@ def _noun_phrase(question: str) -> str:
 
 
 def _without(lead: re.Pattern[str], text: str) -> str:
-    """Return the text without a beginning that matches the pattern, repeatedly."""
+    """Remove the beginning of a text that matches the pattern, repeatedly, and return the rest."""
     while (match := lead.match(text)) and match.end():
         text = text[match.end() :].lstrip()
     return text

@@ -1,4 +1,4 @@
-"""The part of a session that planners receive."""
+"""Summary and last messages of a session, for planners."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from langchain_hybridgraph.query.conversation.history import turns
 
-# Number of the last messages, and number of characters of the summary.
+# Maximum number of last messages, and maximum number of characters of the summary.
 LAST_MESSAGES, LONGEST_SUMMARY = 5, 30_000
 _LINE = 2_000
 
 
 def last_turns(messages: Sequence[Any], most: int = LAST_MESSAGES) -> list[tuple[str, str]]:
-    """Return speaker and text of the last messages with a text, oldest first.
+    """Return the speaker and the text of each of the last ``most`` messages that contain text, oldest first.
 
     Accepts what :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts; raises ConfigurationError
     for anything else.
@@ -25,7 +25,7 @@ def last_turns(messages: Sequence[Any], most: int = LAST_MESSAGES) -> list[tuple
 
 
 def context_of(summary: str | None, messages: Sequence[Any], most: int = LAST_MESSAGES) -> str:
-    """Return the summary of a session and its last messages, a line each; "" if there are none.
+    """Return one line for a session's summary and for each of its last messages, or "" if there are none.
 
     The summary and each message are cut after 2,000 characters.
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from langchain_hybridgraph.query.planning.session_context import last_turns
 
-# Words of one language that mean something in another (French "merci", German "bitte") are courtesy in both.
+# Courtesies of all languages are in one list, because no other language uses them with another meaning (French "merci",
+# German "bitte").
 _COURTESY = """
 hi | hello | hey | hi there | hello there | hey there | howdy | greetings | good morning | good afternoon
 good evening | good night | how are you | how are you doing | how are you today | how is it going
@@ -36,7 +37,7 @@ teşekkür ederim | sağ ol | görüşürüz | привет | здравству
 さようなら | 안녕 | 안녕하세요 | 감사합니다 | 고마워요 | 고맙습니다 | مرحبا | السلام عليكم | شكرا | شكرا جزيلا
 مع السلامة | नमस्ते | धन्यवाद | שלום | תודה | תודה רבה | xin chào | cảm ơn | สวัสดี | ขอบคุณ | terima kasih
 """
-# Alone, some of these may be a search ("nice", "super"); in a conversation or next to a courtesy they are not.
+# Alone, some of these words may be a query ("nice", "super"); in a conversation or next to a courtesy they are not.
 _ASSENT = """
 ok | okay | k | yes | yeah | yep | yup | no | nope | sure | right | alright | all right | fine | great | cool
 nice | perfect | awesome | excellent | wonderful | super | good | very good | well done | got it | i see
@@ -56,12 +57,12 @@ mucho | mille | y | e
 _AGREEMENT = """
 yes | yeah | yep | yup | sure | ok | okay | please | ja | bitte | oui | sí | si | sim | да | 是的 | 好的 | はい | 네
 """
-_MOST_WORDS = 12  # greetings are not longer, and the patterns would take long on a long text
+_MOST_WORDS = 12  # no greeting is longer, and the patterns are slow on long texts
 _PUNCTUATION = re.compile(r"[^\w\s'’-]+|_")
 
 
 def is_small_talk(query: str, messages: Sequence[Any] = ()) -> bool:
-    """Return whether a turn only greets, thanks, says goodbye or agrees; a text without words is small talk, too.
+    """Return whether a turn is only a greeting, thanks, a goodbye or agreement, or contains no words.
 
     A bare "nice" is not small talk at the beginning of a conversation, and "yes" or "no" is not if it answers a
     question in the last message.

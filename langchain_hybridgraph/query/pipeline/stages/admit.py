@@ -1,4 +1,4 @@
-"""Admission of candidates that pass the scope."""
+"""Stage that admits candidates in the scope."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from langchain_hybridgraph.records import Hit
 
 
 def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
-    """Return the best candidates that exist, belong to the tenant, pass the filter and are valid, as hits.
+    """Return the best candidates that exist, belong to the tenant, pass the filter and are valid, converted to hits.
 
-    Only as many candidates are read as later stages can use. If earlier stages skipped candidates and some of the best
-    are not admitted, the skipped candidates are added first.
+    No more candidates are read than later stages can use. If some of the best candidates are not admitted, the
+    candidates that earlier stages skipped are added, and the candidates are read again.
     """
     n = hits_needed(context.pipeline, context.query.k)
     hits = yield from read_hits(context, candidates, n)

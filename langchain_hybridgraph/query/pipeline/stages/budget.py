@@ -1,4 +1,4 @@
-"""Hits that fit into the token budget."""
+"""Stage that limits the hits to a token budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration of scores to answer probabilities."""
+"""Stage that calibrates scores to answer probabilities."""
 
 from __future__ import annotations
 

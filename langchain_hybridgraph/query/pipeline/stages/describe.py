@@ -1,4 +1,4 @@
-"""Edges that led to the hits."""
+"""Stage that adds the edges that led to hits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits with the edges that led to them; only the edges of hits in the result are read."""
+    """Return the hits with descriptions of the edges that led to them."""
     graph, graph_hits = candidates.graph, [hit for hit in hits if hit.hops]
     if graph is None or not graph_hits:
         return hits

@@ -1,4 +1,4 @@
-"""Expansion of hits over the edges of the graph."""
+"""Stage that expands hits along edges of the graph."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from langchain_hybridgraph.records.entity_ids import ENTITY
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, implements
 
-# Number of existing relations that are named next to an unknown one.
+# Maximum number of existing relations that a remark on an unknown relation lists.
 MAX_RELATIONS = 20
 
 
 def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     """Return the candidates together with the chunks that edges lead to, with their scores after the traversal.
 
-    Without an expansion, and if no edges can be followed, the candidates stay as they are; if the result may contain
-    only the seeds and the chunks that they lead to, the seeds are returned.
+    Without an expansion, or if no edges can be followed, the candidates are returned unchanged. If the result may
+    contain only the seeds and the chunks that edges lead to, only the seeds are returned in this case.
     """
     pipeline, trace = context.pipeline, context.trace
     expansion = pipeline.expansion
@@ -68,7 +68,7 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
 
 
 class _TraversalResult(NamedTuple):
-    """The graph that was traversed, None for a store without edges, and what was reached."""
+    """Graph that was traversed (None for a store without edges), and the result of the traversal."""
 
     graph: Graph | None
     walk: Walk
@@ -83,9 +83,9 @@ def _walk(
     *,
     uncertain: Sequence[str],
 ) -> Search[_TraversalResult | None]:
-    """Traverse the graph from the seeds; None if there are no edges, or if the traversal fails.
+    """Traverse the graph from the seeds, and return None if there are no edges or the traversal fails.
 
-    ``uncertain`` seeds are not chunks; they are seeds only if the graph has them.
+    ``uncertain`` seeds are not chunks; they are used only if they are nodes of the graph.
     """
     query, trace, store = context.query, context.trace, context.pipeline.graph
     if store is None:
@@ -127,7 +127,7 @@ def _merge(
     seeds: Mapping[str, float],
     strength: Mapping[str, float],
 ) -> Search[Candidates]:
-    """Return the candidates and the chunks that the traversal reached, with their scores after it, best first."""
+    """Return the candidates and the reached chunks with their scores after the traversal, best first."""
     graph, reached_chunks = traversed.graph, {each.id: each for each in traversed.walk.chunks}
     if expansion.uses_search_score:
         candidates, own = yield from _score_reached(
@@ -135,11 +135,12 @@ def _merge(
         )
     fused = expansion.fused(own, strength, traversed.walk.chunks)
     if expansion.uses_search_score:
-        # A path explains a score: a candidate that a seed leads to, without raising its score, has none.
+        # A path explains a score, so a candidate whose score was not raised through an edge has no path.
         raised = {one.id for one in fused if "graph" in one.parts}
         reached_chunks = {id: each for id, each in reached_chunks.items() if id in raised or id not in strength}
     else:
-        # The sources' own scores are only shown, so the best are enough, unless memories decide which these are.
+        # The sources' scores are only displayed, so only the best chunks need them, unless the scoring of memories
+        # changes which chunks are best.
         n = ALL if context.pipeline.scoring is not None else hits_needed(context.pipeline, context.query.k)
         unscored = [one.id for one in fused[:n] if one.id not in own]
         candidates, _ = yield from _score_reached(context, candidates, unscored, own)
@@ -149,7 +150,7 @@ def _merge(
 
 
 def _note_missing_seeds(trace: Trace, expansion: Expansion, hits: Sequence[Hit], seed_hits: Sequence[Hit]) -> None:
-    """Record that none of the hits can be a seed, if seeds have to meet a condition."""
+    """Record ``no-seeds`` if seeds have to meet a condition and no hit meets it."""
     if seed_hits or not expansion.picks_seeds or not (hits or expansion.is_graph_only):
         return
     labels = ", ".join(map(repr, sorted(expansion.seed_labels)))
@@ -159,7 +160,7 @@ def _note_missing_seeds(trace: Trace, expansion: Expansion, hits: Sequence[Hit],
 
 
 def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: Collection[str]) -> None:
-    """Record which of the requested relations no edge has, and which relations exist."""
+    """Record ``unknown-relation`` for requested relations that no edge has, with the existing relations."""
     if unknown := sorted(set(requested).difference(existing)):
         quoted, names = ", ".join(map(repr, unknown)), sorted(existing)
         names_text = ", ".join(names[:MAX_RELATIONS]) + (", …" if len(names) > MAX_RELATIONS else "")
@@ -167,7 +168,9 @@ def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: 
 
 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:
-    """Return the seeds for ``seed_ids``, each with whether it is a chunk; a document's id means all of its chunks.
+    """Return the seeds for ``seed_ids``, mapped to True for a chunk and False for another id.
+
+    The id of a document is replaced by the ids of its chunks.
 
     Other ids are reported as missing, and may still be nodes of the graph.
     """
@@ -191,7 +194,7 @@ def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict
 def _score_seeds(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Add the search's scores of the requested seeds to ``own``; each is 1 if there is no question."""
+    """Add the search scores of the requested seeds to ``own``; each score is 1 if there is no question."""
     new = [id for id in ids if id not in own]
     candidates, scored_candidates = yield from _score_reached(context, candidates, new, own)
     if not candidates.rankings:
@@ -202,9 +205,11 @@ def _score_seeds(
 def _score_reached(
     context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
 ) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Add the scores of chunks that no source found to ``own``; 0 if the fusion cannot score chunks outside its lists.
+    """Add the scores of chunks that no source found to ``own``.
 
-    The rankings keep only their first entries, because the scales of the fusion depend on these.
+    The scores are 0 if the fusion cannot score chunks outside its lists.
+
+    The rankings keep only their first entries, on which the scales of the fusion depend.
     """
     if not ids:
         return candidates, own
@@ -217,7 +222,7 @@ def _score_reached(
 
 
 def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
-    """Return a function that returns the share of some words that each chunk contains; None without a keyword index."""
+    """Return a function for the share of some words that each chunk contains, or None if there is no keyword index."""
     results = candidates.results.items()
     keyword = next(((source, each) for source, each in results if source.name == "keyword" and each.bound), None)
     if keyword is None:

@@ -1,4 +1,4 @@
-"""Fusion of the rankings of all sources."""
+"""Stage that fuses the rankings of all sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from langchain_hybridgraph.stores.protocols import implements
 
 
 def fuse(context: SearchContext, candidates: Candidates) -> Candidates:
-    """Return the candidates with one list of all, best first."""
+    """Return the candidates with ``fused`` set: all candidates in one list, best first."""
     complete = None if candidates.complete is None else partial(_complete, context, candidates.complete)
     return candidates._replace(fused=_fused(context, candidates.rankings), complete=complete)
 
@@ -24,7 +24,10 @@ def _complete(context: SearchContext, complete: Callable[[], Search[Candidates]]
 
 
 def _fused(context: SearchContext, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-    """Return one list of candidates; if the fusion fails, interleave the rankings, which needs no scores."""
+    """Return the fused list of candidates.
+
+    If the fusion fails, the rankings are interleaved, which needs no scores.
+    """
     trace, fusion = context.trace, context.pipeline.fusion
     sources = [ranking.source for ranking in rankings if ranking.entries]
     method = getattr(fusion, "method", "hybrid")

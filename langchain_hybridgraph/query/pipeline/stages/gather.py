@@ -1,4 +1,4 @@
-"""Search of all sources for candidates."""
+"""Stage that searches all sources for candidates."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.records import Chunk, ScoredId, SourceResult, content_id
 
 MIN_CANDIDATES = 100
-"""Number of candidates that each source returns at least; the scores of fewer say too little about each other."""
+"""Minimum number of candidates requested from each source; fewer scores are not enough for a good normalisation."""
 
 
 def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
-    """Return the results of all sources, which search at the same time.
+    """Search all sources at the same time and return their results.
 
     Raises RetrievalError if every source failed.
     """
@@ -39,12 +39,13 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
 
 
 def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResult]:
-    """Return the results with one id per chunk, even if two sources name one text by different ids.
+    """Return the results with one id per chunk, even if two sources use different ids for the same text.
 
-    An entry without an id of its own takes the id of an entry with the same text and source. A chunk that only the
-    vector search found takes the id of a chunk that only another source found, if their texts are equal and their
-    sources do not differ: the ids of a keyword retriever are the application's, a vector store may have made its own.
-    Only entries that carry their chunk are compared; a store of this package returns its own ids.
+    An entry without an id of its own gets the id of an entry with the same text and source. A chunk that only the
+    vector search found gets the id of a chunk that only another source found, if their texts are equal and their
+    sources do not differ, because the ids of a keyword retriever come from the application, and those of a vector store
+    may be generated. Only entries that contain their chunk are compared, so the ids of this package's stores do not
+    change.
     """
     chunks = _chunks_of(results)
     contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}
@@ -72,7 +73,7 @@ def _chunks_of(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
 
 
 def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[str, str]:
-    """Return the other sources' ids of the chunks that only the vector search found, by their ids there."""
+    """Return new ids for chunks that only the vector search found, taken from other sources, by their present ids."""
     by_vector = _chunks_of({source: result for source, result in results.items() if source.name == "vector"})
     by_others = _chunks_of({source: result for source, result in results.items() if source.name != "vector"})
     unmatched: dict[str, list[Chunk]] = {}

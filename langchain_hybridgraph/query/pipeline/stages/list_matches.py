@@ -1,4 +1,4 @@
-"""Candidates of filter-only calls."""
+"""Stage that lists the matches of filter-only calls."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from langchain_hybridgraph.records import FusedCandidate, Ranking, Scope, Source
 def list_matches(context: SearchContext, limit: int | None = None) -> Search[Candidates]:
     """Return the chunks that the filter matches, in the store's order, each with a score of 1.
 
-    Without a ``limit`` as many are listed as later stages can use. The store may list copies of chunks that have been
-    deleted from their original store; therefore, completing the candidates lists four times as many.
+    Without a ``limit``, the number of listed chunks is the number that later stages can use. The store may list copies
+    of chunks that have been deleted from their original store, so completing the candidates lists four times as many
+    chunks.
     """
     query, pipeline, trace = context
     n = limit
@@ -36,7 +37,7 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
 
 
 def listed_candidates(context: SearchContext, result: SourceResult) -> Candidates:
-    """Return listed chunks as candidates, in the same order."""
+    """Convert listed chunks to candidates in the same order."""
     source = ListedSource(context.pipeline.store, context.pipeline.listing or _no_chunks)
     scores = {entry.id: entry.score for entry in result.entries}
     fused = [FusedCandidate(id, score, {source.name: score}) for id, score in scores.items()]

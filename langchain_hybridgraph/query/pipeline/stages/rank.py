@@ -1,4 +1,4 @@
-"""Scoring of candidates by all sources."""
+"""Stage in which all sources score the candidates."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from langchain_hybridgraph.stores.protocols import implements
 def rank(
     context: SearchContext, results: Mapping[Source, SourceResult], contenders: int | None = None
 ) -> Search[Candidates]:
-    """Return the candidates of all sources, ranked by each of them.
+    """Return the candidates of all sources, ranked by each source.
 
-    Every source scores every candidate, including those that only other sources found. With ``contenders`` only the
-    candidates that can be among that many best ones are scored and returned (see
+    Every source scores every candidate, including those that only other sources found. With ``contenders``, only the
+    candidates that can be among the best ``contenders`` candidates are scored and returned (see
     :mod:`~langchain_hybridgraph.query.pipeline.pruning`).
     """
     candidates = _unscored(results)
@@ -35,7 +35,7 @@ def rank(
 
 
 def _unscored(results: Mapping[Source, SourceResult]) -> Candidates:
-    """Return the candidates with the scores that their own sources gave them."""
+    """Return the candidates with only the scores from the sources that found them."""
     scores = [{id: score for id, score, _ in result.entries} for result in results.values()]
     rankings = [
         Ranking(
@@ -57,8 +57,8 @@ def _unscored(results: Mapping[Source, SourceResult]) -> Candidates:
 def _score_contenders(
     context: SearchContext, candidates: Candidates, fusion: KnowsContenders, n: int
 ) -> Search[Candidates]:
-    """Score the candidates that can be among the best n; drop all others except the first entry of each ranking."""
-    # A source that cannot bound the scores of candidates it did not find has to score them first.
+    """Score the candidates that can be among the best n, and drop all others except the first entry of each ranking."""
+    # A source without an upper bound for candidates that it did not find has to score them first.
     bounded = {position for position, ranking in enumerate(candidates.rankings) if ranking.rest is not None}
     candidates = yield from add_scores(context, candidates, _ids_of(candidates.rankings), skip=bounded)
     contenders = fusion.contenders(candidates.rankings, n)

@@ -1,4 +1,4 @@
-"""The newest memories, if nothing is similar."""
+"""Stage that returns recent memories if nothing is similar."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from langchain_hybridgraph.records import Chunk, Hit
 
 
 def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
-    """Return the hits; if no source found anything, return the newest chunks, ordered by their scores as memories.
+    """Return the hits or, if no source found anything, the newest chunks, ordered by their scores as memories.
 
-    The newest chunks have a similarity of 0 and ``found_by`` is ``recent``; ``degraded`` contains ``nothing-similar``.
+    The newest chunks have a similarity of 0, ``found_by`` contains ``recent``, and ``degraded`` contains
+    ``nothing-similar``.
     """
     query, pipeline, trace = context
     newest, scoring, results = pipeline.newest, pipeline.scoring, candidates.results
-    # A failed source does not count as an empty result.
+    # The result of a failed source is not an empty result.
     is_answered = not results or any(result.entries for result in results.values())
     if newest is None or scoring is None or query.text is None or is_answered:
         return hits

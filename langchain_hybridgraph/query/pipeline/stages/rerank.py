@@ -1,4 +1,4 @@
-"""Order of the best hits by a reranker."""
+"""Stage that reorders the best hits with a reranker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langchain_hybridgraph.records import Hit
 
 
 def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the best hits in the reranker's order; in their present order if it fails."""
+    """Return the best hits in the reranker's order, or in their present order if the reranker fails."""
     query, pipeline, trace = context
     reranker = pipeline.reranker
     if reranker is None or query.text is None or not hits:

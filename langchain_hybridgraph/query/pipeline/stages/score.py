@@ -1,4 +1,4 @@
-"""Scores of memories instead of search scores."""
+"""Stage that replaces search scores by scores of memories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from langchain_hybridgraph.records import Hit
 
 
 def score(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """Return the hits with their scores as memories, best first; unchanged without ``scoring`` or if it fails."""
+    """Return the hits with their scores as memories, best first.
+
+    The hits are returned unchanged if there is no ``scoring`` or it fails.
+    """
     query, pipeline, trace = context
     if pipeline.scoring is None or not hits or scores_unread(pipeline):
         return hits

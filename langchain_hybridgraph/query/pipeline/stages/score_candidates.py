@@ -1,4 +1,4 @@
-"""Scores of memories before their texts are read."""
+"""Stage that scores memories before reading their texts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchCont
 
 
 def score_candidates(context: SearchContext, candidates: Candidates, limit: int | None = None) -> Search[Candidates]:
-    """Return the candidates with the scores as memories, if these can be computed before the texts are read.
+    """Return the candidates with their scores as memories, if the scores can be computed before the texts are read.
 
-    Only as many are returned as later stages can use; with a ``limit``, that many.
+    The maximum number of returned candidates is ``limit``, by default the number that later stages can use.
     """
     (query, pipeline, trace), fused = context, candidates.fused
     scoring = pipeline.scoring

@@ -1,4 +1,4 @@
-"""Selection of the k hits of the result."""
+"""Stage that selects the k hits of the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from langchain_hybridgraph.stores.protocols import HasVectors, implements
 
 
 def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search[list[Hit]]:
-    """Return the k hits that the selection chooses; ``unit`` is the factor by which scores are multiplied at the end.
+    """Return the k hits selected by :func:`select_hits`.
+
+    ``unit`` is the factor by which the scores are multiplied at the end, so ``min_score`` is divided by it.
 
     Raises ConfigurationError for ``mmr_lambda`` with a store that does not return vectors.
     """
