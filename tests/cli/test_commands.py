@@ -1,4 +1,4 @@
-"""The command line: every verb on real files, every error in one line, a JSON schema that stays."""
+"""The command line: every command on real files, one-line errors and stable JSON schemas."""
 
 import fcntl
 import json
@@ -31,7 +31,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
     "COLUMNS": "80",
 }
 
-# So much that the section above is a chunk of its own.
+# Long enough that the section above is a separate chunk.
 STEPS = " ".join(f"Step {number}: wait until the lamp is green, then press the left button." for number in range(14))
 
 FILES = {
@@ -54,12 +54,12 @@ FILES = {
 
 
 def hybridgraph(*arguments, **options):
-    """The command line in this process."""
+    """Run the command line in this process."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
 
 
 def process(*arguments, **options):
-    """The command line as its users run it."""
+    """Run the command line as a separate process."""
     return subprocess.run(
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
@@ -90,7 +90,7 @@ def write(folder, files=FILES):
 
 @pytest.fixture(scope="module")
 def read_index(tmp_path_factory):
-    """An index over files of every format, made once, only to be read."""
+    """Return a shared, read-only index over files of every format."""
     folder = write(tmp_path_factory.mktemp("cli") / "docs")
     index = folder.parent / "index"
     done = hybridgraph("ingest", folder, "--index", index, "--embedding", "lsa")
@@ -105,7 +105,7 @@ def docs(tmp_path):
 
 @pytest.fixture
 def index(tmp_path, docs):
-    """An index of one's own."""
+    """Return an index that a test may change."""
     folder = tmp_path / "index"
     assert hybridgraph("ingest", docs, "--index", folder, "--embedding", "lsa").exit_code == 0
     return folder
@@ -125,7 +125,7 @@ def index(tmp_path, docs):
     ],
 )
 def test_every_format_is_found(read_index, question, source):
-    """Markdown, HTML, text, reStructuredText and JSON Lines are read, and a question finds the right one."""
+    """Markdown, HTML, text, reStructuredText and JSON Lines files are read and found by a question."""
     assert answer("search", question, "--index", read_index)["hits"][0]["metadata"]["source"] == source
 
 
@@ -139,7 +139,7 @@ def test_every_format_is_found(read_index, question, source):
 )
 @pytest.mark.parametrize("more", [(), ("--graph",)])
 def test_a_question_after_a_conversation(read_index, tmp_path, conversation, more):
-    """Lines, a JSON list and JSON Lines: what the question leaves out is taken from them."""
+    """A conversation given as lines, a JSON list or JSON Lines completes a follow-up question."""
     (tmp_path / "history").write_text(conversation, encoding="utf-8")
     result = answer("search", "And why?", "--index", read_index, "--history", tmp_path / "history", *more)
     assert result["query"] == "And why?"
@@ -147,7 +147,7 @@ def test_a_question_after_a_conversation(read_index, tmp_path, conversation, mor
 
 
 def test_a_conversation_on_standard_input(read_index):
-    """FILE - is what comes through the pipe."""
+    """With --history -, the conversation is read from standard input."""
     conversation = "User: How often do I descale?\nAssistant: Every month.\n"
     done = hybridgraph("search", "And why?", "--index", read_index, "--history", "-", "--json", input=conversation)
     assert json.loads(done.stdout)["hits"][0]["metadata"]["source"] == "docs/guide.md"
@@ -155,7 +155,7 @@ def test_a_conversation_on_standard_input(read_index):
 
 @pytest.mark.parametrize("history", ["[1]", "[{", '{"role": "user"', b"\xff\xfe\x00"])
 def test_a_history_that_cannot_be_read(read_index, tmp_path, history):
-    """One line that says so."""
+    """A history that cannot be read gives exit code 2 and a message."""
     (tmp_path / "history").write_bytes(history if isinstance(history, bytes) else history.encode())
     done = hybridgraph("search", "And why?", "--index", read_index, "--history", tmp_path / "history")
     assert done.exit_code == 2, done.stdout
@@ -163,19 +163,19 @@ def test_a_history_that_cannot_be_read(read_index, tmp_path, history):
 
 
 def test_ids_of_json_lines_are_kept(read_index):
-    """A line's own id is the chunk's id's beginning, and its document."""
+    """The id of a line in a JSON Lines file is the id of its document."""
     assert answer("search", "milk frother", "--index", read_index)["hits"][0]["document_id"] == "p2"
 
 
-def test_again_takes_in_nothing(docs, index):
-    """A second run finds everything there and embeds nothing."""
+def test_a_second_ingest_of_unchanged_files_adds_nothing(docs, index):
+    """A second ingest of unchanged files adds, updates and embeds nothing."""
     report = answer("ingest", docs, "--index", index)
     assert (report["added"], report["updated"], report["embedded"], report["removed"]) == (0, 0, 0, 0)
     assert report["unchanged"] == report["chunks"] > 0
 
 
 def test_an_ingest_of_unchanged_files_imports_little(docs, index):
-    """It imports neither LangChain nor an engine for vectors, and does not read the model."""
+    """An ingest of unchanged files imports neither LangChain nor a vector engine, and does not read the model."""
     heavy = {"langchain_core", "pydantic_settings", "scipy", "chromadb", "markdown_it"}
     code = (
         "import atexit, sys; from langchain_hybridgraph.cli.commands import app; "
@@ -191,7 +191,7 @@ def test_an_ingest_of_unchanged_files_imports_little(docs, index):
 
 
 def test_skipped_files_are_counted(docs, index):
-    """Files of another kind are counted on the screen and in JSON; --quiet leaves out what went well."""
+    """Skipped files are counted by suffix in JSON and on stderr, even with --quiet."""
     for name in ("a.bin", "b.bin", "c.dat"):
         (docs / name).write_bytes(b"\0")
     done = hybridgraph("ingest", docs, "--index", index, "--json")
@@ -205,7 +205,7 @@ def test_skipped_files_are_counted(docs, index):
 
 
 def test_unreadable_files_are_counted_and_named(docs, index):
-    """A damaged file is counted and named with its reason: on stdout, on stderr and in JSON, also the next time."""
+    """Damaged files are listed with the reason on stdout, on stderr and in JSON, in every run."""
     (docs / "deep.ipynb").write_text("[" * 100_000, encoding="utf-8")
     (docs / "empty.epub").touch()
     answers = [json.loads(hybridgraph("ingest", docs, "--index", index, "--json").stdout) for _ in range(2)]
@@ -219,7 +219,7 @@ def test_unreadable_files_are_counted_and_named(docs, index):
 
 
 def test_a_changed_file_is_replaced(docs, index):
-    """Texts that were removed from a file are no longer found."""
+    """After a file has changed, its old texts are no longer found."""
     (docs / "notes.txt").write_text("The technician visits on Fridays.\n", encoding="utf-8")
     report = answer("ingest", docs, "--index", index)
     assert (report["added"], report["updated"], report["removed"]) == (0, 1, 0)
@@ -228,8 +228,8 @@ def test_a_changed_file_is_replaced(docs, index):
     assert not any("Tuesdays" in text for text in texts)
 
 
-def test_parents_stand_for_their_children(tmp_path):
-    """With --split parent-child a small piece is found and the larger text around it is given."""
+def test_parent_child_search_returns_the_parent(tmp_path):
+    """With --split parent-child, a search matches a small chunk and returns the larger text around it."""
     text = "".join(f"# Chapter {n}\n\n" + f"Sentence about subject{n} and its use. " * 80 + "\n\n" for n in range(3))
     (tmp_path / "long.md").write_text(text, encoding="utf-8")
     arguments = ("--index", tmp_path / "index", "--embedding", "lsa", "--split", "parent-child")
@@ -239,14 +239,14 @@ def test_parents_stand_for_their_children(tmp_path):
     assert hit["child_id"] != hit["id"]
 
 
-def test_none_keeps_documents_whole(docs, tmp_path):
-    """With --split none each document is one chunk."""
+def test_split_none_keeps_documents_complete(docs, tmp_path):
+    """With --split none, each document is one chunk."""
     report = answer("ingest", docs, "--index", tmp_path / "whole", "--embedding", "lsa", "--split", "none")
     assert report["chunks"] == report["documents"] == 6
 
 
 def test_the_requested_edges(docs, tmp_path):
-    """--edges names builders; none makes no edge."""
+    """--edges selects the edge builders, and --edges none creates no edges."""
 
     def relations(edges):
         report = answer("ingest", docs, "--index", tmp_path / edges, "--embedding", "lsa", "--edges", edges)
@@ -259,7 +259,7 @@ def test_the_requested_edges(docs, tmp_path):
 
 
 def test_edges_with_parameters(docs, tmp_path):
-    """--edges takes JSON where a name is not enough: here two parts have a label in common."""
+    """--edges accepts JSON with the parameters of an edge builder."""
     (docs / "more.jsonl").write_text('{"id": "p3", "text": "Part 81-A is a lid.", "metadata": {"labels": ["steel"]}}\n')
     edges = '["sequence", {"type": "metadata", "keys": ["labels"]}]'
     answer("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa", "--edges", edges)
@@ -270,7 +270,7 @@ def test_edges_with_parameters(docs, tmp_path):
 
 
 def test_the_embedding_is_named_in_one_line(docs, tmp_path):
-    """ingest reports the embedding of a new index, and that an existing index keeps its own."""
+    """ingest reports the embedding of a new index, and that an existing index keeps its embedding."""
     new = hybridgraph("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa")
     again = hybridgraph("ingest", docs, "--index", tmp_path / "index")
     assert [line for line in new.stderr.splitlines() if "embedding lsa" in line] == new.stderr.splitlines()
@@ -278,7 +278,7 @@ def test_the_embedding_is_named_in_one_line(docs, tmp_path):
 
 
 def test_the_language_of_an_index(tmp_path):
-    """--language decides the stems, is remembered, and another one is refused."""
+    """--language selects the stemmer of a new index, and another language is rejected later."""
     (tmp_path / "a.txt").write_text("Die Häuser stehen am Fluss.", encoding="utf-8")
     arguments = ("ingest", tmp_path / "a.txt", "--index", tmp_path / "index")
     assert hybridgraph(*arguments, "--embedding", "lsa", "--language", "german").exit_code == 0
@@ -289,7 +289,7 @@ def test_the_language_of_an_index(tmp_path):
 
 
 def test_tenants_see_their_own(docs, tmp_path):
-    """Each of two tenants in one folder finds only its own texts."""
+    """A tenant's search finds only that tenant's texts in a shared folder."""
     for tenant, name in (("north", "guide.md"), ("south", "notes.txt")):
         done = hybridgraph("ingest", docs / name, "--index", tmp_path / "ix", "--tenant", tenant, "--embedding", "lsa")
         assert done.exit_code == 0, done.stderr
@@ -302,15 +302,15 @@ def test_tenants_see_their_own(docs, tmp_path):
     assert sources == {"guide.md"}
 
 
-def test_the_same_as_in_python(read_index):
-    """The command line gives what HybridRetriever gives."""
+def test_search_returns_the_hits_of_hybrid_retriever(read_index):
+    """search returns the same hits as HybridRetriever."""
     with HybridGraphStore(read_index, read_only=True) as store:
         expected = HybridRetriever(store, k=4).invoke("warranty of the pump")
     assert ids_of_hits("warranty of the pump", "--index", read_index, "-k", 4) == [document.id for document in expected]
 
 
-def test_k_is_how_many(read_index):
-    """-k gives so many hits, and fewer are the head of more."""
+def test_k_limits_the_number_of_hits(read_index):
+    """-k limits the number of hits, and fewer hits are a prefix of more hits."""
     six = ids_of_hits("part of the machine", "--index", read_index, "-k", 6)
     assert len(six) == 6
     assert ids_of_hits("part of the machine", "--index", read_index, "-k", 2) == six[:2]
@@ -319,31 +319,31 @@ def test_k_is_how_many(read_index):
     assert hybridgraph("search", "part", "--index", read_index, "-k", 0).exit_code == 0
 
 
-def test_a_filter_holds(read_index):
-    """Every hit passes the filter, whatever else it says."""
+def test_every_hit_matches_the_filter(read_index):
+    """search --filter returns only matching hits."""
     hits = answer("search", "part", "--index", read_index, "--filter", '{"price": {"$gt": 20}}')["hits"]
     assert [hit["document_id"] for hit in hits] == ["p2"]
 
 
 @pytest.mark.parametrize("empty", ["null", "{}"])
 def test_an_empty_filter_is_none(read_index, empty):
-    """null and {} ask for nothing and leave out nothing."""
+    """The filters null and {} exclude nothing."""
     assert ids_of_hits("part", "--index", read_index, "--filter", empty) == ids_of_hits("part", "--index", read_index)
 
 
-def test_nothing_found_is_fine(read_index):
-    """A filter that nothing passes is an answer: no hits, exit code 0."""
+def test_a_search_without_hits_succeeds(read_index):
+    """A search without hits prints "nothing found" with exit code 0."""
     done = hybridgraph("search", "part", "--index", read_index, "--filter", '{"price": 999}')
     assert (done.exit_code, done.stdout) == (0, "nothing found\n")
 
 
 @pytest.mark.parametrize("question", ['C++ AND (" OR *', "", "   ", "x" * 100_000, "naïve Σ 数据"])
 def test_no_question_is_an_error(read_index, question):
-    """Operators, quotes, nothing at all, a very long text: each is a question."""
+    """Any string is a valid question, including operators, blanks and very long texts."""
     assert hybridgraph("search", "--index", read_index, "--", question).exit_code == 0
 
 
-# -- what is printed --------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------
 
 HIT = {
     "rank": int,
@@ -412,7 +412,7 @@ def fits(value, schema):
 
 
 def test_the_schema_of_search(read_index):
-    """search --json: these keys, in this order, of these kinds; each score the sum of its parts."""
+    """search --json has fixed keys, order and types, and each score is the sum of its parts."""
     result = answer("search", "warranty", "--index", read_index, "-k", 2, "--filter", '{"source": {"$exists": true}}')
     assert fits(result, SCHEMAS["search"])
     assert [fits(hit, HIT) for hit in result["hits"]] == [True, True]
@@ -421,14 +421,14 @@ def test_the_schema_of_search(read_index):
 
 
 @pytest.mark.parametrize("verb", ["check", "repair", "stats", "delete", "ingest"])
-def test_the_schema_of_every_verb(index, docs, verb):
-    """The other verbs' --json, pinned in the same way."""
+def test_the_schema_of_every_command(index, docs, verb):
+    """The --json output of every command has fixed keys, order and types."""
     more = {"delete": ["--filter", '{"year": 1}'], "ingest": [docs]}.get(verb, [])
     assert fits(answer(verb, *more, "--index", index), SCHEMAS[verb])
 
 
 def test_json_is_all_there_is_on_stdout(index, docs):
-    """A real process prints one JSON object; progress, embedding and the rest go to stderr."""
+    """With --json, stdout contains one JSON object and all messages go to stderr."""
     (docs / "broken.txt").write_bytes(bytes(range(256)))
     done = process("ingest", docs, "--index", index, "--json")
     assert json.loads(done.stdout)["documents"] == 6
@@ -437,7 +437,7 @@ def test_json_is_all_there_is_on_stdout(index, docs):
 
 
 def test_links_out_of_a_folder_are_followed_on_request(index, docs, tmp_path):
-    """Without --follow-links they are named in the JSON and on stderr."""
+    """Links out of a folder are reported unless --follow-links is passed."""
     (tmp_path / "elsewhere.md").write_text("Kept elsewhere.")
     (docs / "out.md").symlink_to(tmp_path / "elsewhere.md")
     left = hybridgraph("ingest", docs, "--index", index, "--json")
@@ -448,7 +448,7 @@ def test_links_out_of_a_folder_are_followed_on_request(index, docs, tmp_path):
 
 
 def test_json_that_any_parser_reads(tmp_path):
-    """Values that JSON lacks become null, a lone surrogate becomes U+FFFD, on the screen, too."""
+    """In the JSON output, NaN and infinity become null and lone surrogates become U+FFFD."""
     line = '{"text": "a lonely number", "value": [NaN, -Infinity], "title": "half \\ud800"}\n'
     (tmp_path / "a.jsonl").write_text(line, encoding="utf-8")
     assert hybridgraph("ingest", tmp_path / "a.jsonl", "--index", tmp_path / "ix", "--embedding", "lsa").exit_code == 0
@@ -457,8 +457,8 @@ def test_json_that_any_parser_reads(tmp_path):
     assert "half \ufffd" in hybridgraph("search", "lonely number", "--index", tmp_path / "ix").stdout
 
 
-def test_the_answer_for_people(read_index):
-    """Rank, score, title, place and passage, and with --explain the reasons."""
+def test_the_readable_output_of_search(read_index):
+    """search prints rank, score, title, source and passage, and with --explain the reasons."""
     done = hybridgraph("search", "How often do I descale the boiler?", "-i", read_index, "-k", 1, "--explain")
     heading, passage, *reasons = done.stdout.splitlines()
     assert heading.split()[0] == "1"
@@ -469,7 +469,7 @@ def test_the_answer_for_people(read_index):
 
 
 def test_no_colours_in_a_pipe(read_index):
-    """Into a pipe or a file goes plain text."""
+    """In a pipe the output is plain text."""
     done = process("search", "warranty", "--index", read_index)
     assert done.returncode == 0, done.stderr
     assert "warranty" in done.stdout
@@ -478,7 +478,7 @@ def test_no_colours_in_a_pipe(read_index):
 
 
 def test_colours_on_a_terminal(read_index):
-    """On a terminal scores and titles are coloured."""
+    """On a terminal the output is coloured."""
     master, slave = pty.openpty()
     environment = {key: value for key, value in ENVIRONMENT.items() if key not in ("NO_COLOR", "CI")}
     subprocess.run(
@@ -494,8 +494,8 @@ def test_colours_on_a_terminal(read_index):
     assert "\x1b[" in output
 
 
-def test_a_text_cannot_command_the_terminal(tmp_path):
-    """Escape sequences and rich's markup in a text are shown, not obeyed."""
+def test_escape_sequences_in_a_text_are_removed(tmp_path):
+    """Escape sequences in a text are removed, and rich's markup is printed literally."""
     (tmp_path / "a.jsonl").write_text(
         json.dumps({"text": "alarm \x1b]0;owned\x07 [bold]not bold[/bold] :smile:"}), encoding="utf-8"
     )
@@ -518,13 +518,13 @@ def test_a_text_cannot_command_the_terminal(tmp_path):
         (["--document", "docs/guide.md"], 2),
     ],
 )
-def test_delete_says_how_many(index, arguments, deleted):
-    """By document, by filter."""
+def test_delete_reports_the_number_of_chunks(index, arguments, deleted):
+    """delete by document or filter reports the number of deleted chunks."""
     assert answer("delete", "--index", index, *arguments)["deleted"] == deleted
 
 
 def test_delete_by_id(index):
-    """Deleted chunks are no longer found, and all others remain."""
+    """delete --id deletes that chunk and keeps all others."""
     before = ids_of_hits("part", "--index", index, "-k", 50)
     assert answer("delete", "--index", index, "--id", before[0]) == {
         "deleted": 1,
@@ -547,15 +547,15 @@ def test_delete_by_id(index):
     ],
 )
 def test_messages_name_commands(message, line, capsys):
-    """On the command line a message names commands and options, not calls and arguments of Python."""
+    """Messages on the command line name commands and options instead of Python calls and arguments."""
     say(message)
     output = capsys.readouterr().err
     assert line in output
     assert not re.search(r"\w\(|\w=", output)
 
 
-def test_the_least_score_of_a_hit(read_index):
-    """--min-score leaves out worse hits; its description is that of the option."""
+def test_min_score_leaves_out_worse_hits(read_index):
+    """--min-score leaves out worse hits, and its help text is the description of the retriever's setting."""
     every = answer("search", "part", "--index", read_index)["hits"]
     least = (every[0]["score"] + every[-1]["score"]) / 2
     some = answer("search", "part", "--index", read_index, "--min-score", least)["hits"]
@@ -566,8 +566,8 @@ def test_the_least_score_of_a_hit(read_index):
     assert option.help == HybridRetriever.model_fields["min_score"].description
 
 
-def test_deleting_what_is_not_there_fails(index):
-    """An unknown id is named and the exit code is 1; what is known is deleted."""
+def test_deleting_an_unknown_id_fails(index):
+    """delete reports unknown ids with exit code 1 and deletes the known ones."""
     before = ids_of_hits("part", "--index", index, "-k", 50)
     done = hybridgraph("delete", "--index", index, "--id", before[0], "--id", "nothing", "--document", "none", "--json")
     assert (done.exit_code, "no chunk has the id nothing" in done.stderr) == (1, True)
@@ -575,15 +575,15 @@ def test_deleting_what_is_not_there_fails(index):
     assert ids_of_hits("part", "--index", index, "-k", 50) == before[1:]
 
 
-def test_stats_count(index):
-    """stats says what is there."""
+def test_stats_reports_counts_and_settings(index):
+    """stats reports the number of chunks, the embedding and the language."""
     facts = answer("stats", "--index", index)
     assert (facts["chunks"], facts["embedding"], facts["language"]) == (7, "lsa", "english")
     assert f"chunks      {facts['chunks']}" in hybridgraph("stats", "--index", index).stdout
 
 
 def test_check_and_repair(index):
-    """Vectors that are not numbers are a problem (1) that repair fixes; afterwards the index is consistent (0)."""
+    """check reports damaged vectors with exit code 1, repair fixes them, and check then succeeds."""
     assert hybridgraph("check", "--index", index).stdout == "no problems in 7 chunks\n"
     vectors = max(index.glob("vectors-*"))
     vectors.write_bytes(b"\xff" * vectors.stat().st_size)
@@ -595,7 +595,7 @@ def test_check_and_repair(index):
 
 
 def test_repair_refits(index, docs):
-    """The vectors know a word that was added late after a refit, though a single word does not trigger one."""
+    """repair --refit fits the embedding again, so a word that was added late is known."""
     (docs / "word.txt").write_text(
         "The boiler descales the pump of the espresso machine: zyzzyva.\n" + "Warranty. " * 5
     )
@@ -608,7 +608,7 @@ def test_repair_refits(index, docs):
 
 
 def test_a_warning_is_one_line(index):
-    """Messages logged during a command (here: a rebuilt keyword index) are shown without tracebacks."""
+    """Warnings logged during a command are printed as single lines without tracebacks."""
     for file in (index / "keywords").iterdir():
         file.write_bytes(b"\x00" * 16)
     done = process("search", "warranty", "--index", index)
@@ -661,7 +661,7 @@ def test_a_warning_is_one_line(index):
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_an_error_is_one_line(read_index, docs, arguments, code, message):
-    """stderr holds one line that names what is wrong; stdout nothing; the exit code says whose fault it is."""
+    """An error is one line on stderr with the right exit code, and stdout is empty."""
     (docs / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
     (docs / "bad.jsonl").write_text('{"text": "fine"}\n{"text": broken\n', encoding="utf-8")
     (docs / "empty").mkdir()
@@ -680,14 +680,14 @@ def test_an_error_is_one_line(read_index, docs, arguments, code, message):
 
 
 def other_model():
-    """Another embedding than any index here is made with."""
+    """Return an embedding that no index in these tests was made with."""
     from langchain_core.embeddings import DeterministicFakeEmbedding
 
     return DeterministicFakeEmbedding(size=24)
 
 
-def test_an_embedding_of_ones_own(docs, tmp_path, monkeypatch):
-    """package.module:factory makes the embedding; the index wants the same one again, and says so."""
+def test_a_custom_embedding(docs, tmp_path, monkeypatch):
+    """--embedding package.module:factory uses a custom embedding, which later commands must name again."""
     monkeypatch.syspath_prepend(str(ROOT))
     index, embedding = tmp_path / "own", ("--embedding", "tests.cli.test_commands:other_model")
     assert answer("ingest", docs, "--index", index, *embedding)["embedded"] == 7
@@ -697,8 +697,8 @@ def test_an_embedding_of_ones_own(docs, tmp_path, monkeypatch):
     assert "--embedding" in without.stderr
 
 
-def test_a_writer_keeps_others_from_writing_only(docs, index, monkeypatch):
-    """While another process writes, ingest waits as long as the settings say, names it (1), and search answers."""
+def test_a_writer_blocks_other_writers_but_not_searches(docs, index, monkeypatch):
+    """While another process writes, ingest fails after the write timeout and search still returns hits."""
     monkeypatch.setitem(ENVIRONMENT, "HYBRIDGRAPH_STORE_WRITE_TIMEOUT", "0.1")
     with (index / "writer.lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -716,7 +716,7 @@ def test_a_writer_keeps_others_from_writing_only(docs, index, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_written_can_be_searched(index):
-    """A read-only folder answers."""
+    """search works on a read-only folder."""
     for path in [index, *index.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
@@ -729,7 +729,7 @@ def test_a_folder_that_cannot_be_written_can_be_searched(index):
 
 
 def test_a_closed_pipe_is_not_an_error(read_index):
-    """A closed pipe, as by head, is not reported, and the exit code is 0."""
+    """A closed pipe, as with head, causes no message and exit code 0."""
     running = subprocess.Popen(
         [*COMMAND, "search", "part", "--index", str(read_index), "-k", "50"],
         stdout=subprocess.PIPE,
@@ -742,7 +742,7 @@ def test_a_closed_pipe_is_not_an_error(read_index):
 
 
 def opened_once_read(pipe, running):
-    """The pipe, open for writing as soon as the process reads from it."""
+    """Return the pipe, opened for writing as soon as the process reads from it."""
     while running.poll() is None:
         try:
             descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
@@ -754,8 +754,8 @@ def opened_once_read(pipe, running):
     raise AssertionError(running.stderr.read())
 
 
-def test_ctrl_c_says_what_is_kept(tmp_path):
-    """An interrupt in the middle of an ingest ends with 130, one line and no traceback, and the index is sound."""
+def test_ctrl_c_reports_the_chunks_kept(tmp_path):
+    """An interrupted ingest exits with 130, reports the number of chunks kept and leaves a consistent index."""
     pipe = tmp_path / "slow.jsonl"
     os.mkfifo(pipe)
     running = subprocess.Popen(
@@ -784,7 +784,7 @@ def test_ctrl_c_says_what_is_kept(tmp_path):
 
 
 def test_without_its_extra():
-    """Without typer one line says what to install."""
+    """Without typer, the command prints one line that names the extra to install."""
     code = "import sys; sys.modules['typer'] = None; from langchain_hybridgraph.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert done.returncode == 1
@@ -793,7 +793,7 @@ def test_without_its_extra():
 
 
 def test_help_loads_nothing_heavy():
-    """Help answers at once: no LangChain, no numpy, no engine is loaded for it."""
+    """--help imports neither LangChain nor numpy nor an engine."""
     code = (
         "import sys\nfrom langchain_hybridgraph.cli import main\nsys.argv = ['hybridgraph', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
@@ -804,7 +804,7 @@ def test_help_loads_nothing_heavy():
 
 
 def test_search_does_not_load_chroma(read_index):
-    """A search in a small index does without Chroma, whose import alone costs more than a second."""
+    """A search in a small index does not import Chroma, which takes more than a second."""
     code = (
         "import sys\nfrom langchain_hybridgraph.cli import main\n"
         f"sys.argv = ['hybridgraph', 'search', 'warranty', '--index', {str(read_index)!r}]\n"
@@ -820,7 +820,7 @@ def test_search_does_not_load_chroma(read_index):
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """The demo, run twice as its users run it, and its index."""
+    """Run the demo twice as a separate process and return the runs and the index."""
     folder = tmp_path_factory.mktemp("demo")
     runs = [process("demo", "--index", folder / "ix", cwd=folder) for _ in range(2)]
     assert [run.returncode for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr
@@ -838,14 +838,14 @@ def demo(tmp_path_factory):
         ("log messages to a rotating file", "logging.handlers."),
     ],
 )
-def test_demo_answers_well(demo, question, title):
-    """The first hit of each question is what an engineer would want to read."""
+def test_demo_ranks_the_expected_page_first(demo, question, title):
+    """For each question of the demo, the expected page is ranked first."""
     below = demo[0][0].stdout.partition(f"> {question}\n")[2]
     assert re.search(r"^ 1  \d\.\d{3}  (.*)", below, re.MULTILINE)[1].startswith(title)
 
 
 def test_demo_filters_and_degrades(demo):
-    """With the filter only classes are found, and the unknown word is reported."""
+    """The demo's filter returns only classes, and the demo reports an unknown word."""
     output = demo[0][0].stdout
     filtered = output.partition("Only among classes")[2].partition("\n\n")[0]
     titles = re.findall(r"^ \d  \d\.\d+  (\S+)", filtered, re.MULTILINE)
@@ -855,15 +855,15 @@ def test_demo_filters_and_degrades(demo):
 
 
 def test_demo_again_writes_nothing(demo):
-    """The second run finds everything unchanged."""
+    """A second run of the demo adds and updates nothing."""
     assert "(0 added, 0 updated" in demo[0][1].stdout
 
 
 def test_demo_fits_the_screen(demo):
-    """No line is wider than the screen, except for the last, which is meant for copying."""
+    """No line of the demo is wider than 80 characters, except the last one, which is meant for copying."""
     assert [line for line in demo[0][0].stdout.splitlines()[:-1] if len(line) > 80] == []
 
 
 def test_demo_leaves_an_index(demo):
-    """The demo creates an ordinary index, consistent and large."""
+    """The demo leaves a consistent index of more than 2,000 chunks."""
     assert answer("check", "--index", demo[1])["counts"]["chunks"] > 2_000

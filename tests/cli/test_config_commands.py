@@ -1,4 +1,4 @@
-"""hybridgraph config: write, show, check, on real files."""
+"""hybridgraph config: init, show and check with real files."""
 
 import json
 import os
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """An empty folder to work in, without settings in the environment."""
+    """Change to an empty folder and remove all settings from the environment."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.upper().startswith("HYBRIDGRAPH_")]:
         monkeypatch.delenv(name)
@@ -42,8 +42,8 @@ def answer(*arguments):
 # -- init --
 
 
-def test_init_writes_a_file_and_a_schema_that_holds_for_it(folder):
-    """The file changes nothing; its first line names the schema next to it."""
+def test_init_writes_a_valid_file_and_its_schema(folder):
+    """config init writes a file that changes no setting and a schema that the file names and satisfies."""
     assert config("init").exit_code == 0
     text = (folder / "hybridgraph.yaml").read_text(encoding="utf-8")
     schema = json.loads((folder / text.splitlines()[0].split("$schema=")[1]).read_text(encoding="utf-8"))
@@ -53,7 +53,7 @@ def test_init_writes_a_file_and_a_schema_that_holds_for_it(folder):
 
 
 def test_init_never_overwrites(folder):
-    """An existing settings file and foreign files are kept; the schema is replaced."""
+    """config init keeps existing settings files and foreign files, and replaces only its own schema."""
     (folder / "hybridgraph.yaml").write_text("retriever_k: 3\n")
     done = config("init")
     assert (done.exit_code, done.stdout) == (2, "")
@@ -68,8 +68,8 @@ def test_init_never_overwrites(folder):
     assert not (folder / "mine.yaml").exists()
 
 
-def test_init_in_a_folder_that_is_not_there():
-    """One line that says what to do instead."""
+def test_init_in_a_missing_folder():
+    """config init in a missing folder prints one line that asks for an existing folder."""
     done = config("init", "gone/h.yaml")
     assert (done.exit_code, done.stderr) == (
         2,
@@ -81,8 +81,8 @@ def test_init_in_a_folder_that_is_not_there():
 # -- show --
 
 
-def test_show_says_what_holds_and_where_it_comes_from(folder, monkeypatch):
-    """Call, variable, file with its line, default."""
+def test_show_lists_values_with_their_origin(folder, monkeypatch):
+    """config show lists each value with its origin: call, variable, file and line, or default."""
     (folder / "hybridgraph.yaml").write_text("selection:\n  overfetch: 4\nretriever:\n  fusion: {type: rrf}\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "0.2")
     rows = [line.split(maxsplit=1) for line in config("show", "--set", "retriever_k=7").stdout.splitlines()]
@@ -96,7 +96,7 @@ def test_show_says_what_holds_and_where_it_comes_from(folder, monkeypatch):
 
 
 def test_show_as_json(folder, monkeypatch):
-    """The schema that stays."""
+    """config show --json has a fixed schema."""
     (folder / "h.yaml").write_text("selection: {overfetch: 4}\nretriever: {as_of: 2024-05-01}\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
     result = answer("show", "h.yaml")
@@ -124,7 +124,7 @@ def test_show_as_json(folder, monkeypatch):
 
 
 def test_show_keeps_secrets(folder):
-    """The key of a service is not printed."""
+    """config show does not print the API key of a service."""
     (folder / "h.yaml").write_text("store: {embedding: {type: 'a:B', api_key: sk-123, model: large}}\n")
     for done in (config("show", "h.yaml"), config("show", "h.yaml", "--json")):
         assert "sk-123" not in done.stdout
@@ -140,8 +140,8 @@ def test_show_keeps_secrets(folder):
         (["gone.yaml"], "gone.yaml cannot be read: No such file or directory"),
     ],
 )
-def test_show_of_what_cannot_be_used(arguments, message):
-    """Wrong usage, in one line."""
+def test_show_rejects_invalid_arguments(arguments, message):
+    """config show reports invalid arguments in one line with exit code 2."""
     done = config("show", *arguments)
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"hybridgraph: {message}\n")
 
@@ -161,7 +161,7 @@ retreiver: {}
 
 
 def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
-    """All problems are reported at once, in one line each; the exit code is 1."""
+    """config check reports all problems at once, one per line with file, line, key and accepted values."""
     (folder / "h.yaml").write_text(BROKEN)
     monkeypatch.setenv("HYBRIDGRAPH_STORE_TENNANT", "a")
     done = config("check", "h.yaml")
@@ -176,7 +176,7 @@ def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
 
 
 def test_check_as_json(folder, monkeypatch):
-    """The schema that stays."""
+    """config check --json has a fixed schema."""
     (folder / "h.yaml").write_text("graph:\n  seed_k: 0\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "-1")
     assert answer("check", "h.yaml") == {
@@ -220,8 +220,8 @@ def test_check_as_json(folder, monkeypatch):
         ),
     ],
 )
-def test_check_of_files_that_are_none(folder, text, line, message):
-    """An unreadable file is reported in one line, too."""
+def test_check_of_invalid_files(folder, text, line, message):
+    """config check reports a file that is not valid YAML or has the wrong structure in one line."""
     (folder / "h.yaml").write_text(text)
     result = answer("check", "h.yaml")
     (problem,) = result["problems"]
@@ -238,7 +238,7 @@ def test_check_of_files_that_are_none(folder, text, line, message):
     ],
 )
 def test_check_imports_the_embedding(folder, embedding, message):
-    """Errors that from_config would raise are reported in one line; show, which only reads, does not import."""
+    """config check imports the embedding and reports errors in one line, while config show does not import it."""
     (folder / "h.yaml").write_text(f"store:\n  embedding: {embedding}\n")
     (problem,) = answer("check", "h.yaml")["problems"]
     assert (problem["key"], problem["line"]) == ("store_embedding", 2)
@@ -248,13 +248,13 @@ def test_check_imports_the_embedding(folder, embedding, message):
 
 
 def test_check_does_not_make_the_embedding(folder):
-    """A factory that can be called is enough: it may load a model, or ask a service."""
+    """config check does not call the embedding's factory, which may load a model."""
     (folder / "h.yaml").write_text("store: {embedding: 'sys:exit'}\n")
     assert config("check", "h.yaml").stdout == "no problems in 1 settings of h.yaml\n"
 
 
 def test_unset_weights_are_shown_as_null(folder):
-    """The embedding determines the weights, so neither ``show`` nor the file of ``init`` has a number."""
+    """Unset weights, which depend on the embedding, are null in config show and empty in the file of init."""
     keys = ("retriever_semantic_weight ", "retriever_keyword_weight ")
     rows = [line.split() for line in config("show").stdout.splitlines() if line.startswith(keys)]
     assert rows == [["retriever_semantic_weight", "null", "default"], ["retriever_keyword_weight", "null", "default"]]
@@ -263,7 +263,7 @@ def test_unset_weights_are_shown_as_null(folder):
 
 
 def test_check_without_a_file_looks_at_the_environment(monkeypatch):
-    """A missing default file is reported; a named file must exist."""
+    """Without a default file config check checks the environment, but a file passed by name must exist."""
     done = config("check")
     assert (done.exit_code, done.stdout) == (0, "no problems in 0 settings of the environment\n")
     assert "there is no hybridgraph.yaml in this folder" in done.stderr
@@ -277,14 +277,14 @@ def test_check_without_a_file_looks_at_the_environment(monkeypatch):
 
 
 def test_schema_is_json():
-    """The one that init writes."""
+    """config schema prints the schema that config init writes."""
     config("init")
     printed = json.loads(config("schema").stdout)
     assert printed == json.loads(Path("hybridgraph.schema.json").read_text(encoding="utf-8"))
 
 
-def test_help_is_given_without_a_verb():
-    """As by the command line itself."""
+def test_help_is_shown_without_a_command():
+    """config without a command prints help with exit code 0."""
     done = config()
     assert done.exit_code == 0
     assert all(verb in done.stdout for verb in ("init", "show", "check", "schema"))
@@ -292,7 +292,7 @@ def test_help_is_given_without_a_verb():
 
 
 def test_as_a_process(folder):
-    """Piped as any other verb."""
+    """In a separate process, config check prints problems to stdout and exits with 1."""
     (folder / "hybridgraph.yaml").write_text("retriever_k: -1\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HYBRIDGRAPH_")}
     done = subprocess.run(

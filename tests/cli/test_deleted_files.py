@@ -1,4 +1,4 @@
-"""``hybridgraph ingest --prune``: what has vanished goes, and nothing else."""
+"""``hybridgraph ingest --prune``: only documents whose files are gone are deleted."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def ingest(*arguments, code=0):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A working directory with files in several directories and an index of all of them."""
+    """Change to a directory with files in several folders and an index of all of them."""
     monkeypatch.chdir(tmp_path)
     for name in ("docs/a.md", "docs/sub/b.md", "docs/sub/c.md", "docs2/d.md", "other/e.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def documents():
 
 
 def test_documents_of_deleted_files_are_deleted(here):
-    """Files and lines below the given paths; other folders, other files and other documents stay."""
+    """--prune deletes documents of deleted files and lines below the given paths, and keeps all others."""
     before = documents()
     for name in ("docs/a.md", "docs/sub/b.md", "docs2/d.md", "other/e.md"):
         (here / name).unlink()
@@ -53,8 +53,8 @@ def test_documents_of_deleted_files_are_deleted(here):
     ]  # fmt: skip
 
 
-def test_it_is_counted_and_said(here):
-    """In a line of its own."""
+def test_prune_prints_the_number_of_deleted_documents(here):
+    """ingest --prune prints the number of deleted documents in its own line."""
     (here / "docs" / "a.md").unlink()
     done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
     assert "deleted 1 document whose file is gone: docs/a.md" in done.stdout
@@ -62,8 +62,8 @@ def test_it_is_counted_and_said(here):
     assert "deleted 0 documents whose files are gone\n" in again.stdout
 
 
-def test_without_it_nothing_goes(here):
-    """Documents whose files are gone are kept and reported, those outside PATHS are not even reported."""
+def test_without_prune_nothing_is_deleted(here):
+    """Without --prune, documents below the given paths whose files are gone are kept and reported."""
     before = documents()
     for name in ("docs/a.md", "docs/sub/b.md", "other/e.md"):
         (here / name).unlink()
@@ -79,20 +79,20 @@ def test_without_it_nothing_goes(here):
 
 @pytest.mark.parametrize("path", ["./docs/", "docs/sub/..", "{here}/docs", "../{name}/docs"])
 def test_paths_in_any_form(here, path):
-    """A path names what it named when it was ingested."""
+    """A path may be relative, absolute or not normalized, and still matches the ingested documents."""
     (here / "docs" / "sub" / "b.md").unlink()
     assert ingest(path.format(here=here, name=here.name), "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
 
 
-def test_a_part_of_what_was_ingested(here):
-    """Only that part is checked."""
+def test_prune_of_a_subfolder(here):
+    """--prune with a subfolder deletes only documents below that subfolder."""
     for name in ("docs/a.md", "docs/sub/b.md"):
         (here / name).unlink()
     assert ingest("docs/sub", "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
 
 
 def test_the_current_folder(here, tmp_path_factory):
-    """Documents from folders that do not exist here are kept, though all relative paths are below "."."""
+    """--prune with "." keeps documents that were ingested from folders elsewhere."""
     away = tmp_path_factory.mktemp("away")
     (away / "far").mkdir()
     (away / "far" / "x.md").write_text("From far away.")
@@ -103,14 +103,14 @@ def test_the_current_folder(here, tmp_path_factory):
 
 
 def test_unreadable_files_are_kept(here):
-    """A file that is not text any more, and one whose suffix is skipped now, still exist."""
+    """Documents of a file that still exists are kept, even if the file is no longer text."""
     (here / "docs" / "a.md").write_bytes(b"\x00\x01\x02")
     assert ingest("docs", "--index", "index", "--prune")["pruned"] == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
 def test_a_folder_that_cannot_be_looked_into(here):
-    """Nobody knows what is in it."""
+    """Documents below a folder that cannot be listed are kept."""
     (here / "docs" / "sub").chmod(0)
     try:
         assert ingest("docs", "--index", "index", "--prune")["pruned"] == []
@@ -119,7 +119,7 @@ def test_a_folder_that_cannot_be_looked_into(here):
 
 
 def test_a_folder_that_has_become_empty(here):
-    """Documents read from a deleted file given by name are deleted."""
+    """--prune with a folder that has become empty deletes all of its documents."""
     for file in [file for file in (here / "docs").rglob("*") if file.is_file()]:
         file.unlink()
     below = sorted(id for id in documents() if id.startswith("docs/"))
@@ -130,7 +130,7 @@ def test_a_folder_that_has_become_empty(here):
 
 
 def test_a_folder_that_is_gone(here):
-    """A deleted file can be named alone and together with an existing one; the number of deletions is printed."""
+    """--prune accepts a deleted folder whose documents are in the index, and reports how many it deleted."""
     shutil.rmtree(here / "docs" / "sub")
     done = CliRunner().invoke(app, ["ingest", "docs/sub", "--index", "index", "--prune"])
     assert done.exit_code == 0
@@ -139,7 +139,7 @@ def test_a_folder_that_is_gone(here):
 
 
 def test_a_folder_that_was_never_read(here):
-    """Nothing is deleted for a path that is wrong."""
+    """A path that was never ingested raises an error, and nothing is deleted."""
     before = documents()
     (here / "empty").mkdir()
     assert "nothing to read" in ingest("empty", "--index", "index", "--prune", code=1)
@@ -148,8 +148,8 @@ def test_a_folder_that_was_never_read(here):
     assert documents() == before
 
 
-def test_a_document_that_is_not_there(here):
-    """The error lists documents below the name, or with similar names."""
+def test_deleting_an_unknown_document(here):
+    """The error for an unknown document lists documents below that path or with similar names."""
     for name, hint in {
         "docs/sub": "docs/sub is not a document; 2 are below it: docs/sub/b.md, docs/sub/c.md",
         "docs/sub/d.md": "no document is named docs/sub/d.md; did you mean docs/sub/",

@@ -1,4 +1,4 @@
-"""An index is copied from the command line."""
+"""``hybridgraph migrate`` copies an index."""
 
 import json
 
@@ -15,20 +15,20 @@ from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination
 
 
 def hybridgraph(*arguments):
-    """The command line in this process."""
+    """Run the command line in this process."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
 def index(tmp_path):
-    """An index of three texts."""
+    """Return an index of three texts."""
     texts = ["Ada likes tea.", "Ada lives in Paris.", "Bo plays chess."]
     HybridGraphStore.from_texts(texts, "lsa", path=tmp_path / "index").close()
     return tmp_path / "index"
 
 
 def test_copied_items_are_printed(index, tmp_path):
-    """Counts of what was copied and read back, and the agreement of sample queries."""
+    """migrate prints the numbers of copied and verified items and the agreement of sample queries."""
     done = hybridgraph("migrate", index, tmp_path / "copy")
     assert done.exit_code == 0
     assert "chunks               3 copied            3 verified" in done.stdout
@@ -38,14 +38,14 @@ def test_copied_items_are_printed(index, tmp_path):
 
 
 def test_the_report_is_one_json_object(index, tmp_path):
-    """With --json nothing else is on stdout; --quiet prints nothing."""
+    """migrate --json prints only the report, and --quiet prints nothing."""
     answer = json.loads(hybridgraph("migrate", index, tmp_path / "copy", "--json").stdout)
     assert (answer["ok"], answer["copied"]["chunks"], answer["problems"]) == (True, 3, [])
     assert hybridgraph("migrate", index, tmp_path / "other", "--quiet").output == ""
 
 
 def test_a_difference_is_a_problem(index, tmp_path, monkeypatch):
-    """The exit code is 1 and each problem one line on stderr."""
+    """If source and copy differ, migrate exits with 1 and prints each problem in one line."""
     monkeypatch.setattr(EmbeddedDestination, "counts", lambda self, tenant: {})
     monkeypatch.setattr(EmbeddedDestination, "pages", lambda self, *arguments: iter(()))
     done = hybridgraph("migrate", index, tmp_path / "copy", "--quiet")
@@ -57,7 +57,7 @@ def test_a_difference_is_a_problem(index, tmp_path, monkeypatch):
     ("source", "message"), [("nowhere", "contains no index"), ("http://127.0.0.1:1", "pass --embedding")]
 )
 def test_errors_are_one_line(tmp_path, source, message):
-    """A source that is not there, and a Chroma server without the name of the model."""
+    """A missing source, or a Chroma server without --embedding, gives a one-line error."""
     done = hybridgraph("migrate", source, tmp_path / "copy")
     assert done.exit_code == 2
     assert len(done.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""The command line over a store in Milvus."""
+"""The command line with a store in Milvus."""
 
 import json
 
@@ -13,7 +13,7 @@ pytest.importorskip("milvus_lite")
 
 
 class Words(WordEmbeddings):
-    """An embedding that the command line can name."""
+    """Embedding that the command line can import by name."""
 
 
 MODEL = f"{__name__}:Words"
@@ -38,7 +38,7 @@ def index(tmp_path_factory):
 
 
 def test_search_and_find_work_on_a_store_in_milvus(index):
-    """Search and find return the best text first."""
+    """search ranks the matching text first, and find lists it."""
     code, output, _ = run("search", "Which river floods?", "--index", index, "--embedding", MODEL, "--json")
     assert code == 0
     assert json.loads(output)["hits"][0]["id"].endswith("rivers.md#0")
@@ -47,7 +47,7 @@ def test_search_and_find_work_on_a_store_in_milvus(index):
 
 
 def test_delete_works_on_a_store_in_milvus(index):
-    """The filter decides what is deleted."""
+    """delete --filter deletes the matching texts from a store in Milvus."""
     MilvusStore(index, Words()).add_texts(["old", "new"], [{"year": 1}, {"year": 2}], ids=["old", "new"])
     code, output, _ = run(
         "delete", "--filter", '{"year": {"$exists": true}}', "--index", index, "--embedding", MODEL, "--json"
@@ -56,20 +56,20 @@ def test_delete_works_on_a_store_in_milvus(index):
 
 
 def test_the_embedding_of_a_store_in_milvus_has_to_be_named(index):
-    """A custom embedding cannot be opened by the name that the store has recorded."""
+    """Without --embedding, a store in Milvus with a custom embedding cannot be opened."""
     code, _, error = run("search", "x", "--index", index)
     assert (code, "pass it as --embedding" in error) == (2, True)
 
 
-def test_a_missing_store_in_milvus_is_not_made_by_a_search(index, monkeypatch):
-    """A mistyped collection is an error that names the command to create it."""
+def test_a_search_does_not_create_a_store_in_milvus(index, monkeypatch):
+    """A search in a missing collection raises an error instead of creating the collection."""
     monkeypatch.setenv("HYBRIDGRAPH_STORE_COLLECTION", "other")
     code, _, error = run("search", "x", "--index", index, "--embedding", MODEL)
     assert (code, "contains no store in the collection 'other'" in error) == (2, True)
 
 
-def test_the_settings_name_the_embedding_once(index, monkeypatch):
-    """With the environment variable, no call needs the option."""
+def test_the_embedding_may_be_set_in_the_environment(index, monkeypatch):
+    """With HYBRIDGRAPH_STORE_EMBEDDING set, no command needs --embedding."""
     monkeypatch.setenv("HYBRIDGRAPH_STORE_EMBEDDING", MODEL)
     code, output, error = run("search", "Which river floods?", "--index", index, "--json")
     assert code == 0, error
@@ -77,7 +77,7 @@ def test_the_settings_name_the_embedding_once(index, monkeypatch):
 
 
 def test_a_mistyped_location_creates_nothing(tmp_path, monkeypatch):
-    """A search creates no folder of milvus-lite, and a misspelt scheme is an error."""
+    """A search in a missing milvus-lite file creates nothing, and a misspelt scheme is an error."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.md").write_text("a river")
     code, _, error = run("search", "x", "--index", "milvus:missing.db", "--embedding", MODEL)
@@ -87,8 +87,8 @@ def test_a_mistyped_location_creates_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [tmp_path / "a.md"]
 
 
-def test_a_new_store_without_a_model_names_what_works(tmp_path, monkeypatch):
-    """Without a network the error does not advise an embedding that Milvus cannot use."""
+def test_the_error_for_a_new_store_without_a_model(tmp_path, monkeypatch):
+    """If no model is available, the error recommends a custom embedding and not lsa, which Milvus cannot use."""
     (tmp_path / "a.md").write_text("a river")
     monkeypatch.setattr("langchain_hybridgraph.embeddings.choose_embedding", lambda spec: ("lsa", "lsa: offline"))
     code, _, error = run("ingest", tmp_path, "--index", f"milvus:{tmp_path / 'lite.db'}")

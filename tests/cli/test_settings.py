@@ -1,4 +1,4 @@
-"""The command line takes its options from hybridgraph.yaml and the environment, too."""
+"""The command line reads settings from hybridgraph.yaml and the environment."""
 
 import json
 import os
@@ -24,7 +24,7 @@ retriever: {k: 1, min_score: 0.01}
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working directory with settings and two texts."""
+    """Change to a directory with a settings file and two texts."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.upper().startswith("HYBRIDGRAPH_")]:
         monkeypatch.delenv(name)
@@ -46,7 +46,7 @@ def hits(*arguments):
 
 
 def test_the_file_in_this_folder_is_read(folder):
-    """Index, embedding, language and k come from it; an option goes before it."""
+    """Index, embedding, language and k are read from hybridgraph.yaml, and an option overrides the file."""
     assert hybridgraph("ingest", "docs").exit_code == 0
     facts = json.loads(hybridgraph("stats", "--json").stdout)
     assert (facts["embedding"], facts["language"], facts["chunks"]) == ("lsa", "german", 2)
@@ -55,8 +55,8 @@ def test_the_file_in_this_folder_is_read(folder):
     assert hits("-k", 2) == 2
 
 
-def test_a_file_is_named(folder, monkeypatch):
-    """--config takes another file; a relative store_path is relative to its folder."""
+def test_another_file_can_be_passed(folder, monkeypatch):
+    """--config selects another file, and a relative store_path is relative to that file's folder."""
     assert hybridgraph("ingest", "docs").exit_code == 0
     (folder / "other").mkdir()
     monkeypatch.chdir(folder / "other")
@@ -66,8 +66,8 @@ def test_a_file_is_named(folder, monkeypatch):
     assert "none.yaml cannot be read" in hybridgraph("search", "cats", "--config", "none.yaml").stderr
 
 
-def test_the_environment_goes_before_the_file(folder, monkeypatch):
-    """A variable overrules the file, an option the variable."""
+def test_the_environment_overrides_the_file(folder, monkeypatch):
+    """An environment variable overrides the file, and an option overrides the variable."""
     assert hybridgraph("ingest", "docs").exit_code == 0
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
     assert hits() == 2
@@ -77,7 +77,7 @@ def test_the_environment_goes_before_the_file(folder, monkeypatch):
 
 
 def test_a_variable_alone_is_a_setting(folder, monkeypatch):
-    """Without a file, a variable is checked and used."""
+    """Without a file, environment variables are checked and used."""
     (folder / "hybridgraph.yaml").unlink()
     monkeypatch.setenv("HYBRIDGRAPH_STORE_LANGUAGE", "german")
     assert hybridgraph("ingest", "docs", "--index", "index", "--embedding", "lsa").exit_code == 0
@@ -87,8 +87,8 @@ def test_a_variable_alone_is_a_setting(folder, monkeypatch):
     assert (done.exit_code, "HYBRIDGRAPH_STORE_WRITE_TIMEOUT is 'soon'" in done.stderr) == (2, True)
 
 
-def test_settings_of_the_retriever_hold(folder):
-    """Settings apply as with from_config."""
+def test_settings_of_the_retriever_apply(folder):
+    """The retriever's settings in the file apply to search, search --graph and find."""
     assert hybridgraph("ingest", "docs").exit_code == 0
     (folder / "hybridgraph.yaml").write_text(f"{SETTINGS}graph: {{max_hops: 0}}\n".replace("0.01", "1.0"))
     assert hits("-k", 2) == 0
@@ -98,7 +98,7 @@ def test_settings_of_the_retriever_hold(folder):
 
 
 def test_a_bad_setting_is_one_line(folder):
-    """It names the file, the key and what is allowed; a misspelt variable likewise."""
+    """An invalid setting is reported in one line with file, line, key and accepted values."""
     (folder / "hybridgraph.yaml").write_text("retriever: {k: many}")
     done = hybridgraph("search", "cats")
     assert done.exit_code == 2
@@ -106,7 +106,7 @@ def test_a_bad_setting_is_one_line(folder):
 
 
 def test_the_version_is_shown():
-    """And nothing else."""
+    """--version prints only the name and the version."""
     assert hybridgraph("--version").stdout == f"hybridgraph {__version__}\n"
 
 
@@ -117,7 +117,7 @@ def test_the_version_is_shown():
     + [("ingest", "language", "store_language")],
 )
 def test_options_are_described_like_the_settings_with_the_same_meaning(verb, option, key):
-    """Help has the words of the settings, although it is written separately, so that it is shown at once."""
+    """Options that correspond to settings have the same descriptions as the settings."""
     command = get_command(app).commands[verb]
     description = next(parameter.help for parameter in command.params if parameter.name == option)
     assert description == HybridGraphSettings.model_fields[key].description

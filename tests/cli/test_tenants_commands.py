@@ -1,4 +1,4 @@
-"""Tenants are listed and dropped from the command line."""
+"""``hybridgraph tenants`` lists and drops tenants."""
 
 import json
 import sqlite3
@@ -18,38 +18,38 @@ from langchain_hybridgraph.stores.embedded.tenants import list_tenants
 
 
 def hybridgraph(*arguments, **options):
-    """The command line in this process."""
+    """Run the command line in this process."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
 
 
 @pytest.fixture
 def index(tmp_path):
-    """An index of two tenants."""
+    """Return an index of two tenants."""
     for tenant, texts in (("ada", ["Ada likes tea.", "Ada lives in Paris."]), ("bo", ["Bo plays chess."])):
         HybridGraphStore.from_texts(texts, "lsa", path=tmp_path / "index", tenant=tenant).close()
     return tmp_path / "index"
 
 
 def test_tenants_are_listed(index):
-    """One line each, or one JSON object."""
+    """tenants prints one line per tenant, or one JSON object with --json."""
     assert hybridgraph("tenants", "--index", index).stdout == "ada  2 chunks\nbo  1 chunk\n"
     assert json.loads(hybridgraph("tenants", "--index", index, "--json").stdout) == {"tenants": {"ada": 2, "bo": 1}}
 
 
 def test_a_tenant_is_dropped(index):
-    """With --yes nothing is asked, and the answer counts what went."""
+    """tenants drop --yes drops a tenant without asking and reports what it deleted."""
     done = hybridgraph("tenants", "drop", "ada", "--index", index, "--yes", "--json")
     assert json.loads(done.stdout)["dropped"]["chunks"] == 2
     assert list_tenants(index) == {"bo": 1}
 
 
-def test_the_index_may_be_named_before_the_verb(index):
-    """As an option of tenants, or of drop."""
+def test_the_index_may_be_passed_before_drop(index):
+    """--index may be passed to tenants or to tenants drop."""
     assert hybridgraph("tenants", "--index", index, "drop", "ada", "--yes").stdout.startswith("dropped ada: 2 chunks")
 
 
-def test_the_index_may_be_that_of_the_settings(index, tmp_path, monkeypatch):
-    """Those of hybridgraph.yaml, for both verbs."""
+def test_the_index_may_be_set_in_the_settings_file(index, tmp_path, monkeypatch):
+    """tenants and tenants drop use the index set in hybridgraph.yaml."""
     (tmp_path / "hybridgraph.yaml").write_text("store_path: index\n")
     monkeypatch.chdir(tmp_path)
     assert hybridgraph("tenants").stdout == "ada  2 chunks\nbo  1 chunk\n"
@@ -58,7 +58,7 @@ def test_the_index_may_be_that_of_the_settings(index, tmp_path, monkeypatch):
 
 
 def test_dropping_asks_first(index):
-    """Without --yes, a tenant is dropped only after "y"; "n" and empty input drop nothing."""
+    """Without --yes, a tenant is dropped only after the answer "y"."""
     assert hybridgraph("tenants", "drop", "ada", "--index", index, input="n\n").exit_code == 0
     unanswered = hybridgraph("tenants", "drop", "ada", "--index", index, input="")
     assert unanswered.exit_code == 2
@@ -69,7 +69,7 @@ def test_dropping_asks_first(index):
 
 
 def test_dropping_with_closed_input(index):
-    """A process without standard input drops nothing and says how to do without it."""
+    """Without standard input, drop deletes nothing and asks for --yes."""
     command = [sys.executable, "-m", "langchain_hybridgraph.cli", "tenants", "drop", "ada", "--index", str(index)]
     done = subprocess.run(
         ["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=120, check=False
@@ -81,7 +81,7 @@ def test_dropping_with_closed_input(index):
 
 @pytest.mark.parametrize("verb", ["check", "repair"])
 def test_all_tenants_are_checked_at_once(index, verb):
-    """No tenant needs to be named, and a fault in the texts of any tenant is found and repaired."""
+    """check and repair cover the texts of all tenants without --tenant."""
     with sqlite3.connect(index / "catalogue.sqlite") as catalog:
         catalog.execute(
             "DELETE FROM learned WHERE node = (SELECT node FROM nodes WHERE tenant = 'bo' AND kind <> 'graph')"
@@ -99,7 +99,7 @@ def test_all_tenants_are_checked_at_once(index, verb):
 
 
 def test_a_folder_whose_tenants_are_gone_is_checked(index):
-    """No tenant is left to open the folder with."""
+    """check works on a folder whose tenants have all been dropped."""
     for tenant in ("ada", "bo"):
         hybridgraph("tenants", "drop", tenant, "--index", index, "--yes")
     assert hybridgraph("check", "--index", index).stdout == "no problems in 0 chunks\n"
@@ -115,7 +115,7 @@ def test_a_folder_whose_tenants_are_gone_is_checked(index):
     ],
 )
 def test_errors_are_one_line(index, arguments, message):
-    """An unknown tenant, no index, and none named: exit code 2."""
+    """An unknown tenant, a missing index or no index at all gives a one-line error with exit code 2."""
     index_arguments = ["--index", index] if "drop" in arguments else []
     done = hybridgraph(*arguments, *index_arguments)
     assert done.exit_code == 2

@@ -1,4 +1,4 @@
-"""The tree at the command line: ``find`` and ``tree``."""
+"""The tree on the command line: ``find`` and ``tree``."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def index(tmp_path):
 
 @pytest.fixture
 def bare(tmp_path):
-    """An index of which no directory is summarised."""
+    """Return an index without summaries of directories."""
     folder = tmp_path / "bare"
     with HybridGraphStore(folder) as store:
         store.add_texts(list(FILES.values()), [{"uri": f"lib/{name}"} for name in FILES], ids=list(FILES))
@@ -54,14 +54,14 @@ def bare(tmp_path):
 
 
 def test_find_before_there_are_summaries(bare):
-    """It finds, and says what would make it better."""
+    """find works without summaries and recommends hybridgraph tree to create them."""
     done = hybridgraph("find", "Which pets purr?", "--index", bare)
     assert "lib/my docs/über/cats.md" in done.stdout
     assert "hybridgraph tree creates them" in " ".join(done.stdout.split())
 
 
 def test_tree_makes_the_summaries_and_shows_them(bare):
-    """Each directory with the number of what it contains, and its abstract; again, nothing is made."""
+    """tree creates missing summaries and prints each directory with its abstract and number of children."""
     first, again = (hybridgraph("tree", "--index", bare, "--depth", 3) for _ in range(2))
     assert "4 summarised" in first.stderr
     assert "0 summarised, 4 unchanged" in again.stderr
@@ -72,7 +72,7 @@ def test_tree_makes_the_summaries_and_shows_them(bare):
 
 
 def test_ingest_of_a_folder_makes_the_summaries(index, tmp_path):
-    """At once, those that have changed again, and it says so."""
+    """ingest of a folder creates the summaries and updates those of changed directories."""
     assert "no-layers" not in answer("find", "Which pets purr?", "--index", index)["degraded"]
     (tmp_path / "lib" / "my docs" / "dogs.md").write_text("Dogs want walks.")
     again = hybridgraph("ingest", tmp_path / "lib", "--index", index)
@@ -80,8 +80,8 @@ def test_ingest_of_a_folder_makes_the_summaries(index, tmp_path):
     assert "Dogs want walks" in hybridgraph("tree", "--index", index, "--as-it-is").stdout
 
 
-def test_ingest_of_a_file_makes_none(tmp_path):
-    """There is no directory to look into; where there are summaries, they are kept up to date all the same."""
+def test_ingest_of_a_file_makes_no_summaries(tmp_path):
+    """ingest of a single file creates no summaries."""
     (tmp_path / "a.md").write_text("Alpha.")
     assert answer("ingest", tmp_path / "a.md", "--index", tmp_path / "i", "--embedding", "lsa")["layers"] is None
     hybridgraph("tree", "--index", tmp_path / "i")
@@ -89,7 +89,7 @@ def test_ingest_of_a_file_makes_none(tmp_path):
 
 
 def test_a_deleted_text_is_not_shown(index):
-    """After its deletion, neither find nor tree shows a text."""
+    """After a document is deleted, neither find nor tree prints its text."""
     hybridgraph("delete", "--index", index, "--document", "lib/my docs/dogs.md")
     outputs = (
         hybridgraph("find", "Dogs bark at strangers", "--index", index),
@@ -106,7 +106,7 @@ MESSAGES = [{"role": "user", "content": "Tell me about cats."}, {"role": "assist
     "conversation", [MESSAGES, {"messages": MESSAGES}, {"messages": MESSAGES, "summary": "About pets."}]
 )
 def test_find_in_a_conversation(index, tmp_path, conversation):
-    """Up to five queries are planned from it, and shown."""
+    """With --history, find plans up to five queries from the conversation and prints them."""
     (tmp_path / "chat.json").write_text(json.dumps(conversation, indent=1))
     result = answer("find", "And when do they purr?", "--index", index, "--history", tmp_path / "chat.json")
     assert 1 <= len(result["queries"]) <= 5
@@ -117,22 +117,22 @@ def test_find_in_a_conversation(index, tmp_path, conversation):
 
 
 def test_small_talk_finds_nothing(index, tmp_path):
-    """The plan has no queries then."""
+    """For small talk after a conversation, find plans no queries and returns no hits."""
     (tmp_path / "history.txt").write_text("User: Tell me about cats.\nAssistant: Cats purr.\n")
     result = answer("find", "Thanks!", "--index", index, "--history", tmp_path / "history.txt")
     assert (result["queries"], result["hits"]) == ([], [])
 
 
 @pytest.mark.parametrize("under", ["lib/my docs/", "./lib/my docs", "LIB/My Docs", "/home/me/lib/my docs"])
-def test_under_takes_paths_as_ingest_does(index, under):
-    """A directory is found in every form of its name."""
+def test_under_accepts_any_form_of_a_path(index, under):
+    """--under accepts a directory with a trailing slash, another case or an absolute path."""
     result = answer("find", "cats dogs", "--index", index, "--under", under)
     assert result["queries"][0]["roots"] == ["lib/my docs"]
     assert answer("tree", "--index", index, "--under", under)["tree"][0]["uri"] == "lib/my docs"
 
 
 def test_an_early_end_is_not_a_warning():
-    """Normal outcomes are dimmed, other reasons are yellow."""
+    """Reasons for normal outcomes are dimmed, and all other reasons are yellow."""
     output = io.StringIO()
     show_contexts(
         Console(file=output, force_terminal=True, width=200), FindResult((), (), (), ("converged-early", "no-tree"))
@@ -143,7 +143,7 @@ def test_an_early_end_is_not_a_warning():
 
 
 def test_the_schema_of_tree(index):
-    """A list of directories and documents, each before what it contains."""
+    """tree --json lists each directory and document before its children, with fixed keys."""
     tree = answer("tree", "--index", index, "--under", "lib/my docs", "--depth", 2)["tree"]
     assert [(each["uri"], each["depth"], each["contains"]) for each in tree] == [
         ("lib/my docs", 0, 2), ("lib/my docs/dogs.md", 1, 0), ("lib/my docs/über", 1, 1),
@@ -152,7 +152,7 @@ def test_the_schema_of_tree(index):
 
 
 def test_the_schema_of_find(index):
-    """Names that stay."""
+    """find --json has fixed keys."""
     hybridgraph("tree", "--index", index)
     result = answer("find", "Which pets purr?", "--index", index, "--under", "lib/my docs", "-k", 3)
     assert set(result) == {"queries", "degraded", "took_ms", "hits"}
@@ -164,15 +164,15 @@ def test_the_schema_of_find(index):
 
 
 def test_find_explains(index):
-    """The rank of each hit is explained, with the number of visited nodes."""
+    """find --explain prints the parts of the score and the number of directories opened."""
     hybridgraph("tree", "--index", index)
     output = " ".join(hybridgraph("find", "Which pets purr?", "--index", index, "--explain").stdout.split())
     assert "hierarchy 0." in output
     assert "directories opened" in output
 
 
-def test_a_uri_that_is_not_there(index):
-    """One line, exit code 1 or 2, and what there is."""
+def test_an_unknown_uri(index):
+    """An unknown uri in --under gives an error that suggests an existing one."""
     for verb in (["find", "x"], ["tree"]):
         done = hybridgraph(*verb, "--index", index, "--under", "libb")
         assert done.exit_code in (1, 2)
@@ -180,7 +180,7 @@ def test_a_uri_that_is_not_there(index):
 
 
 def test_tree_during_a_write(index):
-    """It shows what there is, and says that it has made nothing."""
+    """While another process writes, tree prints the existing tree."""
     with HybridGraphStore(index) as writer:
         writer.add_texts(["one more"])
         done = hybridgraph("tree", "--index", index)
@@ -189,13 +189,13 @@ def test_tree_during_a_write(index):
 
 
 def test_tree_as_it_is(bare):
-    """Nothing is made."""
+    """tree --as-it-is creates no summaries."""
     done = hybridgraph("tree", "--index", bare, "--as-it-is")
     assert (done.exit_code, done.stderr) == (0, "")
     assert not list(bare.glob("layers-*"))
 
 
 def test_filters(index):
-    """As for search; a directory all of whose texts match is found, too."""
+    """find --filter returns matching documents and directories whose texts all match."""
     result = answer("find", "Which cats purr?", "--index", index, "--filter", '{"title": "Cats"}')
     assert {hit["uri"] for hit in result["hits"]} == {"lib/my docs/über", "lib/my docs/über/cats.md"}

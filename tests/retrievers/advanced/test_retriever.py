@@ -167,7 +167,7 @@ def test_a_rewrite_replaces_the_question(hybrid):
 NOTED = ("vector_score", "bm25_score", "rerank_score")
 
 
-# -- explain and picture -------------------------------------------------------------------------------------------------------
+# -- explain and picture ----------------------------------------------------------------------------------------------
 
 
 def test_explain_shows_the_question_searched(hybrid):
