@@ -35,7 +35,7 @@ def ranked(n, weight, ids):
 
 @given(lists_of_ids, weights)
 def test_reciprocal_ranks_are_those_of_the_ensemble_retriever(ensemble, lists, weights):
-    """Documents and order are equal, apart from ties, which the peer breaks by list and this package by id."""
+    """Reciprocal rank fusion gives the same order as EnsembleRetriever, apart from ties."""
     from langchain_core.documents import Document
 
     retriever = ensemble.model_construct(weights=weights[: len(lists)])  # its retrievers are not called
@@ -63,7 +63,7 @@ def fused_by(ranx, lists, **settings):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_reciprocal_ranks_are_those_of_ranx(ranx, seed):
-    """Unweighted, the constant 60."""
+    """Unweighted reciprocal rank fusion with the constant 60 gives the same scores as ranx."""
     lists = random_lists(seed)
     theirs = fused_by(ranx, lists, norm=None, method="rrf", params={"k": 60})
     ours = RAW([ranked(n, 1.0, ids) for n, ids in enumerate(lists)])
@@ -72,7 +72,7 @@ def test_reciprocal_ranks_are_those_of_ranx(ranx, seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_convex_combination_is_that_of_ranx(ranx, seed):
-    """Scores divided by their list's best, weights .7 and .3; a result missing from a list counts 0."""
+    """The convex combination of scores divided by each list's best, with weights .7 and .3, equals that of ranx."""
     lists = random_lists(seed)
     theirs = fused_by(ranx, lists, norm="max", method="wsum", params={"weights": (0.7, 0.3)})
     rankings = [

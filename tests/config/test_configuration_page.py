@@ -16,14 +16,16 @@ def blocks(language):
 
 
 def test_the_tables_are_up_to_date():
-    """Those of this page and of the page about retrievers; the message names the command that makes them."""
+    """The generated option tables of all pages are up to date; otherwise the error names the command that writes
+    them.
+    """
     command = [sys.executable, "docs/option_tables.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_table_has_a_row_per_key():
-    """In the order of the keys, with four cells each."""
+    """The table of settings has one row of four cells for each key, in the order of the keys."""
     header, rule, *rows = HybridGraphSettings.table().splitlines()
     assert (header, rule) == ("| Key | Default | Allowed | Meaning |", "|---|---|---|---|")
     assert [row.split("`")[1] for row in rows] == list(HybridGraphSettings.model_fields)

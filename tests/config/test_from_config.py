@@ -97,7 +97,7 @@ def test_every_option_is_a_key():
 
 
 def test_the_keys_of_the_store_are_its_arguments():
-    """They have the same defaults; a new index has a language, an existing one keeps its own."""
+    """The store's keys are arguments of HybridGraphStore with the same defaults."""
     parameters = inspect.signature(HybridGraphStore.__init__).parameters
     assert {"path", "embedding", "near_duplicate"} <= StoreFields.model_fields.keys()
     for name, field in StoreFields.model_fields.items():
@@ -105,7 +105,7 @@ def test_the_keys_of_the_store_are_its_arguments():
 
 
 def test_the_sections_of_a_retriever_are_those_of_its_groups():
-    """Each group that a file can set is a section, which the retrievers read that have it."""
+    """A retriever reads the section retriever and one section for each of its groups except telemetry."""
     for kind in (HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever):
         assert set(kind._sections) == {"retriever", *groups_of(kind)} - {"telemetry"}
         assert set(kind._sections) <= SECTIONS.keys()
@@ -143,7 +143,7 @@ OTHER_STORE = {"index_engine", "index_language", "index_id_key", "index_refresh"
     ],
 )
 def test_a_value_from_the_file_or_the_environment_reaches_the_retriever(key, write, folder, monkeypatch):
-    """The value is converted as by the constructor, whichever its origin."""
+    """A value from the file or the environment reaches the retriever, converted as by the constructor."""
     section, name = key.split("_", 1)
     group = getattr(OF[section], "model_fields", {}).keys() & ({section} if in_group(section, name) else set())
     expected = CONVERTED.get(key, GOOD[key])
@@ -165,7 +165,7 @@ def test_a_value_from_the_file_or_the_environment_reaches_the_retriever(key, wri
     "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever]
 )
 def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
-    """The file, the constructor and the call can each set k; the last one wins."""
+    """k can be set in the file, the constructor and the call, and the last of them applies."""
     path = write(retriever={"k": 2})
     retriever = kind.from_config(path)
     assert len(retriever.invoke(QUESTION)) == 2
@@ -176,7 +176,7 @@ def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever])
 def test_k_is_the_same_from_a_file_and_from_a_constructor(kind, write, folder):
-    """Programs, files and the command line share one default of k."""
+    """The default of k is 10 in files and in constructors."""
     with HybridGraphStore(folder, read_only=True) as store:
         assert (kind.from_config(write(), store=store).k, kind(store).k) == (10, 10)
         assert AdvancedRetriever.from_config(write(), store=store).retriever.k == 10
@@ -196,7 +196,7 @@ def test_full_precedence(write, folder, monkeypatch):
 
 
 def test_one_weight_overrides_both_of_a_lower_source(write, folder):
-    """A weight that was computed from the other is not kept."""
+    """A weight passed to from_config replaces both weights of the file."""
     path = write(retriever={"semantic_weight": 0.6})
     with HybridGraphStore(folder, read_only=True) as store:
         retriever = HybridRetriever.from_config(path, store=store, semantic_weight=0.2)
@@ -223,7 +223,7 @@ def test_sections_apply_to_their_own_retrievers(write, folder):
     ],
 )
 def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, name, kind):
-    """The file names the inner retriever, which is configured by its own section."""
+    """The file selects the inner retriever of an AdvancedRetriever, which reads its own section."""
     path = write(advanced={"retriever": name, "fuse_raw": False}, graph={"seed_k": 4})
     with HybridGraphStore(folder, read_only=True) as store:
         advanced = AdvancedRetriever.from_config(path, store=store, expander="history_terms")
@@ -232,7 +232,7 @@ def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, 
 
 
 def test_a_group_as_an_argument_changes_only_the_named_options(write, folder):
-    """The other options of the group are those of the file."""
+    """A group passed to from_config changes only the given options and keeps the file's other options."""
     path = write(selection={"mmr_lambda": 0.5, "overfetch": 4})
     with HybridGraphStore(folder, read_only=True) as store:
         selection = HybridRetriever.from_config(path, store=store, selection={"overfetch": 5}).selection
@@ -243,7 +243,7 @@ def test_a_group_as_an_argument_changes_only_the_named_options(write, folder):
 
 
 def test_a_store_with_an_embedding_and_its_parameters(tmp_path):
-    """LSA uses the language of the store."""
+    """The store passes its language and the parameters in the file to the LSA embedding."""
     path = tmp_path / "h.yaml"
     path.write_text("store:\n  path: made\n  language: german\n  embedding: {type: lsa, max_words: 50, seed: 3}\n")
     with HybridGraphStore.from_config(path) as store:
@@ -254,7 +254,7 @@ def test_a_store_with_an_embedding_and_its_parameters(tmp_path):
 
 
 def test_a_factory_with_its_parameters(tmp_path, monkeypatch):
-    """Any LangChain Embeddings can be named, in the environment as well."""
+    """The environment can name any LangChain Embeddings class with its parameters."""
     monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", str(tmp_path / "made"))
     fake = {"type": "langchain_core.embeddings:DeterministicFakeEmbedding", "size": 8}
     monkeypatch.setenv("HYBRIDGRAPH_STORE_EMBEDDING", json.dumps(fake))
@@ -263,7 +263,7 @@ def test_a_factory_with_its_parameters(tmp_path, monkeypatch):
 
 
 def test_a_missing_store_path_is_an_error(tmp_path, monkeypatch):
-    """The error names the key."""
+    """Without store_path, from_config raises an error that names the key."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigurationError, match="store_path is not set"):
         HybridRetriever.from_config()
@@ -273,7 +273,7 @@ def test_a_missing_store_path_is_an_error(tmp_path, monkeypatch):
     "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, AdvancedRetriever, HybridGraphStore]
 )
 def test_every_class_reports_a_bad_file(kind, write):
-    """The error names file, line, key and allowed values."""
+    """from_config of every class reports an invalid value with file, line, key and accepted values."""
     path = write(graph={"traversal": "bsf"})
     with pytest.raises(ConfigurationError) as caught:
         kind.from_config(path)

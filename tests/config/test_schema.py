@@ -1,4 +1,4 @@
-"""The JSON schema agrees with the settings."""
+"""The JSON schema of the settings agrees with the settings."""
 
 import json
 
@@ -21,13 +21,13 @@ def refused(settings):
 
 
 def test_the_schema_is_valid():
-    """The schema follows the JSON schema standard and can be written as JSON."""
+    """The schema is a valid JSON schema and can be serialized."""
     Draft202012Validator.check_schema(json.loads(json.dumps(schema())))
 
 
 @pytest.mark.parametrize(("key", "value"), GOOD.items())
 def test_good_values_pass(key, value):
-    """Good values pass as flat keys and in their section."""
+    """The schema accepts valid values as flat keys and in their section."""
     section, name = key.split("_", 1)
     assert refused({key: value}) == []
     assert refused({section: {name: value}}) == []
@@ -35,7 +35,7 @@ def test_good_values_pass(key, value):
 
 @pytest.mark.parametrize(("key", "value"), BAD.items())
 def test_bad_values_are_rejected(key, value):
-    """Bad values are rejected as flat keys and in their section."""
+    """The schema rejects invalid values as flat keys and in their section."""
     section, name = key.split("_", 1)
     assert refused({key: value}) == [f"$.{key}"]
     assert refused({section: {name: value}}) == [f"$.{section}.{name}"]
@@ -43,7 +43,7 @@ def test_bad_values_are_rejected(key, value):
 
 @pytest.mark.parametrize("file", [{"retreiver": {}}, {"retriever": {"kay": 5}}, {"retriever": 5}, ["retriever_k"]])
 def test_unknown_keys_are_rejected(file):
-    """Unknown keys, unknown sections and values other than a mapping are rejected."""
+    """The schema rejects unknown keys, unknown sections and files that are not a mapping."""
     assert refused(file)
 
 
@@ -60,7 +60,7 @@ def test_the_template_passes():
 
 @pytest.mark.parametrize("what", [what for what in KINDS if what not in ("mode", "planner", "reranker")])
 def test_the_form_of_every_stage_passes(what):
-    """Every stage passes with all of its parameters."""
+    """The schema accepts every stage with all of its parameters."""
     key = {"expander": "advanced", "traversal": "graph", "score": "graph", "mode": "memory"}.get(
         what, "retriever"
     ) + f"_{what}"
@@ -74,7 +74,7 @@ def test_the_form_of_every_stage_passes(what):
 
 
 def test_the_schema_describes_every_section_and_key():
-    """Every key appears in its section and flat, with a description."""
+    """The schema has every key flat and in its section, with a description."""
     json_schema = schema()
     assert [key for key in json_schema["properties"] if key in SECTIONS] == list(SECTIONS)
     assert [key for key in json_schema["properties"] if key not in SECTIONS] == list(HybridGraphSettings.model_fields)

@@ -48,7 +48,7 @@ def test_precedence(write, monkeypatch):
 
 
 def test_variables_in_lower_case_and_empty_variables(write, monkeypatch):
-    """A lower-case variable counts; an empty variable is unset, so the file applies."""
+    """A lower-case environment variable is used, and an empty one is ignored."""
     path = write("retriever: {k: 4}\nselection: {overfetch: 4}")
     monkeypatch.setenv("hybridgraph_retriever_k", "2")
     monkeypatch.setenv("HYBRIDGRAPH_SELECTION_OVERFETCH", "")
@@ -57,7 +57,7 @@ def test_variables_in_lower_case_and_empty_variables(write, monkeypatch):
 
 
 def test_none_is_unset(write, monkeypatch):
-    """None as an argument and null in the file fall through to the next source; 0 does not."""
+    """None as an argument and null in the file mean unset, while 0 is a value."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
     settings = HybridGraphSettings.from_file(
         write("selection_overfetch: null\nretriever_min_score: 0"), retriever_k=None
@@ -104,7 +104,7 @@ def test_absolute_and_home_paths(write, monkeypatch):
 
 
 def test_fusion_is_a_name_or_a_mapping(write, monkeypatch):
-    """A mapping is passed on unchanged; in the environment it is JSON, and a bare name is a string."""
+    """A fusion can be a name or a mapping, which is JSON in the environment."""
     mapping = {"type": "rrf", "rank_constant": 10}
     path = write("retriever: {fusion: {type: rrf, rank_constant: 10}}")
     assert HybridGraphSettings.from_file(path).retriever_fusion == mapping
@@ -115,7 +115,7 @@ def test_fusion_is_a_name_or_a_mapping(write, monkeypatch):
 
 
 def test_a_fusion_with_a_wrong_parameter(write):
-    """A mapping is checked when it is read; the error contains that of the fusion."""
+    """An unknown parameter of a fusion is rejected when the file is read."""
     path = write("retriever_fusion: {type: rrf, constant: 10}")
     with pytest.raises(
         ConfigurationError, match=r"or a mapping of its parameters .*no parameter 'constant'; did you mean"
@@ -132,7 +132,7 @@ KEY_OF_TABLE = {
 
 @pytest.mark.parametrize("what", KINDS)
 def test_allowed_names_are_the_existing_ones(what):
-    """Every fusion, traversal, score, reranker and expander is listed among the allowed values and accepted."""
+    """The accepted values of each stage list the name of every implementation."""
     key, table = KEY_OF_TABLE[what], named_objects(what)
     allowed_names = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
     assert allowed_names.startswith(" or ".join(", ".join(table).rsplit(", ", 1)))
@@ -144,20 +144,20 @@ def test_allowed_names_are_the_existing_ones(what):
 
 
 def test_one_weight_determines_the_other():
-    """The unset weight is 1 − w, whichever it is."""
+    """If one weight is set to w, the other is 1 − w."""
     assert HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight == pytest.approx(0.4)
     assert HybridGraphSettings(retriever_keyword_weight=0).retriever_semantic_weight == 1.0
 
 
 def test_weights_from_two_places(write, monkeypatch):
-    """A weight in the file and one in the environment are both set, so neither is computed."""
+    """If one weight comes from the file and the other from the environment, both are used unchanged."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_KEYWORD_WEIGHT", "0.5")
     settings = HybridGraphSettings.from_file(write("retriever: {semantic_weight: 2}"))
     assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (2.0, 0.5)
 
 
 def test_only_explicit_settings_are_passed_on():
-    """Unset settings are left to the retriever."""
+    """Only settings that are set explicitly are passed to the retriever."""
     assert HybridGraphSettings().arguments("retriever") == {}
     settings = HybridGraphSettings(retriever_semantic_weight=0.7, graph_seed_k=3)
     assert settings.arguments("retriever") == {"semantic_weight": 0.7}
@@ -165,7 +165,7 @@ def test_only_explicit_settings_are_passed_on():
 
 
 def test_arguments_of_the_store():
-    """Only explicit settings are passed on, so that an existing store keeps its own."""
+    """Only settings that are set explicitly are passed to the store, so an existing index keeps its own."""
     assert HybridGraphSettings().arguments("store") == {}
     settings = HybridGraphSettings(store_path="i", store_tenant="acme", retriever_k=1)
     assert settings.arguments("store") == {"path": Path("i"), "tenant": "acme"}
@@ -182,14 +182,14 @@ def test_arguments_of_the_store():
     ],
 )
 def test_unusable_weights(weights, message):
-    """Negative, infinite and all-zero weights are errors, and so is one above 1 without the other."""
+    """Negative, infinite and all-zero weights are rejected, as is a single weight above 1."""
     with pytest.raises(ConfigurationError, match=message):
         HybridGraphSettings(**weights)
 
 
 @given(st.floats(0, 1))
 def test_weights_sum_to_one(weight):
-    """For any single weight, both are in [0, 1] and sum to 1."""
+    """For any single weight, both weights are between 0 and 1 and add up to 1."""
     settings = HybridGraphSettings(retriever_semantic_weight=weight)
     other = settings.retriever_keyword_weight
     assert 0 <= other <= 1
@@ -200,13 +200,13 @@ def test_weights_sum_to_one(weight):
 
 
 def test_every_key_has_a_good_and_a_bad_value():
-    """values.py has test values for every setting."""
+    """The test samples have a valid and an invalid value for every setting."""
     assert BAD.keys() == GOOD.keys() == HybridGraphSettings.model_fields.keys()
 
 
 @pytest.mark.parametrize(("key", "value"), BAD.items())
 def test_the_error_of_a_bad_value_names_file_key_value_and_allowed_values(key, value, write):
-    """The error is a single line with all four."""
+    """The error for an invalid value is one line with file, line, key, value and accepted values."""
     path = write(f"{key}: {value}")
     allowed_names = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
     with pytest.raises(ConfigurationError) as caught:
@@ -216,7 +216,7 @@ def test_the_error_of_a_bad_value_names_file_key_value_and_allowed_values(key, v
 
 
 def test_the_error_of_a_bad_variable_names_the_variable(monkeypatch):
-    """The error shows the name of the environment variable instead of the key."""
+    """The error for an invalid environment variable contains the variable's name instead of the key."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "many")
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings()
@@ -224,7 +224,7 @@ def test_the_error_of_a_bad_variable_names_the_variable(monkeypatch):
 
 
 def test_all_bad_values_are_reported_at_once(write, monkeypatch):
-    """One error has a line for each bad value of any origin."""
+    """One error has a line for each invalid value, whether from the call, the environment or the file."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "2")
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(write("retreiver: {}\nretriever_k: many"), retriever_fusion="magic")
@@ -236,20 +236,20 @@ def test_all_bad_values_are_reported_at_once(write, monkeypatch):
 
 @pytest.mark.parametrize("word", ["yes", "on", "true"])
 def test_a_truth_value_is_not_a_number(write, word):
-    """YAML's yes is not read as a weight of 1."""
+    """YAML's yes is not accepted as a weight of 1."""
     with pytest.raises(ConfigurationError, match="retriever_semantic_weight is True; expected a number"):
         HybridGraphSettings.from_file(write(f"retriever_semantic_weight: {word}"))
 
 
 def test_the_error_of_an_unknown_argument_suggests_the_nearest_name():
-    """A misspelt argument is an error with a suggestion."""
+    """A misspelt argument raises an error that suggests the nearest name."""
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings(retriever_semantic_wieght=0.5)
     assert str(caught.value) == ("retriever_semantic_wieght is not a setting; did you mean retriever_semantic_weight?")
 
 
 def test_an_unknown_variable_is_not_ignored(monkeypatch):
-    """A misspelt variable of this package is an error; other names with the prefix are ignored."""
+    """A misspelt variable is an error, but other names with the prefix are ignored."""
     monkeypatch.setenv("HYBRIDGRAPH_INDEX", "docs")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_KAY", "5")
     with pytest.raises(ConfigurationError, match=r"^HYBRIDGRAPH_RETRIEVER_KAY is not a setting; did you mean"):
@@ -269,14 +269,14 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
     ],
 )
 def test_a_misspelt_section_of_a_variable_is_not_ignored(monkeypatch, variable, closest):
-    """The error names the variable and the most similar setting."""
+    """The error for a variable with a misspelt section suggests the most similar setting."""
     monkeypatch.setenv(variable, "1")
     with pytest.raises(ConfigurationError, match=f"^{variable} is not a setting; did you mean {closest}"):
         HybridGraphSettings()
 
 
 def test_variables_of_other_programs_are_ignored(monkeypatch):
-    """Names after the prefix that resemble no setting are not errors."""
+    """Variables with the prefix that resemble no setting are ignored."""
     for name in ("SETS", "INDEX", "LOG_LEVEL", "API_KEY", "DATA"):
         monkeypatch.setenv(f"HYBRIDGRAPH_{name}", "1")
     assert HybridGraphSettings() == HybridGraphSettings(retriever_k=10)
@@ -321,7 +321,7 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
     ],
 )
 def test_bad_files(write, text, message):
-    """Every error of a file starts with the name of the file."""
+    """Every error about a file starts with the name of the file."""
     path = write(text)
     with pytest.raises(ConfigurationError, match=message) as caught:
         HybridGraphSettings.from_file(path)
@@ -329,7 +329,7 @@ def test_bad_files(write, text, message):
 
 
 def test_unreadable_files(tmp_path):
-    """A named file must exist, be a file and be UTF-8."""
+    """A settings file passed by name must exist, must not be a folder and must be UTF-8."""
     (tmp_path / "latin.yaml").write_bytes("store_tenant: Zürich".encode("latin-1"))
     for name, message in [
         ("gone.yaml", "No such file"),
@@ -344,7 +344,7 @@ def test_unreadable_files(tmp_path):
 
 
 def test_origins(write, monkeypatch):
-    """Origins are call, variable, file with line, and default; a computed weight has the origin of the other one."""
+    """Each setting reports its origin, and a computed weight has the origin of the other weight."""
     monkeypatch.setenv("HYBRIDGRAPH_SELECTION_OVERFETCH", "4")
     path = write("# mine\nretriever:\n  semantic_weight: 0.6\n  k: 2\ngraph_seed_k: 3\n")
     effective = {each.key: each for each in HybridGraphSettings.effective(path, retriever_k=7)}
@@ -360,7 +360,7 @@ def test_origins(write, monkeypatch):
 
 
 def test_merged_settings_have_the_line_of_their_section(write):
-    """A key merged with YAML's << has the line of its section; other keys have their own."""
+    """A key merged with YAML's << has the line of its section, while other keys have their own line."""
     path = write("store: &s\n  tenant: a\nretriever:\n  k: 2\n  <<: {deadline_ms: 4}\n")
     effective = {each.key: each for each in HybridGraphSettings.effective(path)}
     assert (effective["retriever_deadline_ms"].value, effective["retriever_k"].origin.line) == (4, 4)
@@ -370,7 +370,7 @@ def test_merged_settings_have_the_line_of_their_section(write):
 
 
 def test_no_engine_is_imported():
-    """The keys are those of the retrievers' options; importing them loads no engine."""
+    """Importing the settings imports no engine."""
     engines = {"chromadb", "tantivy", "rank_bm25", "scipy", "markdown_it"}
     code = f"import sys, langchain_hybridgraph.config; print(sorted({engines!r} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

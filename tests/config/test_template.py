@@ -1,4 +1,4 @@
-"""The template shows the defaults."""
+"""The settings template that ``config init`` writes."""
 
 import re
 
@@ -21,5 +21,5 @@ def test_the_template_shows_every_default(tmp_path):
 
 
 def test_the_first_line_names_the_schema():
-    """yaml-language-server looks for the schema there."""
+    """The first line of the template names the schema for yaml-language-server."""
     assert template("h.schema.json").splitlines()[0] == "# yaml-language-server: $schema=h.schema.json"

@@ -1,4 +1,4 @@
-"""The files in deploy/ have the formats of their tools, and agree with the capacity model."""
+"""The files in deploy/ are valid for their tools and agree with the capacity model."""
 
 import importlib.util
 import json
@@ -28,7 +28,7 @@ def capacity():
 
 
 def differences(values, chart, path=""):
-    """Yield values that the chart does not have, or has with another type."""
+    """Yield a message for each value that the chart does not have, or has with another type."""
     types = {"boolean": bool, "number": (int, float), "string": str}
     for name, value in values.items():
         place = f"{path}.{name}".lstrip(".")
@@ -42,7 +42,7 @@ def differences(values, chart, path=""):
 
 
 def test_the_compose_file_follows_the_specification():
-    """The file passes the JSON schema of the Compose specification, and a misspelt key does not."""
+    """The Compose file is valid for the JSON schema of the Compose specification, and a misspelt key would not be."""
     schema = json.loads((HERE / "compose-spec.json").read_text(encoding="utf-8"))
     compose = loaded("milvus-compose.yaml")
     jsonschema.validate(compose, schema)
@@ -52,7 +52,7 @@ def test_the_compose_file_follows_the_specification():
 
 
 def test_services_depend_on_services_with_a_health_check():
-    """Each condition service_healthy names a service that has a health check, and each volume is declared."""
+    """Each service that another one depends on has a health check, and each volume is declared."""
     compose = loaded("milvus-compose.yaml")
     services = compose["services"]
     needed = {name for service in services.values() for name in service.get("depends_on", {})}
@@ -62,7 +62,7 @@ def test_services_depend_on_services_with_a_health_check():
 
 
 def test_the_values_are_those_of_the_chart():
-    """Names and types are those of the Milvus Helm chart; a misspelt name is found."""
+    """The Helm values have the names and types of the Milvus chart, and a misspelt name is detected."""
     chart = json.loads((HERE / "milvus-chart-values.json").read_text(encoding="utf-8"))
     values = loaded("milvus-values.yaml")
     assert list(differences(values, chart)) == []
@@ -71,14 +71,16 @@ def test_the_values_are_those_of_the_chart():
 
 
 def test_the_query_nodes_are_those_of_the_model(capacity):
-    """The cluster of the example has as many query nodes as the capacity model computes for 100 million chunks."""
+    """The example cluster has the number of query nodes that the capacity model computes for 100 million chunks."""
     nodes = loaded("milvus-values.yaml")["queryNode"]
     assert nodes["resources"]["limits"]["memory"] == "64Gi"
     assert nodes["replicas"] == capacity.Load(1e8).query_nodes(2, 64 * capacity.GB)
 
 
 def test_the_model_predicts_what_is_measured(capacity, tmp_path):
-    """The vectors of a small index are as large as predicted; catalog and keyword index are within the tolerance."""
+    """The model predicts the exact size of the vectors, and the sizes of catalog and keyword index within its
+    tolerance.
+    """
     parts = capacity.check(2_000, 64, tmp_path)
     assert parts["vectors"][0] == parts["vectors"][1]
     for part in ("catalog", "keywords"):
@@ -87,7 +89,7 @@ def test_the_model_predicts_what_is_measured(capacity, tmp_path):
 
 
 def test_the_page_has_the_table_of_the_model(capacity):
-    """docs/scaling.md has the rows that the program prints."""
+    """docs/scaling.md contains the table that the capacity model prints."""
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     rows = capacity.table([capacity.Load(n) for n in (1e7, 1e8, 1e9)], 2, 64 * capacity.GB, 0.5, 100.0).splitlines()[2:]
     assert len(rows) == 3

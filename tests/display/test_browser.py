@@ -1,4 +1,4 @@
-"""Appearance of a table in a real browser."""
+"""Result tables in a real browser."""
 
 import pytest
 from langchain_core.documents import Document
@@ -24,7 +24,7 @@ def page(table, style=""):
 
 @pytest.fixture(scope="module")
 def hostile():
-    """Real hits whose texts, titles, ids and links are pieces of pages."""
+    """Return real hits whose texts, titles, ids and links contain HTML."""
     store = HybridGraphStore(None, "lsa")
     store.add_documents(
         [
@@ -36,7 +36,7 @@ def hostile():
 
 
 def test_no_script_of_the_data_runs(hostile, tmp_path):
-    """Texts, titles, ids and the query stay words, and all of them can be read."""
+    """HTML in texts, titles, ids and the query is displayed as text and never runs."""
     expression = "{ran: window.ran ?? 0, made: document.querySelectorAll('td script, td img, td svg').length, \
         rows: document.querySelectorAll('tbody tr').length, \
         read: document.querySelector('table').innerText.includes('<script>window.ran = 1')}"
@@ -45,13 +45,13 @@ def test_no_script_of_the_data_runs(hostile, tmp_path):
 
 
 def test_the_check_finds_violations(tmp_path):
-    """A script that is not escaped does run in this browser."""
+    """An unescaped script does run in this browser, so the check above can fail."""
     assert evaluate(f"<html><body>{HOSTILE[0]}</body></html>", "window.ran ?? 0", tmp_path) == 1
 
 
 @pytest.mark.parametrize("width", [500, 1200])
 def test_the_table_fits_its_page(hostile, tmp_path, width):
-    """Rows have a height, bars a width, and nothing sticks out of the page, wide or narrow."""
+    """The rows and bars are visible, and the table is not wider than a wide or narrow page."""
     expression = (
         "{high: [...document.querySelectorAll('tbody tr')].every(row => row.getBoundingClientRect().height > 20), \
         bars: [...document.querySelectorAll('.bar span')].every(bar => bar.getBoundingClientRect().width > 0), \
@@ -61,8 +61,8 @@ def test_the_table_fits_its_page(hostile, tmp_path, width):
 
 
 @pytest.mark.parametrize(("ink", "paper"), [("rgb(20, 20, 20)", "white"), ("rgb(230, 230, 230)", "rgb(17, 17, 17)")])
-def test_ink_is_the_pages_own(hostile, tmp_path, ink, paper):
-    """Texts and marked words have the colour of the page's text, on light and on dark."""
+def test_the_text_has_the_colour_of_the_page(hostile, tmp_path, ink, paper):
+    """Texts and highlighted words have the page's text colour, on light and dark pages."""
     expression = (
         "[...new Set([...document.querySelectorAll('td, th, strong, code, mark')].map(e => getComputedStyle(e).color))]"
     )

@@ -1,4 +1,4 @@
-"""Words of a question in a text."""
+"""Highlighting of a question's words in a text."""
 
 import pytest
 from hypothesis import given
@@ -28,12 +28,12 @@ def words(text, query, language="english"):
     ],
 )
 def test_words_are_compared_as_an_index_compares_them(text, query, marked):
-    """By stem, without accents, without stop words, in the parts of identifiers, in pairs without spaces."""
+    """Words match by stem, without accents and stop words, and in parts of identifiers."""
     assert words(text, query) == marked
 
 
 def test_another_language():
-    """German words meet by German stems."""
+    """German words match by German stems."""
     assert words("Die Rechnungen kommen.", "Rechnung", "german") == ["Rechnungen"]
 
 
@@ -43,8 +43,8 @@ def test_an_unknown_language_is_named():
         matches("text", "text", "klingon")
 
 
-def test_the_passage_has_the_most_of_the_words():
-    """The passage of a long text with the most words of the query is shown, beginning at a word."""
+def test_the_passage_has_the_most_matches():
+    """The passage shown of a long text has the most words of the query and starts at a word."""
     text = "parcel " + "filler " * 100 + "the lost parcel came back " + "filler " * 100
     start, end = passage(text, matches(text, "lost parcel"), 100)
     assert text[start:end].startswith("filler")
@@ -52,14 +52,14 @@ def test_the_passage_has_the_most_of_the_words():
     assert end - start == 100
 
 
-def test_the_beginning_where_nothing_matches():
-    """A text without a word of the query is shown from its beginning."""
+def test_a_text_without_matches_is_shown_from_its_start():
+    """A text without a word of the query is shown from its start."""
     assert highlight_html("word " * 100, "parcel", size=10) == "word word  …"
 
 
 @given(st.text("ab <>&\"'s数据\u0301", max_size=200), st.text("ab <&数据", max_size=30), st.integers(1, 50))
 def test_nothing_is_lost_and_nothing_is_markup(text, query, size):
-    """Without its own marks a passage is the escaped text, or a part of it."""
+    """Without its highlighting, a passage is the escaped text or a part of it."""
     from html import unescape
 
     text_shown = highlight_html(text, query, size=size).replace("<mark>", "").replace("</mark>", "")

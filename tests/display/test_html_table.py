@@ -1,4 +1,4 @@
-"""An answer as a table."""
+"""Results as HTML tables."""
 
 import re
 
@@ -21,13 +21,13 @@ def scored(parts):
 
 
 def test_a_result_shows_itself():
-    """A cell that ends in a result shows the table."""
+    """A notebook displays a result as its table."""
     result = answer(search_hit("a", 0.5))
     assert result._repr_html_() == Table(result)._repr_html_()
 
 
 def test_score_and_parts():
-    """The pieces of a bar are as wide as the parts of a score of 1, and the figures are below."""
+    """A bar has one segment for each part of the score, as wide as its share of 1, with the numbers below."""
     page = html(answer(scored({"vector": 0.5, "keyword": 0.25})))
     assert "<strong>0.750</strong>" in page
     assert re.findall(r'<span style="width:([\d.]+)%', page) == ["50.0", "25.0"]
@@ -35,21 +35,21 @@ def test_score_and_parts():
 
 
 def test_deductions_cover_the_end_of_the_bar():
-    """A part below 0 lies over the end of the others and leaves as much as the score is."""
+    """A negative part covers the end of the bar, so the remaining length is the score."""
     page = html(answer(scored({"similarity": 0.6, "novelty": -0.2})))
     assert 'class="less" style="left:40.0%;width:20.0%"' in page
     assert "novelty −0.200" in page
 
 
 def test_parts_beyond_one_still_fit():
-    """The bar is as wide as the sum of the gains if something is deducted from more than 1."""
+    """If the positive parts add up to more than 1, the bar is scaled to their sum."""
     page = html(answer(scored({"vector": 1.2, "rerank": -0.6})))
     assert re.findall(r'<span style="width:([\d.]+)%', page) == ["100.0"]
     assert "left:50.0%;width:50.0%" in page
 
 
-def test_a_colour_is_a_part():
-    """Each part has one colour in every row, and two parts of a result have two."""
+def test_each_part_has_its_own_colour():
+    """Each part of the score has the same colour in every row, and different parts have different colours."""
     both = answer(scored({"vector": 0.1, "time": 0.1, "hotness": 0.1}), scored({"hotness": 0.1, "vector": 0.1}))
     chips = re.findall(r'chip" style="background:(#\w+)"></span> (\w+)', html(both))
     assert len(set(chips)) == 3
@@ -57,13 +57,13 @@ def test_a_colour_is_a_part():
 
 
 def test_matched_words_are_marked():
-    """Words of the query are marked in the text, as the index compares words."""
+    """Words of the query are highlighted in the text, compared as in the index."""
     store = HybridGraphStore.from_texts(["Parcels were lost."], "lsa", ids=["n"])
     assert "<mark>Parcels</mark> were <mark>lost</mark>" in html(HybridRetriever(store).retrieve("a lost parcel"))
 
 
-def test_the_way_of_a_walk():
-    """The path begins at its seed, by its title, and says each edge's name and weight."""
+def test_the_path_of_a_hit():
+    """The path of a hit starts at its seed's title and has the name and weight of each edge."""
     far = graph_hit(("seed", "b", "c"), 0.4, ("entity:name:Elin", 0.8), ("depends_on", 0.5), title="Far")
     page = re.sub("<[^>]*>", "", html(answer(search_hit("seed", 0.9), far)))
     assert "↳ from Text of seed. –depends on 0.50→ b –“name:Elin” 0.80–".replace("name:", "") in page.replace(
@@ -72,7 +72,7 @@ def test_the_way_of_a_walk():
 
 
 def test_an_arrow_points_as_the_edge_is_stored():
-    """An edge that was walked backward points back; a step of which nothing is known has no arrow."""
+    """The arrow of an edge traversed backward points back, and an unknown edge has no arrow."""
     page = re.sub("<[^>]*>", "", html(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.4, ("<cites", 0.6)))))
     assert "↳ from Text of a. ←cites 0.60–" in page
     page = re.sub("<[^>]*>", "", html(answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.4))))
@@ -81,7 +81,7 @@ def test_an_arrow_points_as_the_edge_is_stored():
 
 
 def test_documents_show_the_same():
-    """The Documents of a result give the table of the result, if they come with its query."""
+    """The Documents of a result give the same table as the result if the query is passed."""
     store = HybridGraphStore.from_texts(["Parcels were lost.", "Trains are late."], "lsa", ids=["n", "m"])
     result = HybridRetriever(store, metadata_prefix="x_").retrieve("a lost parcel")
     table = re.search("<table>.*</table>", html(result))
@@ -89,14 +89,14 @@ def test_documents_show_the_same():
 
 
 def test_documents_of_others():
-    """A Document that nobody has scored has no score, rather than a score of 0."""
+    """A Document without a score is shown with a dash instead of 0."""
     page = html([Document("Ada wrote it.", id="a")])
     assert "<strong>–</strong>" in page
     assert "Ada wrote it." in page
 
 
 def test_everything_is_escaped():
-    """No text, id, title, edge or query becomes markup, in an element or in an attribute."""
+    """HTML in texts, ids, titles, edges and queries is escaped, in elements and attributes."""
     evil = "<script>\"'&"
     hit = graph_hit((evil, "b" + evil), 0.5, ("r" + evil, 0.5), title=evil)
     hit.graph_context[0]["description"] = evil
@@ -106,46 +106,46 @@ def test_everything_is_escaped():
 
 
 def test_dollar_signs_are_not_formulas():
-    """Notebooks leave prices alone."""
+    """The table tells MathJax to ignore it, so dollar signs are not read as formulas."""
     assert 'class="hybridgraph tex2jax_ignore mathjax_ignore"' in html(answer(search_hit("a", 0.5)))
 
 
 def test_degradation_is_shown():
-    """Degradation is shown below the table, also for an empty result."""
+    """Reasons for degradation are shown below the table, including the table of an empty result."""
     assert "Not as requested: keyword-failed." in html(answer(search_hit("a", 0.5), degraded=["keyword-failed"]))
     assert "Nothing found." in html(answer(degraded=["keyword-failed"]))
     assert "Not as requested: keyword-failed." in html(answer(degraded=["keyword-failed"]))
 
 
 def test_an_early_end_is_not_a_fault():
-    """Nothing is missing where the best did not change any more, and the table says so."""
+    """An early end of the traversal is shown with the remark that nothing is missing."""
     page = html(answer(search_hit("a", 0.5), degraded=["converged-early"]))
     assert "Not as requested" not in page
     assert "so the traversal ended early; nothing is missing." in page
 
 
 def test_many_hits_are_cut():
-    """The table has the requested number of rows, and the number of the others."""
+    """With rows=2 the table has two rows and the number of the remaining hits."""
     page = html(answer(*[search_hit(str(n), 0.5) for n in range(5)]), rows=2)
     assert page.count('<td class="rank">') == 2
     assert "… and 3 more" in page
 
 
-def test_in_words():
-    """Outside a notebook the table is a line per hit."""
+def test_the_text_form_of_a_table():
+    """Outside a notebook a table is printed as one line per hit."""
     assert repr(Table(answer(search_hit("a", 0.5)))) == "1  0.500  a  Text of a."
     assert repr(Table([])) == "Nothing found."
 
 
 @pytest.mark.parametrize("wrong", ["text", 7, ["text"], [7]])
 def test_invalid_results_are_rejected(wrong):
-    """Anything but an answer or Documents is named."""
+    """A value that is not a result or a list of Documents raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="expected a"):
         Table(wrong)
 
 
 def test_wrong_settings():
-    """An unknown language and a number of rows below 1 are errors on construction."""
+    """An unknown language or an invalid number of rows raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match="klingon"):
         Table(answer(search_hit("a", 0.5)), language="klingon")
     for rows in (0, "x", 2.5):

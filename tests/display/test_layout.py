@@ -1,4 +1,4 @@
-"""Positions in a picture."""
+"""Layout of chunks and edges in a picture."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def framed(*hits, width=10.0, around=None):
 
 
 def test_lines_join_their_chunks():
-    """Every edge's line begins at one chunk and ends at the other, within a column too."""
+    """The line of every edge starts at one chunk and ends at the other, even within a column."""
     frame = framed(
         search_hit("a", 0.9),
         graph_hit(("a", "b"), 0.5),
@@ -32,7 +32,7 @@ def test_lines_join_their_chunks():
 
 
 def test_lines_leave_room_for_labels():
-    """The last two thirds of the line before a chunk are in the chunk's row."""
+    """The last two thirds of an edge's line are in the row of the chunk that it leads to."""
     frame = framed(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4))
     assert len(frame.subgraph.links) == 2
     for link in frame.subgraph.links:
@@ -44,13 +44,13 @@ def test_lines_leave_room_for_labels():
 
 
 def test_the_height_follows_the_rows():
-    """Each additional chunk adds a row."""
+    """Each additional chunk adds a row to the height of the picture."""
     one, two = framed(search_hit("a", 0.9)), framed(search_hit("a", 0.9), search_hit("b", 0.8))
     assert two.height - one.height == pytest.approx(0.36)
 
 
 def test_counts_and_degradations_are_below_the_question():
-    """The line counts the chunks returned, visited and not drawn, then lists the warnings."""
+    """The line below the question has the numbers of chunks returned, visited and not drawn, then the warnings."""
     small = answer(search_hit("a", 0.9), degraded=("node-cap-reached", "keyword-failed"))
     subgraph = neighbourhood(small, answer(graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4)), nodes=2)
     frame = Frame.of(small, subgraph, 10.0, lambda text, *, size: 0.1)
@@ -58,14 +58,14 @@ def test_counts_and_degradations_are_below_the_question():
 
 
 def test_an_early_end_is_not_mentioned():
-    """A traversal whose best hits no longer change has left nothing out."""
+    """An early end of the traversal is not mentioned below the question, because nothing is missing."""
     early = answer(search_hit("a", 0.9), degraded=("converged-early",))
     assert summary(early, neighbourhood(early)) == "1 came back"
     assert summary(answer(degraded=("converged-early",)), neighbourhood(answer())) == "nothing found"
 
 
-def test_chunks_outside_the_result_are_faint():
-    """Edges between two returned chunks are not faint, all others are."""
+def test_edges_outside_the_result_are_faint():
+    """Edges between two returned chunks are drawn in full colour, and all others are faint."""
     subgraph = neighbourhood(
         answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5)), answer(graph_hit(("a", "c"), 0.4))
     )
@@ -77,22 +77,22 @@ def test_chunks_outside_the_result_are_faint():
     [("", [""]), ("Ada", ["Ada"]), ("Ada Lovelace", ["Ada", "Lovelace"]), ("Constantinople", ["Constant", "inople"])],
 )
 def test_breaks_between_words(text, lines):
-    """Lines end between words; a word that is too long for one is cut."""
+    """Lines of a label break between words, and a word longer than a line is split."""
     assert wrap_text(text, 8, 2, len) == lines
 
 
-def test_an_end_may_stand_alone():
-    """A new line begins after a text that fills its line."""
+def test_an_ending_may_have_its_own_line():
+    """The ending of a label is on a new line if the text fills its line."""
     assert wrap_text("Lovelace", 8, 2, len, end="  .9") == ["Lovelace", ".9"]
 
 
-def test_there_is_always_something():
-    """Without any room an ellipsis is left."""
+def test_a_label_without_room_is_an_ellipsis():
+    """A label without any room is shortened to an ellipsis."""
     assert shorten_to_width("Ada", 0, len) == "…"
 
 
 def test_one_label_to_a_chunk():
-    """A chunk that two edges lead to is labelled with the edge of its own path."""
+    """Of two edges that lead to a chunk, only the edge on the chunk's own path has a label."""
     hits = graph_hit(("a", "b"), 0.5, ("cites", 0.5)), graph_hit(("s", "b", "c"), 0.4, ("cites", 0.5), ("part_of", 0.5))
     frame = framed(*hits)
     labels = {(link.source, link.target): frame.label(link) for link in frame.subgraph.links}

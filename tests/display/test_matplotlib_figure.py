@@ -1,4 +1,4 @@
-"""The picture that matplotlib draws."""
+"""Pictures drawn by matplotlib."""
 
 import sys
 from io import BytesIO
@@ -15,7 +15,7 @@ LONG = "The long and winding title of a chapter that nobody has ever read to its
 
 
 def many():
-    """A seed leads to twenty chunks, five of which lead on; two seeds lead to each other; all names are long."""
+    """Return a result with three seeds, two of which lead to each other, twenty-six other chunks, and long names."""
     near = [
         graph_hit(("s0", f"n{n}"), 0.6 - n / 50, ("entity:some long entity name", 0.3), title=LONG.format(n))
         for n in range(20)
@@ -35,7 +35,7 @@ def texts(figure):
 
 @pytest.mark.parametrize("width", [5, 7, 10, 14])
 def test_texts_do_not_overlap(width):
-    """Whatever the width, names, edges' names, heading and legend keep apart, and all are on the paper."""
+    """At any width, the texts in the picture do not overlap and are inside it."""
     figure = draw(many(), width=width, nodes=40)
     figure.canvas.draw()
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
@@ -46,8 +46,8 @@ def test_texts_do_not_overlap(width):
     assert [one for one, box in boxes if box.x0 < 0 or box.x1 > figure.bbox.x1 + 1 or box.y0 < 0] == []
 
 
-def test_says_who_came_back_by_which_edge():
-    """The picture contains the question, the ranks, the titles, the scores and the edges."""
+def test_the_picture_has_hits_and_edges():
+    """The picture contains the question, the ranks, titles and scores of the hits, and the edges."""
     labels = {
         text.get_text()
         for text in texts(draw(answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("cites", 0.8)))))
@@ -62,12 +62,12 @@ def test_says_who_came_back_by_which_edge():
 
 
 def heads(figure):
-    """The points of the arrows, rounded to a tenth of an inch."""
+    """Return the positions of the arrowheads, rounded to a tenth of an inch."""
     return [tuple(round(float(each), 1) for each in text.xy) for text in figure.axes[0].texts if hasattr(text, "xy")]
 
 
 def test_an_arrow_points_as_the_edge_is_stored():
-    """From A to Z it is at Z; walked backward at A; over an entity there is none."""
+    """An arrowhead is at the target of the stored edge, and an edge through an entity has none."""
     figures = [
         draw(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.5, (how, 0.6))))
         for how in ("cites", "<cites", "entity:e")
@@ -79,14 +79,14 @@ def test_an_arrow_points_as_the_edge_is_stored():
 
 
 def test_texts_are_not_formulas():
-    """Dollars are dollars, and what would be a broken formula is drawn."""
+    """Dollar signs and invalid formulas are drawn as plain text."""
     figure = draw(answer(search_hit("a", 0.9), query=r"Is $\x$ < $5?"))
     figure.savefig(BytesIO())
     assert r"Is $\x$ < $5?" in {text.get_text() for text in texts(figure)}
 
 
 def test_follows_the_style():
-    """On a dark style paper is dark and ink is light."""
+    """With matplotlib's dark style the background is dark and the text is light."""
     from matplotlib import style
 
     with style.context("dark_background"):
@@ -96,13 +96,13 @@ def test_follows_the_style():
 
 
 def luminance(colour):
-    """WCAG's relative luminance of a grey in hexadecimal."""
+    """Return WCAG's relative luminance of a grey in hexadecimal."""
     value = int(colour[1:3], 16) / 255
     return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
 
 
 def test_text_is_legible_on_light_and_dark_pages():
-    """Without a style, the figure is transparent; text has a contrast above 4 with white and JupyterLab's dark."""
+    """Without a style the figure is transparent, and its text has a contrast above 4 on light and dark pages."""
     figure = draw(answer(search_hit("a", 0.9)))
     [ink] = {text.get_color() for text in texts(figure)}
     assert figure.get_facecolor()[3] == 0
@@ -111,16 +111,16 @@ def test_text_is_legible_on_light_and_dark_pages():
     assert min(light / own, own / dark) > 4
 
 
-def test_is_shown_by_a_notebook():
-    """IPython finds a PNG of it, without pyplot."""
+def test_a_notebook_displays_a_png():
+    """IPython displays the figure as a PNG, without pyplot."""
     display = pytest.importorskip("IPython.core.formatters").DisplayFormatter()
     data, metadata = display.format(draw(answer(search_hit("a", 0.9)), width=6))
     assert data["image/png"].startswith(b"\x89PNG")
     assert metadata["image/png"]["width"] == 6 * 96
 
 
-def test_nothing_found_is_said():
-    """An empty answer is a picture that says so, with what did not work."""
+def test_the_picture_of_an_empty_result():
+    """The picture of an empty result shows "nothing found" and the reasons for degradation."""
     labels = {text.get_text() for text in texts(draw(answer(degraded=("no-graph-store",))))}
     assert labels == {"Who wrote it?", "nothing found · no-graph-store"}
 
@@ -131,7 +131,7 @@ def test_nothing_found_is_said():
     ids=repr,
 )
 def test_a_size_that_cannot_be_drawn(size):
-    """A picture too narrow for its texts, or of nothing, is refused with what would do."""
+    """An invalid width or number of nodes raises an error with a value to try."""
     with pytest.raises(ConfigurationError, match="try "):
         draw(answer(), **size)
 

@@ -1,4 +1,4 @@
-"""Tables in IPython."""
+"""Tables of lists of Documents in IPython."""
 
 import pytest
 from langchain_core.documents import Document
@@ -17,7 +17,7 @@ def documents():
 
 @pytest.fixture
 def shell():
-    """A running IPython, as a notebook has one."""
+    """Return a running IPython shell, as in a notebook."""
     from IPython.core.interactiveshell import InteractiveShell
 
     yield InteractiveShell.instance()
@@ -29,8 +29,8 @@ def html_of(shell, value):
     return data.get("text/html", "")
 
 
-def test_lists_are_plain_until_asked(shell, documents):
-    """Importing the package changes nothing for lists; one call does, and another takes it back."""
+def test_lists_are_plain_until_show_lists(shell, documents):
+    """Lists of Documents are displayed as tables only between show_lists() and show_lists(on=False)."""
     assert html_of(shell, documents) == ""
     assert show_lists()
     assert "<table>" in html_of(shell, documents)
@@ -40,13 +40,13 @@ def test_lists_are_plain_until_asked(shell, documents):
 
 @pytest.mark.parametrize("other", [[], [1, 2], [Document("not ours")]])
 def test_other_lists_stay_as_they_were(shell, other):
-    """Only Documents that a retriever of ours has scored become a table."""
+    """After show_lists(), only lists of Documents that this package's retrievers have scored become tables."""
     show_lists()
     assert html_of(shell, other) == ""
 
 
 def test_other_formatters_of_lists_stay(shell, documents):
-    """A formatter of another library still gets its lists, before, during and after."""
+    """Another library's formatter for lists is used for other lists, and for all lists after show_lists(on=False)."""
     shell.display_formatter.formatters["text/html"].for_type(list, lambda values: f"theirs: {len(values)}")
     show_lists()
     show_lists()
@@ -57,7 +57,7 @@ def test_other_formatters_of_lists_stay(shell, documents):
 
 
 def test_a_plain_interpreter(documents, capsys):
-    """Without a notebook a list stays as it is, and what is shown is words."""
+    """Outside IPython, show_lists() returns False and show prints text."""
     assert not show_lists()
     show(documents, "lost")
     assert capsys.readouterr().out.startswith("1  ")

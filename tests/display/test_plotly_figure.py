@@ -1,4 +1,4 @@
-"""The picture that plotly draws."""
+"""Pictures drawn by plotly."""
 
 import sys
 from base64 import b64decode
@@ -19,14 +19,14 @@ def hovers(figure):
     return [text for trace in figure.data if trace.mode == "markers" for text in trace.hovertext]
 
 
-def test_pointing_at_a_chunk_says_why():
-    """Its title, its text and each reason of ``explain`` on a line."""
+def test_the_hover_text_explains_the_hit():
+    """The hover text of a chunk has its title, its text and each line of ``explain``."""
     _, second = hovers(interactive(HITS))
     assert second.split("<br>") == ["<b>Text of b.</b>", "Text of b.", "", *HITS.hits[1].explain().split(" · ")]
 
 
-def test_a_notebook_gets_a_picture_for_where_nothing_runs(monkeypatch):
-    """Next to plotly's own form there is a PNG, which GitHub shows; ink and paper suit light and dark."""
+def test_a_notebook_also_gets_a_png(monkeypatch):
+    """A notebook also gets a PNG for viewers that run no JavaScript, such as GitHub."""
     pytest.importorskip("matplotlib")
     import plotly.io
 
@@ -43,7 +43,7 @@ def test_a_notebook_gets_a_picture_for_where_nothing_runs(monkeypatch):
 
 
 def test_names_and_edges_are_written():
-    """Heading, chunks and edges have the texts of the static picture."""
+    """The interactive picture has the same heading, chunks and edges as the static one."""
     labels = {note.text for note in interactive(HITS).layout.annotations}
     assert {
         "Who wrote it?",
@@ -55,14 +55,14 @@ def test_names_and_edges_are_written():
 
 
 def test_chunks_outside_the_result_are_hollow():
-    """Chunks that were only walked to have open shapes and a legend of their own."""
+    """Chunks that were visited but not returned have hollow markers and their own legend."""
     figure = interactive(answer(search_hit("a", 0.9)), HITS)
     looks = {trace.name: trace.marker.symbol for trace in figure.data if trace.mode == "markers"}
     assert looks == {"found by search": "circle", "1 hop away, hollow: did not come back": "square-open"}
 
 
 def test_texts_are_not_markup():
-    """Texts with HTML or formulas are shown unchanged."""
+    """HTML and formulas in texts are shown as plain text."""
     hit = Hit(Chunk("a", "<b>$x$</b> & more"), 0.9, "vector", {}, path=("a",))
     figure = interactive(answer(hit, query="<i>?"))
     assert "<b>&lt;b&gt;&#36;x&#36;&lt;/b&gt; &amp; more</b>" in hovers(figure)[0]
@@ -70,14 +70,14 @@ def test_texts_are_not_markup():
 
 
 def test_needs_no_network():
-    """A notebook gets plotly's JavaScript with the figure, not an address."""
+    """The HTML of a figure contains plotly's JavaScript instead of a link to it."""
     page = interactive(HITS).to_html(full_html=False, include_plotlyjs=True)
     assert '<script src="http' not in page
     assert "<script charset" not in page
 
 
 def test_nothing_found():
-    """An empty answer is a picture that says so."""
+    """The picture of an empty result shows "nothing found"."""
     assert {note.text for note in interactive(answer()).layout.annotations} == {"Who wrote it?", "nothing found"}
 
 

@@ -1,4 +1,4 @@
-"""Columns and rows of chunks in a picture."""
+"""Columns and rows of the chunks in a picture."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ def places(picture):
 
 
 def test_seeds_come_first_and_their_neighbours_next_to_them():
-    """A seed is in the middle of what it leads to; the next seed comes below."""
+    """A seed is in the first column, centred on the chunks it leads to, with the next seed below."""
     picture = neighbourhood(
         answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4), search_hit("d", 0.3))
     )
@@ -20,13 +20,13 @@ def test_seeds_come_first_and_their_neighbours_next_to_them():
 
 
 def test_chunks_are_below_their_predecessor():
-    """Beyond the first column everybody has a row alone, right below where it was come from."""
+    """Chunks beyond the first column each have their own row, below the chunk before them on the path."""
     hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("a", "b", "c"), 0.4), graph_hit(("a", "d"), 0.3)
     assert places(neighbourhood(answer(*hits))) == {"b": (1, 0), "a": (0, 1), "c": (2, 1), "d": (1, 2)}
 
 
 def test_a_seed_that_another_one_leads_to_stays_a_seed():
-    """Two seeds that lead to each other are both in the first column, joined by one edge both ways."""
+    """Two seeds that lead to each other are both in the first column, joined by one edge in both directions."""
     hits = graph_hit(("b", "a"), 0.9, ("cites", 0.5)), graph_hit(("a", "b"), 0.8, ("cites", 0.5))
     picture = neighbourhood(answer(*hits))
     assert places(picture) == {"a": (0, 0), "b": (0, 1)}
@@ -41,8 +41,8 @@ def test_paths_through_each_other_end():
     assert len(set(places(picture).values())) == 3
 
 
-def test_edges_are_called_by_relation_or_entity():
-    """An edge has its relation's name, a hop over an entity the entity's."""
+def test_edges_are_labelled_with_relation_or_entity():
+    """An edge is labelled with its relation, and a hop through an entity with the entity."""
     hits = (
         search_hit("a", 0.9),
         graph_hit(("a", "b"), 0.5, ("depends_on", 0.8)),
@@ -55,7 +55,7 @@ def test_edges_are_called_by_relation_or_entity():
 
 
 def test_an_edge_points_as_it_is_stored():
-    """One that was walked backward points to where the walk came from; walked both ways, it still has one head."""
+    """An edge has one arrowhead, at its stored target, even if it was traversed backward or in both directions."""
     back = graph_hit(("a", "z"), 0.5, ("<cites", 0.6))
     assert neighbourhood(answer(search_hit("a", 0.9), back)).links == [
         TraversedEdge("a", "z", "cites", 0.6, heads=("a",))
@@ -64,8 +64,8 @@ def test_an_edge_points_as_it_is_stored():
     assert neighbourhood(answer(*both)).links == [TraversedEdge("a", "z", "cites", 0.6, heads=("a",), mutual=True)]
 
 
-def test_a_chunk_that_is_only_on_a_path_is_there():
-    """A chunk outside the result, but on the path of a hit, is drawn with its id."""
+def test_chunks_on_a_path_are_drawn():
+    """A chunk that is on the path of a hit but not in the result is drawn with its id."""
     picture = neighbourhood(answer(graph_hit(("a", "b", "c"), 0.5, ("cites", 0.5), ("part_of", 1.0))))
     assert [(spot.id, spot.title, spot.rank) for spot in picture.spots.values()] == [
         ("a", "a", None),
@@ -79,7 +79,9 @@ def test_a_chunk_that_is_only_on_a_path_is_there():
 
 
 def test_chunks_of_the_wider_result_have_no_rank():
-    """Chunks of the wider result that were reached over edges are drawn without a rank; its other hits are not."""
+    """Chunks of the wider result that were reached through edges are drawn without a rank, and its other hits are
+    omitted.
+    """
     small, wide = (
         answer(search_hit("a", 0.9)),
         answer(search_hit("a", 0.9), search_hit("x", 0.6), graph_hit(("a", "b"), 0.5)),
@@ -88,27 +90,27 @@ def test_chunks_of_the_wider_result_have_no_rank():
 
 
 def test_the_best_are_drawn():
-    """The first hits are drawn if there is no space for all, and the others are counted."""
+    """If there is no room for all chunks, the first hits are drawn and the others are counted."""
     small, wide = answer(search_hit("a", 0.9)), answer(graph_hit(("a", "b"), 0.5), graph_hit(("a", "c"), 0.4))
     picture = neighbourhood(small, wide, nodes=2)
     assert (set(picture.spots), picture.left_out) == ({"a", "b"}, 1)
 
 
 def test_a_chunk_is_as_far_in_a_small_picture_as_in_a_large_one():
-    """A path that a small picture leaves out shows that b is a seed, too."""
+    """A chunk is in the same column in a small picture, even if the path that makes it a seed is left out."""
     hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5), graph_hit(("b", "c"), 0.4)
     small, large = neighbourhood(answer(*hits), nodes=2), neighbourhood(answer(*hits), nodes=3)
     assert [picture.spots["b"].column for picture in (small, large)] == [0, 0]
 
 
 def test_the_nearest_predecessor_may_not_be_drawn():
-    """Two steps behind a, c is one hop from s, which has no space; it is below a."""
+    """A chunk is in the column of its shortest distance, even if its predecessor on that path is not drawn."""
     hits = search_hit("a", 0.9), graph_hit(("a", "b", "c"), 0.5), graph_hit(("s", "c", "d"), 0.4)
     assert places(neighbourhood(answer(*hits), nodes=2)) == {"c": (1, 0), "a": (0, 0.5), "b": (1, 1)}
 
 
 def test_nothing_found():
-    """An answer without hits is an empty picture."""
+    """A result without hits gives an empty picture."""
     picture = neighbourhood(answer())
     assert (dict(picture.spots), picture.links, picture.columns) == ({}, [], 1)
 

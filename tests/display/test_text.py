@@ -1,4 +1,4 @@
-"""An answer in words."""
+"""Results as text."""
 
 from dataclasses import replace
 
@@ -9,7 +9,9 @@ from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 
 def test_the_search_comes_first():
-    """The question, the sources with their weights, what joined them, the walk, and what did not work as asked."""
+    """An explanation starts with the question, the sources and weights, the fusion, the traversal and the
+    degradation.
+    """
     walk = {"traversal": "BFS", "score": "HopDecay"}
     plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "MaxWeighted", "walk": walk, "method": "graph"}
     paragraph = explain_result(answer(search_hit("a", 0.9), degraded=("unknown-relation",), **plan)).split("\n\n")[0]
@@ -22,7 +24,7 @@ def test_the_search_comes_first():
 
 
 def test_an_early_end_is_not_a_fault():
-    """It is said as what it is, apart from what was not as asked."""
+    """An early end of the traversal is explained in its own line, apart from the reasons for degradation."""
     paragraph = explain_result(answer(search_hit("a", 0.9), degraded=("keyword-failed", "converged-early"))).split(
         "\n\n"
     )[0]
@@ -33,7 +35,7 @@ def test_an_early_end_is_not_a_fault():
 
 
 def test_every_hit_has_a_paragraph():
-    """Its place, title and id, its text, its reasons, and who its seed is."""
+    """The explanation of a hit has its rank, title, id, text, reasons and seed."""
     hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("entity:ada", 0.8), title="The engine")
     _, _, second = explain_result(answer(*hits)).split("\n\n")
     assert second.split("\n   ") == [
@@ -45,25 +47,25 @@ def test_every_hit_has_a_paragraph():
 
 
 def test_nothing_found():
-    """An empty answer says so, and still how it was searched."""
+    """The explanation of an empty result still names the sources searched."""
     assert explain_result(answer(weights={"vector": 1.0}, fusion="Concat")) == (
         "Who wrote it?\nNothing found in 2.0 ms, searched by vector (weight 1)."
     )
 
 
-def test_a_walk_that_did_not_happen_is_not_told():
-    """Traversal is not mentioned if the graph failed or is missing."""
+def test_a_traversal_that_did_not_happen_is_not_mentioned():
+    """An explanation does not mention the traversal if the graph failed or is missing."""
     walk = {"traversal": "BFS", "score": "HopDecay"}
     assert "walked" not in explain_result(answer(search_hit("a", 0.9), walk=walk, method="hybrid"))
 
 
 def test_a_question_without_words():
-    """A search by a vector alone is called that."""
+    """The explanation of a search by vector alone starts with "(a vector, without words)"."""
     assert explain_result(answer(query=None)).startswith("(a vector, without words)\n")
 
 
 def test_titles():
-    """A title and its section; without one the text's beginning, without a text the id."""
+    """A hit's title is its title with its section, or the start of its text, or its id."""
     hit = search_hit("a", 0.9)
     metadata = {"title": "Ada\nLovelace", "section_heading": "Notes"}
     assert title(replace(hit, chunk=Chunk("a", "Text.", metadata))) == "Ada Lovelace › Notes"
@@ -72,6 +74,6 @@ def test_titles():
 
 
 def test_quotes_leave_the_title_out():
-    """A text that begins with its title is quoted from after it, cut between words."""
+    """A quote leaves out the title at the start of a text and is cut between words."""
     hit = replace(search_hit("a", 0.9), chunk=Chunk("a", "Ada\nShe wrote the first program.", {"title": "Ada"}))
     assert quote(hit, 20) == "She wrote the first …"

@@ -1,4 +1,4 @@
-"""Explanations and pictures of answers."""
+"""Explanations and pictures of searches through the graph."""
 
 import pytest
 
@@ -16,8 +16,8 @@ def store():
     return vector_store
 
 
-def test_a_graph_retriever_tells_the_walk(store):
-    """The walk, and for a chunk that only an edge led to the seed, the edge and its words."""
+def test_a_graph_retriever_explains_the_traversal(store):
+    """GraphRetriever.explain names the traversal and, for a hit reached through an edge, its seed and the edge."""
     explanation = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).explain(QUESTION, k=2)
     assert "then expanded through edges by BFS, scored by HopDecay." in explanation
     assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
@@ -25,14 +25,14 @@ def test_a_graph_retriever_tells_the_walk(store):
 
 
 def test_a_hybrid_retriever_explains_too(store):
-    """Every retriever says how its hits were found, with the options of a call."""
+    """HybridRetriever.explain accepts the options of a call and explains the hits."""
     explanation = HybridRetriever(store).explain(QUESTION, k=1, filter={"chunk_id": {"$ne": "none"}})
     assert explanation.startswith(f"{QUESTION}\n1 hit in ")
     assert "1. Ada wrote the first program. (ada)" in explanation
 
 
-def test_the_plan_names_the_walk(store):
-    """``plan`` says who was visited and what it was worth by the names of both; without a walk it is None."""
+def test_the_plan_names_the_traversal(store):
+    """``plan`` names the traversal and the score, and has None for a search without a traversal."""
     walk = (
         GraphRetriever(store, graph={"traversal": "bfs", "score": lambda visited: visited.seed})
         .retrieve(QUESTION)
@@ -42,8 +42,8 @@ def test_the_plan_names_the_walk(store):
     assert HybridRetriever(store).retrieve(QUESTION).plan["walk"] is None
 
 
-def test_a_picture_shows_what_did_not_come_back(store):
-    """A chunk that edges lead to is drawn without a place when k leaves it out."""
+def test_a_picture_shows_chunks_that_were_not_returned(store):
+    """A chunk that was reached through an edge but exceeds k is drawn without a rank."""
     pytest.importorskip("matplotlib")
     figure = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).picture(QUESTION, k=1, width=6)
     labels = [text.get_text().replace("\n", " ").partition("   ")[0] for text in figure.axes[0].texts]
@@ -53,7 +53,7 @@ def test_a_picture_shows_what_did_not_come_back(store):
 
 
 def test_an_interactive_picture(store):
-    """The picture is a plotly figure."""
+    """picture(interactive=True) returns a plotly figure."""
     pytest.importorskip("plotly")
     figure = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).picture(QUESTION, interactive=True)
     assert "references" in {note.text for note in figure.layout.annotations}
