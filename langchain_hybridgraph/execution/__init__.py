@@ -1,1 +1,1 @@
-"""Effects, threads, processes, model calls, progress and the trace."""
+"""Effects, threads, processes, model calls, progress reports and traces."""

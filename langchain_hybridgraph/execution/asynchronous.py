@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-# Methods that do the work of a chat model, an embedding, a chat history; of a retriever, a compressor, a store.
+# Methods that do the work of a chat model, an embedding and a chat history, and of a retriever, a compressor and a
+# store.
 _WORK_METHODS = ("_agenerate", "aembed_query", "aget_messages")
 _WRAPPER_METHODS = ("_aget_relevant_documents", "acompress_documents", "asimilarity_search")
 _METHODS = (*_WORK_METHODS, *_WRAPPER_METHODS, "ainvoke")
@@ -17,16 +18,16 @@ _DEPTH = 8
 def is_asynchronous(thing: Any) -> bool:
     """Return whether awaiting a LangChain object waits in the event loop, and not on a thread of the loop's executor.
 
-    LangChain gives every object asynchronous methods; if a class does not define its own, the synchronous method runs
-    on the default executor of the event loop. ``asyncio.run`` waits for that executor when it ends, so a call that
-    hangs there never ends. Such an object should run on a worker instead. LangChain's own chains and retrievers count
-    as asynchronous if a model, store or retriever in them is. An unknown object counts as asynchronous.
+    LangChain gives every object asynchronous methods. If a class does not define its own, the synchronous method runs
+    on the default executor of the event loop. As ``asyncio.run`` waits for that executor at its end, it never ends if
+    such a call hangs. Such an object should run on a worker instead. LangChain's own chains and retrievers are treated
+    as asynchronous if a model, store or retriever in them is. Unknown objects are treated as asynchronous.
     """
     return _is_asynchronous(thing, _DEPTH) is not False
 
 
 def _is_asynchronous(thing: Any, depth: int) -> bool | None:
-    """Return whether the object is asynchronous; None if this is unknown."""
+    """Return whether the object is asynchronous, or None if this is unknown."""
     name = next((name for name in _METHODS if hasattr(type(thing), name)), None)
     own = None if name is None else _is_own(thing, name)
     if own is False or name in _WORK_METHODS or (own and not _depends_on_parts(type(thing), name)):
@@ -36,7 +37,7 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 
 
 def _is_own(thing: Any, name: str) -> bool | None:
-    """Return whether the class defines its own asynchronous method; None for a chain, which calls its parts."""
+    """Return whether the class defines its own asynchronous method, or None for a chain, which calls its parts."""
     method = getattr(type(thing), name)
     if _runs_in_executor(method):
         return False
@@ -48,7 +49,7 @@ def _is_own(thing: Any, name: str) -> bool | None:
 
 
 def _runs_in_executor(method: Any) -> bool:
-    """Return whether this is LangChain's method that runs the synchronous one on the executor."""
+    """Return whether this is LangChain's method that runs the synchronous method on the executor."""
     return _is_of_core(method) and "run_in_executor" in method.__code__.co_names
 
 
@@ -57,7 +58,10 @@ def _is_of_core(method: Any) -> bool:
 
 
 def _depends_on_parts(kind: type, name: str | None) -> bool:
-    """Return whether the parts decide, as in LangChain's own objects and in this package's models over a chat model."""
+    """Return whether an object of this class is asynchronous only if its parts are.
+
+    This applies to LangChain's own objects and to this package's models that wrap a chat model.
+    """
     package = kind.__module__.partition(".")[0]
     return name == "ainvoke" if package == _PACKAGE else package.startswith("langchain")
 

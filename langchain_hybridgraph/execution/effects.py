@@ -17,14 +17,15 @@ Result = TypeVar("Result")
 
 
 class Effect(NamedTuple):
-    """Call that a search waits for.
+    """A call whose result a search waits for.
 
-    ``source`` names it in ``degraded``. ``run`` does the work; ``arun`` does it in an event loop, None if the work is
-    local and belongs on a worker. ``start`` is for calls that another process answers: it sends the request and returns
-    a function for the rest of ``run``, and quick calls run in between. ``quick`` work (well under a millisecond) is not
-    worth a worker. ``lane`` groups calls, and rejects further ones while too many of the group have not returned; the
-    default is the source. ``deadline`` is a ``time.monotonic()`` time for this call alone, in addition to the search's
-    own deadline. ``context`` is the ``contextvars`` context of this call alone; the default is that of the search.
+    ``source`` is the name of the call in ``degraded``. ``run`` does the work. ``arun`` does it in an event loop; it is
+    None if the work is local and should run on a worker. ``start`` is for calls that another process answers: it sends
+    the request and returns a function that does the rest of ``run``; quick calls run in between. Work that is ``quick``
+    (well under a millisecond) is not worth starting a worker for. ``lane`` groups calls; further calls of a group are
+    rejected while too many of its calls have not returned. The default lane is the source. ``deadline`` is a
+    ``time.monotonic()`` time for this call alone, in addition to the search's deadline. ``context`` is the
+    ``contextvars`` context of this call alone; the default is the search's context.
     """
 
     source: str
@@ -38,12 +39,12 @@ class Effect(NamedTuple):
 
     @property
     def work(self) -> Callable[[], Any]:
-        """``run``, in the context of this call if it has one."""
+        """The function ``run``, called in this call's own context if it has one."""
         return self.run if self.context is None else partial(self.context.run, self.run)
 
 
 class Failure(NamedTuple):
-    """Result of a failed call; ``late`` if its deadline passed."""
+    """Result of a failed call; ``late`` is True if its deadline passed."""
 
     source: str
     error: Exception
@@ -51,12 +52,12 @@ class Failure(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Reason for ``degraded``."""
+        """Reason to report in ``degraded``."""
         return f"deadline-exceeded:{self.source}" if self.late else f"{self.source}-failed"
 
 
 Search = Generator[Sequence[Effect], Sequence[Any], Result]
-"""Yields calls, is sent their results (:class:`Failure` for a call that failed), and returns its own result."""
+"""Generator that yields calls, receives their results (:class:`Failure` for a failed call), and returns its result."""
 
 
 def failures_in(results: Sequence[Any]) -> list[Failure]:
@@ -79,7 +80,7 @@ def ask_all(trace: Trace, calls: Sequence[Effect], otherwise: Any = None) -> Sea
 
 
 def ask_or_raise(*calls: Effect) -> Search[list[Any]]:
-    """Make calls at the same time and return their results; if any fail, raise the error of the first."""
+    """Make calls at the same time and return their results; if any call fails, raise the error of the first one."""
     results = yield calls
     for failure in failures_in(results):
         raise failure.error
@@ -89,7 +90,7 @@ def ask_or_raise(*calls: Effect) -> Search[list[Any]]:
 def drive(search: Search[Result], deadline: float | None = None) -> Result:
     """Run a search to its end: the first call on this thread, the others on workers.
 
-    ``deadline`` is a ``time.monotonic()`` time. For a call that has not returned by then, the search receives a late
+    ``deadline`` is a ``time.monotonic()`` time. If a call has not returned by then, the search receives a late
     :class:`Failure` instead of a result. The call is abandoned, not cancelled: it keeps running until it returns.
     """
     try:
@@ -106,9 +107,9 @@ def drive(search: Search[Result], deadline: float | None = None) -> Result:
 async def adrive(search: Search[Result], deadline: float | None = None, lane: Lane | None = None) -> Result:
     """Run a search to its end without blocking the event loop.
 
-    The search itself runs on a worker and returns to the loop for calls that can be awaited, and for those that may
-    miss a deadline. If the caller is cancelled, it stops at its next call. ``lane`` is overloaded if too many searches
-    do not return.
+    The search itself runs on a worker. It returns to the event loop for calls that can be awaited, and for calls that
+    may miss a deadline. If the caller is cancelled, the search stops at its next call. ``lane`` is overloaded if too
+    many searches have not returned.
     """
     run = _SearchRun(search, deadline)
     results: Sequence[Any] | None = None
@@ -129,12 +130,12 @@ async def offload(work: Callable[[], Result], lane: Lane | None = None) -> Resul
 
 
 def deadline_in(seconds: float | None) -> float | None:
-    """Return the deadline for :func:`drive`, this number of seconds from now; None means no deadline."""
+    """Return the deadline for :func:`drive` in this number of seconds from now; None means no deadline."""
     return None if seconds is None else time.monotonic() + seconds
 
 
 def part_of_deadline(deadline: float | None, part: float) -> float | None:
-    """Return the time when this part of the remaining time has passed; None without a deadline."""
+    """Return the time at which this part of the remaining time will have passed, or None without a deadline."""
     now = time.monotonic()
     return None if deadline is None else now + part * max(0.0, deadline - now)
 
@@ -143,7 +144,7 @@ def part_of_deadline(deadline: float | None, part: float) -> float | None:
 
 
 def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
-    """Run the first slow call inline (unless it might miss a deadline), the others on workers."""
+    """Run the first slow call on this thread, unless it might miss a deadline, and the others on workers."""
     jobs: dict[int, Job[Any]] = {}
     inline: list[int] = []
     results: dict[int, Any] = {}
@@ -158,9 +159,9 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
             submit(jobs[place])
     started = {place: _start(calls[place]) for place in inline}
     for place in sorted(inline, key=lambda place: calls[place].start is not None):
-        try:  # not by _outcome, which would add a frame to the stack of every engine's call
+        try:  # _outcome is not used because it would add a stack frame to every call to an engine
             results[place] = started[place].work()
-        except Exception as error:  # noqa: BLE001 - one source may fail with anything; the search decides what it means
+        except Exception as error:  # noqa: BLE001 - a source may raise any error; the search handles it
             results[place] = Failure(calls[place].source, error)
     for place, job in jobs.items():
         results[place] = _wait(calls[place], job, _until(calls[place], deadline))
@@ -168,7 +169,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
 
 
 def _start(call: Effect) -> Effect:
-    """Return what is left of a call after it was started."""
+    """Start a call, and return a call for the rest of its work."""
     if call.start is None:
         return call
     rest = _outcome(call._replace(run=call.start))
@@ -205,7 +206,7 @@ def _late(call: Effect) -> Failure:
 
 
 class _SearchResult(NamedTuple, Generic[Result]):
-    """Result of a search."""
+    """The result of a search, as opposed to calls that it makes."""
 
     result: Result
 
@@ -218,7 +219,7 @@ def _outcome(call: Effect) -> Any:
 
 
 class _SearchRun(Generic[Result]):
-    """Search whose steps run on workers, one after the other, in one ``contextvars`` context."""
+    """A search whose steps run on workers, one after the other, in one ``contextvars`` context."""
 
     def __init__(self, search: Search[Result], deadline: float | None) -> None:
         self.context = copy_context()
@@ -228,10 +229,10 @@ class _SearchRun(Generic[Result]):
         self._is_running = self._is_stopped = False
 
     def advance(self, results: Sequence[Any] | None) -> _SearchResult[Result] | list[Effect | Any]:
-        """Send the results and continue up to the result of the search, or up to calls that the event loop has to wait
-        for.
+        """Send the results to the search, and continue up to its end or up to calls for which the event loop has to
+        wait.
 
-        Quick calls among them have already run; their results take their positions.
+        Quick calls among these have already run; their results are returned in their positions.
         """
         with self._lock:
             if self._is_stopped:
@@ -254,7 +255,7 @@ class _SearchRun(Generic[Result]):
                 self._search.close()
 
     def stop(self) -> None:
-        """Close the search, now or at the end of the running step."""
+        """Close the search, either now or at the end of the running step."""
         with self._lock:
             self._is_stopped = True
             is_running = self._is_running
@@ -263,13 +264,16 @@ class _SearchRun(Generic[Result]):
 
 
 def _is_awaited(calls: Sequence[Effect], deadline: float | None) -> bool:
-    """Return whether the event loop waits for the calls: they can be awaited, may be late, or run at the same time."""
+    """Return whether the event loop has to wait for the calls.
+
+    It does if a call can be awaited or has a deadline, or if several slow calls run at the same time.
+    """
     slow = [call for call in calls if not call.quick]
     return len(slow) > 1 or any(call.arun is not None or _until(call, deadline) is not None for call in slow)
 
 
 async def _arun(calls: Sequence[Effect | Any], deadline: float | None, context: Context) -> Sequence[Any]:
-    """Return the results of the calls; anything that is not a call stays as it is."""
+    """Return the results of the calls; items that are not calls are returned unchanged."""
     waiting = [_aoutcome(call, _until(call, deadline), context) for call in calls if isinstance(call, Effect)]
     outcomes = iter([await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting))
     return [next(outcomes) if isinstance(call, Effect) else call for call in calls]
@@ -294,12 +298,12 @@ async def _aoutcome(call: Effect, until: float | None, context: Context) -> Any:
     if not done:
         if job is not None:
             job.abandon()
-        waiting.cancel()  # a coroutine that ignores the cancellation is not awaited
+        waiting.cancel()  # the coroutine is not awaited, because it may ignore the cancellation
         waiting.add_done_callback(_forget)
         return _late(call)
     try:
         return waiting.result()
-    except Exception as error:  # noqa: BLE001 - one source may fail with anything; the search decides what it means
+    except Exception as error:  # noqa: BLE001 - a source may raise any error; the search handles it
         return Failure(call.source, error, isinstance(error, OverloadedError))
 
 
@@ -308,7 +312,7 @@ async def _awaited(arun: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _forget(waiting: asyncio.Future[Any]) -> None:
-    """Retrieve the error of an abandoned call, so that asyncio does not report it."""
+    """Retrieve the error of an abandoned call, which asyncio would otherwise report."""
     if not waiting.cancelled():
         waiting.exception()
 

@@ -12,8 +12,9 @@ from weakref import WeakSet
 class ForkSafeLock:
     """A lock that is free in a forked child, even if a thread of the parent held it.
 
-    That thread does not exist in the child, so nothing would ever release the parent's lock there. What the lock
-    protects may be half-changed in the child: it suits caches and counters whose every change may be lost or repeated.
+    That thread does not exist in the child, so the parent's lock would never be released there. The data that the lock
+    protects may be in the middle of a change in the child. The lock is therefore suitable only for caches and counters,
+    for which it does not matter if a change is lost or repeated.
 
     >>> lock = ForkSafeLock()
     >>> with lock:
@@ -26,11 +27,11 @@ class ForkSafeLock:
         _locks.add(self)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Return whether the lock could be taken within ``timeout`` seconds; -1 waits without a limit."""
+        """Try to acquire the lock within ``timeout`` seconds (-1: no limit); return whether this succeeded."""
         return self._lock.acquire(blocking, timeout)
 
     def release(self) -> None:
-        """Release the lock. Raises RuntimeError if it is free."""
+        """Release the lock; raise RuntimeError if it is not held."""
         self._lock.release()
 
     def __enter__(self) -> bool:
@@ -55,9 +56,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 
 def keep_alive_forever(part: object) -> None:
-    """Keep an object of the parent alive forever in a forked child, because closing it would affect the parent.
+    """Keep an object inherited from the parent alive in a forked child, because closing it would affect the parent.
 
     Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have, and closing a
-    SQLite connection may remove a log that the parent is writing to.
+    SQLite connection may delete a log to which the parent is writing.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))

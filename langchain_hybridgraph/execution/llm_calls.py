@@ -1,4 +1,4 @@
-"""Calls of chat models as effects, with their timeouts."""
+"""Calls to chat models as effects, with their timeouts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def model_call(
     question: Any,
     **config: Any,
 ) -> Effect:
-    """Return the effect of calling a model without streaming; tracers show the call under the name of ``of``.
+    """Return the effect of calling a model without streaming; tracers show the call under the class name of ``caller``.
 
     ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is added to their
     configuration. A model without asynchronous methods of its own is called on a worker. Models of different stages do
-    not delay each other, because each has its own lane.
+    not delay each other, because each stage has its own lane.
     """
     configuration = {"run_name": type(caller).__name__, **config, **SILENT}
     is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))
@@ -34,6 +34,6 @@ def model_call(
 
 
 def check_timeout(owner: str, timeout: float | None, example: float) -> None:
-    """Raise ConfigurationError for a timeout of 0 seconds or less; None means no limit."""
+    """Raise ConfigurationError if the timeout is not above 0; None means no limit."""
     if timeout is not None and not timeout > 0:
         raise ConfigurationError(f"{owner}(timeout={timeout!r}): pass seconds, such as {example:g}, or None")

@@ -17,7 +17,8 @@ def together(searches: Sequence[Search[T]]) -> Search[list[T]]:
     """Run several searches at the same time and return their results.
 
     In each step, the calls of all searches are made at the same time. Each search and its calls run in a
-    ``contextvars`` context of their own. Raises the first error of a search; :func:`attempt` prevents this.
+    ``contextvars`` context of their own. If a search raises, its error is raised; to prevent this, wrap the searches in
+    :func:`attempt`.
     """
     if len(searches) == 1:
         return [(yield from searches[0])]
@@ -44,15 +45,15 @@ def together(searches: Sequence[Search[T]]) -> Search[list[T]]:
 
 
 def attempt(source: str, search: Search[T]) -> Search[T | Failure]:
-    """Return the result of a search, or a :class:`Failure` of this source if it raises."""
+    """Return the result of a search, or a :class:`Failure` of this source if the search raises."""
     try:
         return (yield from search)
-    except Exception as error:  # noqa: BLE001 - as for a call: the outer search decides what the failure means
+    except Exception as error:  # noqa: BLE001 - as for a call, the outer search handles the failure
         return Failure(source, error, isinstance(error, OverloadedError))
 
 
 def within(search: Search[T], deadline: float | None) -> Search[T]:
-    """Run a search whose calls have this deadline, in addition to their own; None means no further deadline."""
+    """Run a search whose calls have this deadline in addition to their own; None means no additional deadline."""
     if deadline is None:
         return (yield from search)
     results: Any = None

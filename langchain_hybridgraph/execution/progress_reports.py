@@ -12,9 +12,10 @@ _EVERY = 500
 
 
 class Step(NamedTuple):
-    """Progress of a task: ``done`` of ``total`` (None if unknown) items, named ``unit``, in the current ``phase``.
+    """Progress of a task: number of items ``done`` out of ``total`` (None if unknown) in the current ``phase``.
 
-    ``share`` is the share of the complete task that is done: 0 if unknown, None for a task with only one phase.
+    ``unit`` is the name of the items. ``share`` is the share of the complete task that is done: 0 if unknown, None for
+    a task with only one phase.
     """
 
     phase: str
@@ -25,9 +26,10 @@ class Step(NamedTuple):
 
 
 class TaskShare:
-    """Share of a task that is done, for a task with phases. It never goes back.
+    """The share of a task with several phases that is done; it never decreases.
 
-    The steps reported inside ``with`` belong to the part of the task that :meth:`enter` named last.
+    Steps that are reported inside the ``with`` block belong to the part of the task that was last passed to
+    :meth:`enter`.
 
     >>> with listening(lambda step: print(step.phase, step.share)), TaskShare() as task:
     ...     task.enter(0.5, 1.0)
@@ -46,11 +48,11 @@ class TaskShare:
         _task.reset(self._token)
 
     def enter(self, start: float, end: float) -> None:
-        """Begin the part of the task from one share to another."""
+        """Start the part of the task that extends from one share of it to another."""
         self._start, self._end = start, end
 
     def share_of(self, done: int, total: int | None) -> float:
-        """Return the share of the task that is done, if these items of its current part are done."""
+        """Return the share of the task that is done when ``done`` of ``total`` items of its current part are done."""
         within = min(done / total, 1.0) if total else 0.0
         self._share = max(self._share, self._start + (self._end - self._start) * within)
         return self._share
@@ -62,7 +64,7 @@ _task: ContextVar[TaskShare | None] = ContextVar("_task", default=None)
 
 @contextmanager
 def listening(listener: Callable[[Step], None]) -> Iterator[None]:
-    """Call a function with each step reported inside the ``with`` block, in this thread."""
+    """Call a function with each step that this thread reports inside the ``with`` block."""
     token = _listener.set(listener)
     try:
         yield
@@ -84,7 +86,7 @@ def report(phase: str, done: int, total: int | None, unit: str) -> None:
 
 
 def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> Iterator[T]:
-    """Yield the items, and report a step before the first item and at every 500th.
+    """Yield the items, and report a step before the first item and after every 500 items.
 
     >>> with listening(print):
     ...     list(reporting("ab", "index", 2, "chunks"))

@@ -1,6 +1,6 @@
 """Structured answers of chat models.
 
-A model is recognized by its methods (``with_structured_output``, ``invoke``), so LangChain is not imported here.
+Models are recognised by their methods (``with_structured_output``, ``invoke``), so LangChain is not imported here.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any, Protocol
 from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
 from langchain_hybridgraph.records import replace_surrogates
 
-# LangGraph streams the output of models in a chain to the user; these answers are internal.
+# This tag prevents LangGraph from streaming these internal answers to the user.
 SILENT: Mapping[str, Any] = {"tags": ["nostream"]}
 _DECODER = json.JSONDecoder()
-_LONGEST = 100_000  # maximum number of characters of an answer that are read
+_LONGEST = 100_000  # largest number of characters of an answer that are read
 _REASONING_TAG = re.compile(
     r"<(/?)(think|thinking|thought|reasoning|scratchpad|analysis)\b[^<>]*(?:>|\Z)", re.IGNORECASE
 )
 
 
 class StructuredModel(Protocol):
-    """A chat model bound to a schema: a LangChain Runnable."""
+    """A chat model bound to a schema, as a LangChain Runnable."""
 
     def invoke(self, input: Any, config: Any = None, /) -> Any:
         """Return the answer to one input."""
         ...
 
     def ainvoke(self, input: Any, config: Any = None, /) -> Awaitable[Any]:
-        """Call :meth:`invoke` asynchronously."""
+        """Return the result of :meth:`invoke`, awaited."""
         ...
 
     def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
@@ -39,7 +39,7 @@ class StructuredModel(Protocol):
         ...
 
     def abatch(self, inputs: list[Any], config: Any = None, /) -> Awaitable[list[Any]]:
-        """Call :meth:`invoke` asynchronously."""
+        """Return the result of :meth:`batch`, awaited."""
         ...
 
 
@@ -63,16 +63,16 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
-    """Return the messages for a model: the instructions, and separately the material, as JSON."""
+    """Return the messages for a model: the instructions, and the material in a separate message, as JSON."""
     return [("system", instructions), ("human", to_prompt_json(material))]
 
 
 def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> StructuredModel:
-    """Bind a model to ``schema``, so that :func:`parse_answer` can read its answers.
+    """Return a model bound to ``schema``, whose answers :func:`parse_answer` can read.
 
-    Calls ``with_structured_output`` with the ``options`` that are not None. A model without that method, or whose
-    structured answer is None, receives the schema in the prompt. Raises ConfigurationError, which names ``caller``,
-    for an object that is not a model and for an option that the model does not accept.
+    Call ``with_structured_output`` with the ``options`` that are not None. If the model does not have that method, or
+    if its structured answer is None, the schema is included in the prompt. Raises ConfigurationError, with ``caller``
+    in its message, for an object that is not a model and for an option that the model does not accept.
     """
     prompted = _PromptedModel(llm, schema) if callable(getattr(llm, "invoke", None)) else None
     settings = {name: value for name, value in options.items() if value is not None}
@@ -123,7 +123,7 @@ class _PromptedModel:
 
 @dataclass(frozen=True, slots=True)
 class _NativeModel:
-    """A model with structured output; if it returns None, the schema is put into the prompt instead."""
+    """A model with structured output; if it returns None, the schema is included in the prompt instead."""
 
     model: Any
     prompted: _PromptedModel
@@ -160,7 +160,7 @@ class _NativeModel:
 
 
 def _raw(message: Any) -> dict[str, Any]:
-    """Return the answer in the form of LangChain's ``include_raw``."""
+    """Return a message in the form of LangChain's ``include_raw``."""
     return {"raw": message, "parsed": None, "parsing_error": None}
 
 
@@ -192,9 +192,9 @@ def _values(message: Any) -> Iterator[Any]:
     """Yield the JSON values of a message that LangChain could not parse; raise ValueError after the last."""
     yield from (call["args"] for call in getattr(message, "tool_calls", ()) if call["args"])
     texts = [call.get("args") for call in getattr(message, "invalid_tool_calls", ())]
-    # A model that is not a chat model returns a string.
+    # A completion model, which is not a chat model, returns a string.
     texts.append(message if isinstance(message, str) else str(getattr(message, "text", "")))
-    # The reasoning is used only if there is no JSON outside of it.
+    # The reasoning is searched only if there is no JSON outside of it.
     readings = [reading for text in texts if text for reading in dict.fromkeys((strip_reasoning(text), text))]
     yield from (value for reading in readings if (value := find_json(reading)) is not None)
     content = " ".join(str(texts[-1]).split())
@@ -202,7 +202,7 @@ def _values(message: Any) -> Iterator[Any]:
 
 
 def strip_reasoning(text: str) -> str:
-    """Return the output of a model without its reasoning (``<think>``); empty if the reasoning does not end.
+    """Return the output of a model without its reasoning (``<think>``); "" if the reasoning does not end.
 
     >>> strip_reasoning("<think>The roadster.</think> It costs 7."), strip_reasoning("Of its price, so </think> 7")
     ('It costs 7.', '7')
@@ -245,7 +245,7 @@ def find_json(text: str) -> Any:
 
 
 def parse_number(value: Any) -> float | None:
-    """Return a finite number, or the one at the beginning of a text; None for anything else.
+    """Return a finite number, or the number at the start of a string; None for any other value.
 
     >>> parse_number(7), parse_number("7.5 / 10"), parse_number("high"), parse_number(True)
     (7.0, 7.5, None, None)
@@ -261,5 +261,5 @@ def parse_number(value: Any) -> float | None:
 
 
 def to_prompt_json(material: Any) -> str:
-    """Return the material for a model as JSON, so that no text in it can escape its quotation marks."""
+    """Return the material for a model as JSON, in which no string can escape its quotation marks."""
     return replace_surrogates(json.dumps(material, ensure_ascii=False, indent=1))

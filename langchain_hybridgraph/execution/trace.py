@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StageRun(NamedTuple):
-    """Completed stage: its start (``time.perf_counter``), its duration including waiting, and its error."""
+    """A completed stage: its start (``time.perf_counter``), its duration including waiting, and its error."""
 
     name: str
     started_at: float
@@ -23,7 +23,9 @@ class StageRun(NamedTuple):
 
 
 class Trace:
-    """Reasons for ``degraded``, in order of occurrence, and the stages in the order in which they ended."""
+    """Record of a search: reasons for ``degraded``, in order of occurrence, and stages, in the order in which they
+    ended.
+    """
 
     def __init__(self) -> None:
         self._reasons: dict[str, None] = {}
@@ -39,7 +41,7 @@ class Trace:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Reasons of both levels, each once."""
+        """Reasons for ``degraded``, without duplicates."""
         return tuple(self._reasons)
 
     @property
@@ -52,20 +54,20 @@ class Trace:
 
     @property
     def took_ms(self) -> float:
-        """Milliseconds since the search began."""
+        """Milliseconds since the search started."""
         return (time.perf_counter() - self.started_at) * 1e3
 
     def degrade(self, reason: str | None, remark: str | None = None) -> None:
-        """Record a reason for ``degraded``, if it is not None; ``remark`` describes it in the plan of the result."""
+        """Record a reason for ``degraded`` if it is not None; ``remark`` describes it in the plan of the result."""
         if reason is not None:
             self._reasons[reason] = None
             if remark is not None:
                 self.remarks[reason] = remark
 
     def note(self, where: str, error: BaseException) -> None:
-        """Keep an error's message for the plan of the result.
+        """Record the message of an error for the plan of the result.
 
-        If ``raises`` is set, the error is raised instead, as RetrievalError unless it is one of this package already.
+        If ``raises`` is set, raise the error instead, as RetrievalError unless it is already an error of this package.
         """
         if self.raises:
             if isinstance(error, HybridGraphError):
@@ -74,17 +76,17 @@ class Trace:
         self.errors[where] = f"{type(error).__name__}: {error}"
 
     def record(self, where: str, error: Exception, reason: str) -> None:
-        """Record a failure: its error (see :meth:`note`), and the reason in ``degraded``."""
+        """Record the error of a failure (see :meth:`note`), and its reason for ``degraded``."""
         self.note(where, error)
         self.degrade(reason)
 
     def stage(self, name: str) -> _Stage:
-        """Measure the time of a stage, including waiting."""
+        """Return a context manager that measures the duration of a stage, including waiting."""
         return _Stage(name, self.runs)
 
 
 class _Stage:
-    """Running stage; a class and not a generator, which costs twice as much."""
+    """A running stage. It is a class because a generator-based context manager takes twice as long."""
 
     __slots__ = ("name", "runs", "started_at")
 

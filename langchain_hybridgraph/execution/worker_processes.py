@@ -1,4 +1,4 @@
-"""Worker processes that share one task's work."""
+"""Worker processes that share the work of one task."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 FEW = 12
-"""Number of inputs from which on worker processes are started: starting one takes as long as several inputs."""
+"""Smallest number of inputs for which workers are started, because starting one takes as long as several inputs."""
 MOST = 3
-"""Number of worker processes at most; more would wait for the process that writes what they have made."""
-_AHEAD = 4  # number of inputs per worker that are taken in advance
+"""Largest number of workers; more of them would only wait for the process that writes their results."""
+_AHEAD = 4  # number of inputs per worker that are read before their results are needed
 
 
 @contextmanager
 def worker_processes(count: int | None = None) -> Iterator[None]:
     """Let :func:`ordered_map` use worker processes inside the ``with`` block, in this thread.
 
-    ``count`` is the number of processes; the default is one for each core but one, up to ``MOST``. They are started
-    when there is enough work and end with the block. They do not import the program's main module, so a script needs
-    no ``if __name__ == "__main__"``.
+    ``count`` is the number of processes; the default is one less than the number of cores, up to ``MOST``. The
+    processes are started when there is enough work, and end with the block. They do not import the program's main
+    module, so a script does not need ``if __name__ == "__main__"``.
     """
     pool = _Pool(_spare_cores() if count is None else count)
     token = _current.set(pool)
@@ -45,10 +45,10 @@ def worker_processes(count: int | None = None) -> Iterator[None]:
 def ordered_map(function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
     """Yield the function's result for each input, in order, computed by worker processes if there are many inputs.
 
-    One input should take about a quarter of a second to compute. ``function`` must be defined at module level (or be
-    a ``partial`` of such a function), and its result may depend on its argument only. Instead of waiting, this
-    process computes inputs, too. If a worker fails on an input, the input is computed again in this process, so
-    errors are the same as with ``map``. A few inputs are taken before their results are needed.
+    One input should take about a quarter of a second to compute. ``function`` must be defined at module level (or be a
+    ``partial`` of such a function), and its result may depend only on its argument. Instead of waiting, this process
+    computes results, too. If a worker fails on an input, this process computes the result again, so errors are the same
+    as with ``map``. A few inputs are read before their results are needed.
 
     >>> with worker_processes():
     ...     list(ordered_map(abs, [-1, 2]))
@@ -65,14 +65,14 @@ def ordered_map(function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
 
 
 def _spare_cores() -> int:
-    if not sys.executable or getattr(sys, "frozen", False):  # the executable is the application, not Python
+    if not sys.executable or getattr(sys, "frozen", False):  # no Python executable to start workers with
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores - 1, MOST)
 
 
 class _Task(Generic[T, R]):
-    """One call of the function; ``results`` is empty until there is a result, and after a failure."""
+    """One call to the function; ``results`` is empty until there is a result, and after a failure."""
 
     def __init__(self, function: Callable[[T], R], argument: T) -> None:
         self.function = function
@@ -81,7 +81,7 @@ class _Task(Generic[T, R]):
         self.done = threading.Event()
 
     def compute(self) -> None:
-        """Compute the result in this process; an error is raised later, when this task's result is read."""
+        """Compute the result in this process; an error is raised later, when the result is read."""
         with suppress(Exception):
             self.results = [self.function(self.argument)]
         self.done.set()
@@ -96,7 +96,7 @@ class _Pool:
         self._workers: list[_WorkerProcess] = []
 
     def map(self, function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
-        """Yield the results in order."""
+        """Yield the results in the order of the inputs."""
         if not self._workers:
             self._workers = [_WorkerProcess(self._tasks) for _ in range(self.count)]
         ahead: deque[_Task[T, R]] = deque()
@@ -110,7 +110,7 @@ class _Pool:
                     return
                 yield self._result(ahead.popleft())
         finally:
-            while self._next() is not None:  # the caller has stopped
+            while self._next() is not None:  # drop the remaining tasks, because the caller has stopped
                 pass
 
     def _result(self, task: _Task[T, R]) -> R:
@@ -141,7 +141,7 @@ class _WorkerProcess:
     def __init__(self, tasks: SimpleQueue[_Task[Any, Any] | None]) -> None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process: subprocess.Popen[bytes] | None = None
-        with suppress(OSError):  # not permitted, or out of memory: the other workers do this one's tasks
+        with suppress(OSError):  # not permitted, or out of memory; the other workers compute the tasks
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import _serve; _serve()"],
                 stdin=subprocess.PIPE,
@@ -160,22 +160,22 @@ class _WorkerProcess:
                 pickle.dump((task.function, task.argument), process.stdin, pickle.HIGHEST_PROTOCOL)
                 process.stdin.flush()
                 task.results = pickle.load(process.stdout)  # noqa: S301 - written by our own process
-            except Exception:  # noqa: BLE001 - the process is over, or the task cannot be sent
+            except Exception:  # noqa: BLE001 - the process has ended, or the task cannot be sent
                 self.end()
                 return
             finally:
                 task.done.set()
 
     def end(self) -> None:
-        """End the process."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
 
 def _serve() -> None:
-    """Read tasks from standard input and compute them, until the input ends."""
-    out, sys.stdout = sys.stdout.buffer, sys.stderr  # the output of a library that prints must not be read as a result
+    """Read tasks from standard input, compute them and write the results, until the input ends."""
+    out, sys.stdout = sys.stdout.buffer, sys.stderr  # keeps the output of libraries that print apart from the results
     while True:
         try:
             function, argument = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by the process that started this
@@ -183,7 +183,7 @@ def _serve() -> None:
             return
         try:
             results = [function(argument)]
-        except Exception:  # noqa: BLE001 - computed again, and raised, where its result is due
+        except Exception:  # noqa: BLE001 - the parent process computes the result again and raises the error
             results = []
         pickle.dump(results, out, pickle.HIGHEST_PROTOCOL)
         out.flush()

@@ -16,43 +16,43 @@ from weakref import WeakKeyDictionary
 Result = TypeVar("Result")
 
 WORKERS = min(32, (os.cpu_count() or 1) + 4)
-"""Number of calls that run at the same time, as in the default executor of asyncio."""
+"""Largest number of calls that run at the same time, as in the default executor of asyncio."""
 
 OVERDUE_SECONDS = 1.0
-"""A call that has run for longer counts as overdue: another call may run in its place."""
+"""Number of seconds after which a running call is overdue, and another call may run in its place."""
 
 OVERDUE_CALLS = 32
-"""Number of overdue calls of one lane that may be running before further calls of the lane have to wait."""
+"""Number of running overdue calls of one lane from which on further calls of the lane have to wait."""
 
 ABANDONED_CALLS = 4
-"""Number of abandoned calls of one lane that may be running before further calls of the lane are rejected."""
+"""Number of running abandoned calls of one lane from which on further calls of the lane are rejected."""
 
 ABANDONED_CALLS_OF_KIND = 16
-"""Number of abandoned calls of all lanes of one kind, which bounds the threads of objects made for a single call."""
+"""Number of such calls of all lanes of one kind, which limits the threads of objects created for a single call."""
 
 _IDLE_SECONDS = 10.0
 
 
 class Lane(NamedTuple):
-    """Group of calls that are limited together: one object, by its id, and the kind of such objects."""
+    """A group of calls with common limits: the id of one object, and the kind of such objects."""
 
     kind: Hashable
     of: Hashable = None
 
 
 def lane_of(source: str, thing: object) -> Lane:
-    """Return the lane of a source's calls to an object, such as a store, a model or a retriever."""
+    """Return the lane for calls by a source to an object, such as a store, a model or a retriever."""
     return Lane((source, type(thing)), id(thing))
 
 
 class OverloadedError(TimeoutError):
-    """Error: too many calls of a lane were abandoned and have not returned."""
+    """Raised when too many calls of a lane were abandoned and have not returned."""
 
 
 class Job(Future[Result], Generic[Result]):
-    """Call that is queued, running or done.
+    """A call that is queued, running or done.
 
-    The call runs in ``context``. Two jobs of one context must not run at the same time.
+    The call runs in ``context``. Two jobs with the same context must not run at the same time.
     """
 
     def __init__(self, run: Callable[[], Result], lane: Lane, context: Context) -> None:
@@ -64,7 +64,7 @@ class Job(Future[Result], Generic[Result]):
         self._context = context
 
     def abandon(self) -> None:
-        """Stop waiting for the call. A queued call is never started, a running one keeps running."""
+        """Stop waiting for the call. A queued call is never started; a running call keeps running."""
         if not self.cancel() and self.workers is not None:
             self.workers.abandon(self)
 
@@ -74,21 +74,21 @@ class Job(Future[Result], Generic[Result]):
             return
         try:
             result = self._context.run(self._run)
-        except StopIteration as error:  # a Future of asyncio cannot contain it, and the caller would wait forever
+        except StopIteration as error:  # an asyncio Future cannot contain it, so the caller would wait forever
             self.set_exception(RuntimeError(f"the call raised StopIteration({error})"))
-        except BaseException as error:  # noqa: BLE001 - the caller gets it
+        except BaseException as error:  # noqa: BLE001 - passed on to the caller
             self.set_exception(error)
         else:
             self.set_result(result)
 
 
 class Workers:
-    """Bounded pool of threads: at most ``size`` calls run at the same time, and the lanes take turns.
+    """A bounded pool of threads: at most ``size`` calls run at the same time, and the lanes take turns.
 
     A call that hangs does not delay the others. A call that is abandoned, or that has been running for
-    ``OVERDUE_SECONDS``, no longer counts towards ``size``, and another call runs in its place. Threads are daemons, so
-    a hanging call does not keep the interpreter from exiting, as the threads of a ThreadPoolExecutor would. Idle
-    threads end after a few seconds.
+    ``OVERDUE_SECONDS``, is no longer included in ``size``, and another call runs in its place. Threads are daemons.
+    Unlike the threads of a ThreadPoolExecutor, they therefore do not prevent the interpreter from exiting while a call
+    hangs. Idle threads end after a few seconds.
     """
 
     def __init__(self, size: int, level: int) -> None:
@@ -96,13 +96,13 @@ class Workers:
         self._level = level
         self._changed = threading.Condition(threading.Lock())
         self._queues: dict[Lane, deque[Job[Any]]] = {}
-        self._running: dict[Job[Any], float] = {}  # running calls that count, the oldest first
+        self._running: dict[Job[Any], float] = {}  # running calls that are included in the size, oldest first
         self._overdue: Counter[Lane] = Counter()
         self._abandoned: Counter[Hashable] = Counter()  # by lane, and by the kinds of lanes
         self._idle = self._watching = 0
 
     def submit(self, jobs: Iterable[Job[Any]]) -> None:
-        """Queue jobs. A job of an overloaded lane fails with :class:`OverloadedError`."""
+        """Queue jobs; a job of an overloaded lane fails with :class:`OverloadedError`."""
         refused = []
         with self._changed:
             for job in jobs:
@@ -145,12 +145,12 @@ class Workers:
         while (job := self._take()) is not None:
             job.execute()
             self._finish(job)
-            del job  # so that an idle thread keeps no result alive
+            del job  # an idle thread must not keep the result alive
 
     def _take(self) -> Job[Any] | None:
-        """Return the next job, as soon as it may run; None for a thread that has been idle for long.
+        """Wait for the next job that may run and return it; return None if the thread has been idle for too long.
 
-        While jobs are queued, one thread always waits here, so that overdue calls are noticed.
+        While jobs are queued, one thread always waits here to notice overdue calls.
         """
         with self._changed:
             idle_until = time.monotonic() + _IDLE_SECONDS
@@ -168,7 +168,7 @@ class Workers:
                 self._wait(now, idle_until)
 
     def _wait(self, now: float, idle_until: float) -> None:
-        """Wait for a notification; while jobs are queued, stop waiting when a running call becomes overdue."""
+        """Wait for a notification; while jobs are queued, wait only until a running call becomes overdue."""
         if not self._queues:
             self._changed.wait(idle_until - now)
             return
@@ -178,7 +178,7 @@ class Workers:
         self._watching -= 1
 
     def _next(self) -> Job[Any] | None:
-        """Return the first job of the next lane; None while no further job may run."""
+        """Return the first job of the next lane, or None if no further job may run now."""
         if len(self._running) >= self._size:
             return None
         for lane, queue in self._queues.items():
@@ -186,7 +186,7 @@ class Workers:
                 job = queue.popleft()
                 del self._queues[lane]
                 if queue:
-                    self._queues[lane] = queue  # behind the other lanes
+                    self._queues[lane] = queue  # moves the lane behind the others
                 return job
         return None
 
@@ -209,15 +209,16 @@ class Workers:
 def submit(job: Job[Any]) -> None:
     """Queue a job one level below this thread.
 
-    Each level of nesting has its own workers, so a call that waits for others never occupies the worker that they need.
+    Each level of nesting has its own workers. A call that waits for other calls therefore never occupies a worker that
+    they need.
     """
     _workers().submit([job])
 
 
 def submit_soon(job: Job[Any]) -> None:
-    """Queue a job of the running event loop, together with the others of this iteration.
+    """Queue a job of the running event loop, together with the other jobs of this iteration of the loop.
 
-    All calls of a burst are accepted before the first of them competes with the loop for the interpreter's lock.
+    In this way, all calls of a burst are queued before the first one competes with the loop for the interpreter's lock.
     """
     loop = asyncio.get_running_loop()
     new_jobs = _new_jobs.setdefault(loop, [])
@@ -237,7 +238,7 @@ def _workers() -> Workers:
 
 
 def _forget_workers() -> None:
-    """Forget all workers in a forked process, which has neither the threads nor reliable locks."""
+    """Discard all workers in a forked process, which has neither their threads nor reliable locks."""
     global _new_jobs  # noqa: PLW0603 - the workers belong to the process
     _levels.clear()
     _new_jobs = WeakKeyDictionary()

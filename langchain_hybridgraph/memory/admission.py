@@ -26,19 +26,20 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
     from langchain_hybridgraph.records import Vector
 
-# A source of unknown credibility (0.5) may repeat a known statement that does not join an existing memory
-# (novelty 0.05); a source that was refuted more often needs proportionally more novelty.
+# Smallest product of credibility and novelty at which a memory is accepted. A source of unknown credibility (0.5) may
+# repeat a known statement that does not join an existing memory (novelty 0.05). A source that was refuted more often
+# needs proportionally more novelty.
 LEAST_WORTH = 0.025
-# Number of neighbours with a label of the new memory that are checked for contradictions.
+# Number of nearest memories with a label of the new memory that are checked for contradictions.
 NEIGHBOURS = 20
-# Memories of this type are events: each belongs to its own time.
+# Memories of this type are events, each of which happened at its own time.
 EPISODIC = "episodic"
 # Number of the nearest memories that are checked for duplicates.
 DUPLICATES = 20
 
 
 class LoweredMemory(NamedTuple):
-    """Memory whose confidence was lowered by a contradiction, with the confidence before and after."""
+    """A memory whose confidence was lowered by a contradiction, with the confidence before and after."""
 
     id: str
     before: float
@@ -47,11 +48,12 @@ class LoweredMemory(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Admission(Serializable):
-    """Outcome for a new memory.
+    """Outcome of admitting a new memory.
 
-    ``id`` is its own, or that of the memory that it ``joined``; ``text`` is its own. ``replaced`` means that a memory
-    with the same id had another text or other times. ``reason`` explains why it was refused, or what failed.
-    ``contradicts`` lists the memories that it contradicts, ``lowered`` those whose confidence was lowered.
+    ``id`` is the memory's own id, or the id of the memory that it ``joined``; ``text`` is always its own text. The
+    outcome ``replaced`` means that a memory with the same id existed with a different text or different times.
+    ``reason`` explains why the memory was refused, or what failed. ``contradicts`` lists the memories that it
+    contradicts, and ``lowered`` those whose confidence was lowered.
     """
 
     id: str
@@ -63,7 +65,7 @@ class Admission(Serializable):
 
 
 class MemoryChange(NamedTuple):
-    """A change to an existing memory: its new confidence (None: unchanged), and the number of further uses."""
+    """A change to an existing memory: its new confidence (None: unchanged), and the number of additional uses."""
 
     id: str
     confidence: float | None = None
@@ -71,32 +73,32 @@ class MemoryChange(NamedTuple):
 
 
 class MemoryTarget(Protocol):
-    """Methods that a store needs so that memories can be admitted."""
+    """The methods that a store needs to admit memories."""
 
     def clock(self) -> float:
-        """Return the time of a change now, in unix seconds."""
+        """Return the current time of the store's clock, in unix seconds."""
         ...
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Exclude other writers while the context is open."""
+        """Return a context manager that excludes other writers."""
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of texts, None if there is no model yet."""
+        """Return the unit vectors of texts, or None if there is no model yet."""
         ...
 
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """Return the n chunks with the largest cosines that are valid at some time of a period."""
+        """Return the ``n`` chunks with the largest cosines that are valid at some time in the period."""
         ...
 
     def unknown_word_share(self, text: str, other: str) -> float:
-        """Return the share of a text's words that are unknown to the model and missing from the other text."""
+        """Return the share of the words in ``text`` that are neither known to the model nor contained in ``other``."""
         ...
 
     def has_pretrained_model(self) -> bool:
-        """Whether the vectors come from a model that was trained on more than the texts of this store."""
+        """Return whether the vectors come from a model that was not fitted to the texts of this store."""
         ...
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
@@ -108,7 +110,7 @@ class MemoryTarget(Protocol):
         ...
 
     def edges(self, ids: Sequence[str]) -> list[Edge]:
-        """Return the edges from these chunks."""
+        """Return the edges that leave these chunks."""
         ...
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
@@ -126,7 +128,7 @@ class MemoryTarget(Protocol):
         edges: Sequence[Edge],
         changes: Sequence[MemoryChange],
     ) -> None:
-        """Write new memories and their effects, in one transaction."""
+        """Write new memories, their edges and the changes to existing memories in one transaction."""
         ...
 
 
@@ -138,29 +140,32 @@ def admit(
     contradictions: bool = True,
     near_duplicate: float = NEAR_DUPLICATE,
 ) -> list[Admission]:
-    """Add new memories to a store one after the other; return one record per chunk, in their order.
+    """Add new memories to a store one after the other; return one record per chunk, in the same order.
 
-    - A memory joins an existing one if their cosine is ``near_duplicate`` (0.95) or more, the existing one is valid for
-      at least as long, and both say the same in the same words, or in other words for which vectors are reliable (see
-      :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`): never with another number, name or negation. A
-      model fitted to the texts is not trusted with synonyms. Joining adds one use and unites the labels. If it comes
-      from another source, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new one), the noisy-or
-      of two witnesses. The ``reason`` of a memory that joined in other words says so. Two episodic memories that begin
-      at different times are two events and do not join. A memory that does not join is added as a new one, however
-      large the cosine is.
-    - A memory is refused if credibility · novelty is below 0.025. Novelty is 1 − the largest cosine, at least 0.05 for
-      a memory that does not join, and with a model fitted to the texts at least the share of its words that are unknown
-      to the model. Credibility is that of its ``source`` (0.5 without one): an unknown source is never refused, one
-      refuted nine times in ten needs a novelty of a quarter.
-    - A statement that was true before, or was retracted, and is made again becomes a memory of its own with another id.
+    - A memory joins an existing one if three conditions are met: their cosine is ``near_duplicate`` (0.95) or more, the
+      existing memory is valid for at least as long, and both make the same statement in the same words, or in other
+      words for which vectors are reliable (see :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`).
+      Memories with different numbers, names or negations never join, and a model fitted to the texts is not trusted
+      with synonyms. Joining adds one use and unites the labels. If the new memory has another source, confidence c
+      becomes 1 − (1 − c)(1 − credibility · confidence of the new one), the noisy-or of two witnesses. If the memory
+      joined in other words, ``reason`` contains the existing text. Two episodic memories that start at different times
+      are two events and do not join. A memory that does not join is added as a new one, even if the cosine is large.
+    - A memory is refused if credibility · novelty is below 0.025. Novelty is 1 − the largest cosine, but at least 0.05
+      for a memory that does not join. With a model fitted to the texts, it is also at least the share of the memory's
+      words that are unknown to the model. Credibility is the credibility of the memory's ``source`` (0.5 without a
+      source). An unknown source is never refused; a source that was refuted nine times in ten needs a novelty of a
+      quarter.
+    - If a statement was true before or was retracted, and is made again, it becomes a memory of its own with another
+      id.
     - A memory that the new one contradicts (see :class:`Contradictions`) gets an edge ``contradicts`` and loses
-      confidence, once per call and once by the same memory. Two episodic memories do not contradict each other: they
-      are events. Without ``llm`` the labels decide, which is a guess: memories with equal labels need not be about the
-      same thing. ``contradictions=False`` skips this check.
+      confidence, at most once per call and at most once because of the same memory. Two episodic memories do not
+      contradict each other, because they are events. Without ``llm``, contradictions are judged by the labels, which is
+      a guess, because memories with equal labels need not be about the same thing. ``contradictions=False`` skips this
+      check.
 
-    A chat model is called before anything is locked. Raises ConfigurationError for a ``near_duplicate`` outside (0, 1],
-    and ValueError for a blank text and for unusable metadata (a confidence of 7, an end before the beginning); in these
-    cases nothing is written.
+    A chat model is called before the store is locked. Raises ConfigurationError for a ``near_duplicate`` outside (0,
+    1], and ValueError for a blank text and for invalid metadata (a confidence of 7, an end before the start). In these
+    cases, nothing is written.
     """
     check_near_duplicate(near_duplicate)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
@@ -173,7 +178,7 @@ def admit(
         for place, (chunk, values) in enumerate(zip(chunks, metadata, strict=True))
     ]
     if llm is not None and contradictions:
-        _make_plan(candidates, store, judge, near_duplicate)  # from here on the answers of the model are available
+        _make_plan(candidates, store, judge, near_duplicate)  # calls the model and caches its answers
     with store.exclusive():
         plan = _make_plan(candidates, store, judge, near_duplicate)
         candidates_to_write = [*plan.added, *plan.relabelled()]
@@ -188,13 +193,13 @@ def admit(
 
 
 def check_near_duplicate(value: Any) -> None:
-    """Raise ConfigurationError unless the value can be the least cosine of near duplicates."""
+    """Raise ConfigurationError unless the value can be the smallest cosine of near duplicates."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
         raise ConfigurationError(f"near_duplicate must be a cosine above 0 and up to 1, got {quote_value(value)}")
 
 
 class _Candidate(NamedTuple):
-    """New memory, the values in its metadata, and its vector if there is a model."""
+    """A new memory, the values in its metadata, and its vector if there is a model."""
 
     chunk: Chunk
     metadata: ParsedMetadata
@@ -202,21 +207,21 @@ class _Candidate(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """Source of the memory."""
+        """Source of the memory, or None."""
         return _source(self.chunk)
 
     @property
     def confidence(self) -> float:
-        """Confidence of the memory."""
+        """Confidence of the memory, or the default if it is unset."""
         return CONFIDENCE if self.metadata.confidence is None else self.metadata.confidence
 
     @property
     def statement(self) -> Statement:
-        """Return the part of the memory that contradictions are checked on."""
+        """The values of the memory that are compared to find contradictions."""
         return _statement(self.chunk)
 
     def period(self, now: float) -> tuple[float, float]:
-        """Validity of the memory; without a beginning it is valid since its creation."""
+        """Return the start and end of the memory's validity; without a start, it is valid since its creation."""
         values = self.metadata
         begins = [time for time in (values.valid_from, values.created_at, now) if time is not None]
         return begins[0], inf if values.valid_until is None else values.valid_until
@@ -233,7 +238,7 @@ def _make_plan(
 
 
 class _Plan:
-    """Rows to write for new memories; each is also compared with those before it."""
+    """The rows to write for new memories; each new memory is also compared with the ones before it."""
 
     def __init__(self, store: MemoryTarget, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
         self._store, self._judge, self._now = store, judge, now
@@ -246,7 +251,7 @@ class _Plan:
         self.outcomes: list[Admission] = []
 
     def admit(self, new: _Candidate) -> Admission:
-        """Decide the outcome for one memory."""
+        """Return the outcome for one memory, and add the rows to write."""
         text = new.chunk.text
         near = self._nearest(new)
         for id, cosine in near:
@@ -272,7 +277,7 @@ class _Plan:
         return Admission(new.chunk.id, outcome, reason, contradicted, lowered, text)
 
     def relabelled(self) -> list[_Candidate]:
-        """Existing memories, with the labels of new ones that joined them."""
+        """Return existing memories together with the labels of the new memories that joined them."""
         chunks = {chunk.id: chunk for chunk in self._store.get(list(self._labels))}
         vectors = self._store.vectors(list(chunks)) if chunks else ()
         return [
@@ -293,7 +298,9 @@ class _Plan:
         return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAR_DUPLICATE)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
-        """Return (id, cosine) of memories near to a new one and valid at the same time; new ones come last."""
+        """Return (id, cosine) of memories that are near to a new one and valid at the same time; new memories come
+        last.
+        """
         if new.vector is None:
             return []
         first, last = new.period(self._now)
@@ -320,14 +327,16 @@ class _Plan:
         if same_wording(own, text):
             return True
         if self._store.unknown_word_share(own, text) or self._store.unknown_word_share(text, own):
-            return False  # the cosine does not depend on words that the model does not know
+            return False  # the cosine ignores words that the model does not know
         return may_be_reworded(own, text, synonyms=self._store.has_pretrained_model())
 
     def _exists(self, id: str) -> bool:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
     def _with_new_id(self, new: _Candidate) -> _Candidate:
-        """Return the memory under another id if its own belongs to the same statement that ended or was retracted."""
+        """Return the memory, with a new id if its id belongs to an earlier, ended or retracted memory with the same
+        text.
+        """
         stored = self._store.get([new.chunk.id])
         if not stored or stored[0].text != new.chunk.text or new.vector is None:
             return new
@@ -346,7 +355,7 @@ class _Plan:
         return Admission(id, "joined", reason, text=new.chunk.text)
 
     def _label(self, id: str, new: Chunk) -> None:
-        """Unite the labels of a memory with those of the memory that joins it."""
+        """Add the labels of a new memory to the memory that it joins."""
         labels = _labels(self._chunk(id))
         more = [label for label in _labels(new) if label not in labels]
         if not more:
@@ -396,7 +405,7 @@ class _Plan:
         return added[-1] if added else self._store.get([id])[0]
 
     def _period(self, id: str) -> tuple[float, float]:
-        """Return the validity of a memory."""
+        """Return the start and end of a memory's validity."""
         added = [other for other in self.added if other.chunk.id == id]
         if added:
             return added[-1].period(self._now)
@@ -421,7 +430,7 @@ class _Plan:
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
-    """Return whether the times of a new memory add nothing to the period in which another one is valid."""
+    """Return whether a new memory's period of validity adds nothing to the period of an existing memory."""
     begin, end = new.period(now)
     if end not in (inf, last):
         return False

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 
 class MemoryColumns(NamedTuple):
-    """The state of memories as columns of equal length; NaN means unset.
+    """The states of memories as columns of equal length; NaN means unset.
 
-    See :class:`~langchain_hybridgraph.records.MemoryState`. ``began_at`` is when each memory became valid; if unknown,
-    when it was created; if that is unknown too, when it was ingested. ``valid_until`` is the end that came with the
-    memory; it is unset where the end was learned later. ``kind`` is the index of its type in ``kinds``, −1 if unset.
+    See :class:`~langchain_hybridgraph.records.MemoryState`. ``began_at`` is the time at which each memory became valid,
+    or was created if that is unknown, or was ingested if both are unknown. ``valid_until`` is the end of validity that
+    came with the memory; it is unset if the end was learned later. ``kind`` is the position of the memory's type in
+    ``kinds``, or −1 if the type is unset.
     """
 
     confidence: Column
@@ -36,7 +37,7 @@ class MemoryColumns(NamedTuple):
 
     @classmethod
     def of(cls, states: Sequence[MemoryState]) -> MemoryColumns:
-        """Build the columns from records."""
+        """Return the columns for these states."""
         kinds: dict[str, int] = {}
         rows = [
             (

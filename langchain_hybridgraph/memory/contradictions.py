@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Only neighbours with at least this cosine may contradict a memory: with a smaller one they have another topic.
+# Smallest cosine at which a neighbour is checked for a contradiction; less similar memories have another topic.
 FARTHEST = 0.3
-# Two memories with at least this probability are taken to contradict each other.
+# Smallest probability at which two memories are treated as contradicting each other.
 PROBABLE = 0.5
-# A contradiction lowers a memory's confidence by probability · this factor · the other's confidence, but not below the
-# floor.
+# A contradiction lowers a memory's confidence by probability · LOSS · the other memory's confidence, but not below
+# FLOOR.
 LOSS, FLOOR = 0.3, 0.1
 _LABELS, _TEXTS = 0.6, 0.2
 _FORM = answer_schema(
@@ -49,7 +49,7 @@ _INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Memory with the data that decide about contradictions."""
+    """The values of a memory that are compared to find contradictions."""
 
     id: str
     text: str
@@ -57,7 +57,7 @@ class Statement:
 
 
 def by_labels(new: Statement, old: Statement) -> float:
-    """Return the probability that two statements contradict each other, from their labels alone.
+    """Return the probability that two statements contradict each other, computed from their labels alone.
 
     It is 0.6 · (shared labels / all labels of both), plus 0.2 if both have a text.
 
@@ -71,7 +71,7 @@ def by_labels(new: Statement, old: Statement) -> float:
 
 
 def lowered(old: float, probability: float, new: float) -> float:
-    """Return the confidence of a memory that is contradicted by another one of confidence ``new``.
+    """Return the confidence of a memory after it was contradicted by another memory with the confidence ``new``.
 
     It is lowered by probability · new · 0.3, but not below 0.1; a confidence below 0.1 is not changed.
 
@@ -82,11 +82,11 @@ def lowered(old: float, probability: float, new: float) -> float:
 
 
 class Contradictions:
-    """Estimate how probably earlier statements contradict a new one, with a chat model or by their labels.
+    """Estimates the probability that earlier statements contradict a new one, with a chat model or from their labels.
 
-    ``llm`` is any LangChain chat model; it is called once for a new statement and all of its neighbours, and never
-    twice with the same texts. If it fails, or leaves a statement out, the labels decide, and ``failures`` holds the
-    reason, by the new text. Raises ConfigurationError for an object that is not a model.
+    ``llm`` is any LangChain chat model. It is called once for a new statement and all of its neighbours, and never
+    again for the same texts. If the model fails or leaves a statement out, the labels are used instead; in case of a
+    failure, ``failures`` maps the new text to the reason. Raises ConfigurationError for an object that is not a model.
     """
 
     def __init__(self, llm: Any = None) -> None:
@@ -97,7 +97,7 @@ class Contradictions:
         self.failures: dict[str, str] = {}
 
     def probabilities(self, new: Statement, old: Sequence[Statement]) -> list[float]:
-        """Return one probability per earlier statement."""
+        """Return the probability of a contradiction for each earlier statement."""
         if self._model is not None:
             unjudged = [statement for statement in old if (new.text, statement.text) not in self._judgements]
             if unjudged:
@@ -108,7 +108,7 @@ class Contradictions:
         judgements: Mapping[int, float] = {}
         try:
             judgements = _probabilities(parse_answer(model.invoke(_messages(new, old), SILENT)))
-        except Exception as error:  # noqa: BLE001 - a model may raise anything; the labels decide, and the error is kept
+        except Exception as error:  # noqa: BLE001 - a model may raise any error; the labels are then used
             self.failures[new.text] = f"{type(error).__name__}: {error}"
             logger.warning("contradictions of %r are judged by their labels: %r", new.id, error)
         for number, statement in enumerate(old, start=1):
@@ -116,7 +116,9 @@ class Contradictions:
 
 
 def _probabilities(answer: Any) -> dict[int, float]:
-    """Return the probability of each numbered statement that has one; raises ValueError for another answer."""
+    """Return the probabilities in a model's answer by statement number; raise ValueError if it is not such an
+    answer.
+    """
     judgements = answer.get("judgements") if isinstance(answer, Mapping) else answer
     if not isinstance(judgements, list):
         raise ValueError(f"the model returned no judgements, but {shorten(repr(answer), 200)}")

@@ -11,21 +11,22 @@ from typing import NamedTuple
 from langchain_hybridgraph.text.function_words import function_words
 
 NEAR_DUPLICATE = 0.95
-"""Least cosine of two memories that may be one, by default."""
+"""Default for the smallest cosine at which two memories may be merged."""
 
-# A number with its sign and its parts, a word with what is joined to it (isn't, well-known), or a sign with a
-# meaning (?, %, €, +); other signs only separate words.
+# A number with its sign and its parts, a word including apostrophes and hyphens (isn't, well-known), or a character
+# with a meaning (?, %, €, +). Other punctuation only separates words.
 _TOKENS = re.compile(
     r"(?:(?<!\S)[-−])?\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s.,;:!…\"“”„«»'‘’()\[\]–—-]",
 )
 
 
 def same_wording(one: str, other: str) -> bool:
-    """Return whether two texts have the same words in order, except for English articles, signs and the first capital.
+    """Return whether two texts have the same words in the same order.
 
-    Vectors cannot reliably tell "is" from "is not", "Cy owes Bo" from "Bo owes Cy" or 3 from 4, so nothing else may
-    differ: neither names, numbers and order, nor prepositions, tenses, negations and capitals ("Polish" is not
-    "polish"). In languages other than English the articles count, too: "der Hund" bites, "den Hund" is bitten.
+    English articles, punctuation and the capitalisation of the first word are ignored. No other difference is allowed,
+    because vectors cannot reliably distinguish "is" from "is not", "Cy owes Bo" from "Bo owes Cy" or 3 from 4.
+    Therefore, names, numbers, the order, prepositions, tenses, negations and capitals ("Polish" is not "polish") must
+    be the same. In languages other than English, articles are compared, too: "der Hund" bites, "den Hund" is bitten.
 
     >>> same_wording("The red car is fast.", "Red car is fast!")
     True
@@ -36,14 +37,14 @@ def same_wording(one: str, other: str) -> bool:
 
 
 def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
-    """Return whether two texts differ only in ways that vectors detect, so that their cosine can decide if they agree.
+    """Return whether two texts differ only in ways that vectors detect, which makes their cosine a reliable criterion.
 
-    With ``synonyms`` a plain English word may be replaced by another, in texts of up to 20 words: in a longer text a
+    With ``synonyms``, a plain English word may be replaced by another, in texts of up to 20 words; in a longer text, a
     single word hardly changes the vector. Without it, only words without a meaning of their own ("really", "is") may be
-    added or removed, and a phrase may move from the beginning to the end. Numbers, names, negations, quantities,
-    tenses, persons, prepositions, signs, and words with an opposite or alternatives, such as "hates", "left" and
-    "blue", must be the same in the same order. An additional word makes another statement, and so do words that change
-    places. In a language other than English only the order of phrases may differ. Texts of more than 10,000 characters
+    added or removed, and a phrase may move from the start to the end. Numbers, names, negations, quantities, tenses,
+    persons, prepositions, special characters, and words with an opposite or alternatives, such as "hates", "left" and
+    "blue", must be the same in the same order. An additional word changes the statement, and so does a different word
+    order. In a language other than English, only the order of phrases may differ. Texts of more than 10,000 characters
     are not compared.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
@@ -68,7 +69,9 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
 
 
 class _WordComparison(NamedTuple):
-    """Words of a text compared with another: guarded words, plain words in both, and plain words in this one only."""
+    """The words of a text compared with another: guarded words, plain words in both texts, plain words in this text
+    only.
+    """
 
     guarded: list[str]
     shared: list[str]
@@ -80,7 +83,7 @@ def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> _WordCompar
     result = _WordComparison([], [], [])
     for place, word in enumerate(words):
         lower = word.lower()
-        is_title = place == 0 and word[1:] == lower[1:]  # the first capital carries no information
+        is_title = place == 0 and word[1:] == lower[1:]  # the capital of the first word has no meaning
         if word in _HARMLESS or (is_title and lower in _HARMLESS):
             continue
         if _is_guarded(lower if is_title and lower in others | _ENGLISH else word):
@@ -93,7 +96,7 @@ def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> _WordCompar
 
 
 def _is_guarded(word: str) -> bool:
-    """Return whether replacing this word changes the statement, as far as the word alone shows."""
+    """Return whether replacing this word would change the statement, judged by the word alone."""
     return not (word.isascii() and word.isalpha() and word.islower()) or word in _SIGNIFICANT or word in _ENGLISH
 
 
@@ -109,10 +112,12 @@ def _is_english(words: Sequence[str]) -> bool:
 
 
 def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether one text begins with the last words of the other: "in May Ada sings" and "Ada sings in May"."""
+    """Return whether one text starts with the last words of the other, such as "in May Ada sings" and "Ada sings in
+    May".
+    """
     firsts = {words[0].lower() for words in (one, other) if words}
     one, other = ([word.lower() if word.lower() in firsts else word for word in words] for words in (one, other))
-    # Searching a text takes time proportional to its length; no word contains a line break.
+    # As no word contains a line break, a string search finds the sequence of words, in linear time.
     return len(one) == len(other) and "\n".join(["", *other, ""]) in "\n".join(["", *one, *one, ""])
 
 
@@ -127,16 +132,16 @@ def _tokens(text: str) -> list[str]:
     return _TOKENS.findall(unicodedata.normalize("NFC", text).replace("’", "'").replace("−", "-"))
 
 
-# In longer texts, all-MiniLM-L6-v2 gave cosines above .96 to another command in the same instructions.
+# With longer texts, all-MiniLM-L6-v2 gave cosines above .96 to instructions that differed in one command.
 _LONGEST_REWORDED = 20
-# Characters; longer texts are not compared word by word.
+# Largest number of characters of a text that is compared word by word.
 _LONGEST = 10_000
-# English words without a meaning of their own: with them "is fond of" may replace "likes".
+# English words without a meaning of their own; for example, ignoring them lets "is fond of" replace "likes".
 _FILLER = """
 a an the is are am be being of that to it its there which do does and also just very really quite truly so too
 indeed actually definitely certainly
 """
-# English words whose replacement makes another statement, although the vectors are near to each other.
+# English words whose replacement changes the statement, although the vectors remain similar.
 _QUANTITIES = """
 zero four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
 twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen half third quarter double

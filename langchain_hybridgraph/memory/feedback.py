@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import quote_value
 
-# Values of a memory whose own are unset.
+# Default confidence and utility of a memory whose values are unset.
 CONFIDENCE, UTILITY = 0.5, 1.0
 
 
 class FeedbackEffect(NamedTuple):
-    """Effect of a kind of feedback on confidence and utility, and on the credibility of the source."""
+    """Effect of one kind of feedback on confidence and utility, and on the credibility of the source."""
 
     confidence: float
     utility: float
@@ -23,7 +23,9 @@ class FeedbackEffect(NamedTuple):
     refutes: bool = False
 
     def applied_to(self, confidence: float | None, utility: float | None) -> tuple[float | None, float | None]:
-        """Return confidence and utility after the feedback, in [0, 1]; unset values that it does not affect stay unset.
+        """Return confidence and utility after the feedback, limited to [0, 1].
+
+        Unset values that the feedback does not affect stay unset.
 
         >>> FEEDBACK["useful"].applied_to(confidence=None, utility=0.5)
         (None, 0.65)
@@ -45,11 +47,11 @@ FEEDBACK: Mapping[str, FeedbackEffect] = MappingProxyType(
         "stale": FeedbackEffect(-0.1, -0.25),
     }
 )
-"""Effects by the name of the feedback. A refuted memory has the confidence 0.05; other values are added."""
+"""Effects by the name of the feedback. "refute" sets the confidence to 0.05; all other values are added."""
 
 
 def feedback_effect(name: Any) -> FeedbackEffect:
-    """Return the effect of a kind of feedback; raise ValueError for an unknown one."""
+    """Return the effect of a kind of feedback; raise ValueError if ``name`` is unknown."""
     effect = FEEDBACK.get(name) if isinstance(name, str) else None
     if effect is None:
         near = get_close_matches(str(name).lower(), FEEDBACK, 1)

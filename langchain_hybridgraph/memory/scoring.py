@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
-DERIVED = 0.9  # factor of the confidence for each derivation
-ENDING = 0.02  # per hour: rate at which confidence falls as the end of the validity approaches
-# Rate at which each type of memory fades, per hour; other types fade at the rate of the mode.
+DERIVED = 0.9  # factor by which each derivation lowers the confidence
+ENDING = 0.02  # rate per hour at which confidence falls as the end of validity approaches
+# Rate per hour at which the recency of each type of memory falls; other types use the rate of the mode.
 DECAY: Mapping[str, float] = MappingProxyType(
     {"working": 999.0, "episodic": 0.08, "semantic": 0.02, "procedural": 0.001, "general": 0.05}
 )
-# Statements about a day or month are mostly made then or soon after; after this number of days 1/e of it is left.
+# Statements about a day or month are mostly made at that time or soon after. These are the numbers of days after and
+# before the time at which the evidence has fallen to 1/e.
 DAYS_AFTER, DAYS_BEFORE = 7.0, 1.0
 
 
@@ -38,15 +39,18 @@ class Composite:
     """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
 
     - similarity: the hit's score so far
-    - confidence, 0.5 without feedback, · 0.9 per derivation, · (1 − e^(−0.02 · hours left)) if the memory came with an
-      end of validity; an end that was set later, by superseding, was not expected and has no effect
-    - recency: e^(−``decay_per_hour`` · hours since it became valid, else was created, else was added; 0 hours if
-      nothing is known), with the decay of the memory's type if :data:`DECAY` has one
-    - utility, 1 without feedback
+    - confidence: 0.5 without feedback, · 0.9 per derivation, · (1 − e^(−0.02 · hours left)) if the memory came with an
+      end of validity; an end that was set later, by superseding the memory, has no effect, because it was not known in
+      advance
+    - recency: e^(−``decay_per_hour`` · age in hours). The age is measured from the time at which the memory became
+      valid, or was created if that is unknown, or was added; it is 0 if no time is known. A memory whose type is in
+      :data:`DECAY` uses the rate of its type
+    - utility: 1 without feedback
 
-    All four values are in [0, 1]. A memory that was created or added more than an hour after ``now``, so that nothing
-    shows that it was true then, has no recency; one slightly later, as by another clock, has the age 0. Raises
-    ConfigurationError for weights or a decay that are negative or not numbers, and for weights that are all 0.
+    All four values are in [0, 1]. If a memory was created or added more than an hour after ``now``, its recency is 0,
+    because there is no evidence that it was true at that time. If it is only slightly later, for example because of
+    another clock, its age is 0. Raises ConfigurationError for weights or a decay that are negative or not numbers, and
+    for weights that are all 0.
 
     Park et al., Generative Agents, UIST 2023, for the weighted sum of relevance and recency.
 
@@ -74,15 +78,16 @@ class Composite:
         return self.similarity + self.confidence + self.recency + self.utility
 
     def parts(self, similarity: float, state: MemoryState, now: float | None) -> dict[str, float]:
-        """Return the share of each part in the score of one memory; they sum to it.
+        """Return the parts of the score of one memory, which sum to the score.
 
-        ``now`` is in unix seconds. None means no particular time: ages are those of today, and no end is near.
+        ``now`` is in unix seconds. If it is None, ages are measured from the current time, and ends of validity have no
+        effect.
         """
         columns = self.columns(np.array([similarity]), MemoryColumns.of([state]), now)
         return {name: float(column[0]) for name, column in columns.items()}
 
     def columns(self, similarity: Column, memories: MemoryColumns, now: float | None) -> dict[str, Column]:
-        """Return the parts of many memories, each part as a column."""
+        """Return the parts of the scores of many memories, each part as a column."""
         total = self._total
         return {
             "similarity": self.similarity / total * _shares(similarity),
@@ -100,10 +105,10 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Hotness:
-    """Degree to which a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
+    """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
-    The age is counted from the last use or from ``updated_at``, whichever is later; if neither is known, from the
-    beginning of the memory. It is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
+    The age is measured from the last use or from ``updated_at``, whichever is later; if neither is known, from the
+    start of the memory. Hotness is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
     ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
 
     >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
@@ -131,7 +136,7 @@ class Hotness:
         return hotness
 
     def blended(self, scores: Column, memories: MemoryColumns, now: float | None) -> Column:
-        """Return the scores after blending.
+        """Return the scores after blending them with hotness.
 
         >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
         >>> Hotness().blended(np.array([0.8]), used, now=7 * 24 * 3600).round(6).tolist()
@@ -142,7 +147,7 @@ class Hotness:
 
 @dataclass(frozen=True, slots=True)
 class Novelty:
-    """Factor for memories that repeat the session: 1 − ``slope`` · (s − ``above``).
+    """Factor for the scores of memories that repeat the session: 1 − ``slope`` · (s − ``above``).
 
     s is the largest cosine with any turn of the session. The factor is 1 up to ``above``, and never less than
     ``floor``.
@@ -161,18 +166,19 @@ class Novelty:
         check_number("floor", self.floor, ge=0, le=1)
 
     def __call__(self, similarity: Column) -> Column:
-        """Return the factor of each score."""
+        """Return the factor for each largest cosine."""
         left: Column = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
         return np.where(similarity <= self.above, 1.0, left)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeEvidence:
-    """Evidence from the times that a question names, for memories of these times.
+    """Evidence from the times in a question for memories of these times.
 
-    ``strength`` is multiplied by the share of candidates from other times: if all are of this year, the year is no
-    evidence. For a memory outside the time it is multiplied by e^(−days / 7) after the time and by e^(−days) before it.
-    Evidence and similarity are combined as if they were independent: 1 − (1 − similarity) · (1 − evidence).
+    ``strength`` is multiplied by the share of candidates from other times: if all candidates are from this year, the
+    year provides no evidence. For a memory outside the time, it is also multiplied by e^(−days / 7) if the memory is later,
+    and by e^(−days) if it is earlier. Evidence and similarity are combined as if they were independent: 1 − (1 −
+    similarity) · (1 − evidence).
 
     >>> may = TimeEvidence([(0.0, 31 * 86400.0)], strength=0.4)
     >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()
@@ -183,7 +189,7 @@ class TimeEvidence:
     strength: float = 0.3
 
     def __call__(self, times: Column) -> Column:
-        """Return the evidence for each of these memories, by their beginnings; NaN is unknown."""
+        """Return the evidence for memories that start at these times; NaN means unknown."""
         near = np.zeros(len(times))
         for span in self.spans:
             near = np.fmax(near, _near(times, *span))
@@ -195,14 +201,15 @@ _NOTHING: Final = MemoryState()
 
 @dataclass(frozen=True)
 class Scoring:
-    """Stage that scores hits by their memory state; hits are then best first, ties by id.
+    """Stage that scores hits by their memory state and sorts them, best first, ties by id.
 
-    ``states`` returns the state of chunks by their ids; for chunks without one ``read_metadata`` reads the metadata.
-    ``session_similarity`` returns the largest cosine of each of these chunks with the session's other turns;
-    ``time_evidence`` returns the evidence from the times that a query names, or None. The ``parts`` of a hit are those
-    of :class:`Composite`, and signed ones for other changes of the score: ``time``, ``hotness``, ``novelty``.
-    ``state_columns`` returns the same as ``states``, in columns, if no state comes from metadata. In that case
-    candidates can be scored before they are read, and only the best have to be read.
+    ``states`` returns the states of chunks by their ids; for chunks without a state, ``read_metadata`` reads it from
+    the metadata. ``session_similarity`` returns the largest cosine of each of these chunks with the other turns of the
+    session. ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts`` of a hit are the
+    parts of :class:`Composite`, and signed parts for other changes of the score: ``time``, ``hotness`` and ``novelty``.
+
+    ``state_columns`` returns the result of ``states`` as columns; it is set only if no state is read from metadata.
+    Candidates can then be scored before they are read, and only the best ones have to be read.
     """
 
     composite: Composite
@@ -248,11 +255,11 @@ class Scoring:
 
 @dataclass(frozen=True)
 class CompositeScores:
-    """Data about candidates apart from their similarity, as columns.
+    """The values of candidates that do not depend on their similarity, as columns.
 
-    ``similarity`` is the weight of the similarities, ``others`` are the parts that do not depend on them. ``evidence``
-    is that of the times, ``hotness`` is the weight of use and of each hotness, ``novelty_factors`` has that of each
-    score.
+    ``similarity`` is the weight of the similarities, and ``others`` are the parts of the score that do not depend on
+    them. ``evidence`` is the evidence from times. ``hotness`` is the weight of hotness with the hotness of each
+    candidate. ``novelty_factors`` has the factor for each score.
     """
 
     places: Mapping[str, int]
@@ -263,7 +270,7 @@ class CompositeScores:
     novelty_factors: Column | None = None
 
     def score_parts(self, similar: Column) -> tuple[Column, dict[str, Column]]:
-        """Return the scores of all candidates with these similarities, and the parts, which sum to them."""
+        """Return the scores of all candidates with these similarities, and the parts, which sum to the scores."""
         own = _shares(similar)
         parts = {"similarity": self.similarity * own, **self.others}
         if self.evidence is not None:
@@ -279,7 +286,7 @@ class CompositeScores:
         return scores, parts
 
     def best(self, fused: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
-        """Return the n candidates with the best new scores, and all with the same score as the last; ties by id."""
+        """Return the ``n`` candidates with the best new scores, and all that tie with the last one; ties by id."""
         places = np.array([self.places[one.id] for one in fused], np.int64)
         scores, parts = self._at(places).score_parts(np.array([one.score for one in fused]))
         if 0 < n < len(fused):
@@ -302,18 +309,18 @@ class CompositeScores:
 
 
 def _rows(parts: Mapping[str, Column]) -> Iterator[dict[str, float]]:
-    """Return the parts of each score; times and the session have a part only if they change the score."""
+    """Yield the parts of each score; ``time`` and ``novelty`` are included only if they change the score."""
     names = list(parts)
     for row in zip(*(column.tolist() for column in parts.values()), strict=True):
         yield {name: part for name, part in zip(names, row, strict=True) if abs(part) > 1e-12 or name not in _CHANGES}
 
 
-# Parts of changes to the score, if there was any.
+# Parts that are included only if they change the score.
 _CHANGES = frozenset({"time", "novelty"})
 
 
 def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
-    # dataclasses.replace takes four times as long, and there are some hundred hits.
+    # dataclasses.replace takes four times as long, and there are about a hundred hits.
     return Hit(
         hit.chunk,
         score,
@@ -331,7 +338,7 @@ def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
 
 
 def trust(memories: MemoryColumns, now: float | None) -> Column:
-    """Return the confidence in each memory: it decreases with each derivation and as the end of validity approaches.
+    """Return the confidence in each memory, which falls with each derivation and as the end of validity approaches.
 
     >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
     [0.343095]
@@ -345,12 +352,12 @@ def trust(memories: MemoryColumns, now: float | None) -> Column:
     return sure * -np.expm1(-ENDING * left / HOUR)
 
 
-# Age, in seconds, of memories from a later time: so old that nothing is left.
+# Age in seconds that is used for memories from a later time; it is so large that their recency is 0.
 _UNKNOWN_THEN = 1e15
 
 
 def _near(moments: Column, start: float, end: float) -> Column:
-    """Return 1 within the span, less outside."""
+    """Return 1 for times within the span, and less for times outside."""
     late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
     near: Column = np.exp(-late / DAYS_AFTER - early / DAYS_BEFORE)
     return np.where(near < 1e-9, 0.0, near)
