@@ -92,7 +92,7 @@ def test_a_label_without_room_is_an_ellipsis():
 
 
 def test_one_label_to_a_chunk():
-    """Of two edges that lead to a chunk, only the edge on the chunk's own path has a label."""
+    """If two edges lead to a chunk, only the edge on the chunk's own path has a label."""
     hits = graph_hit(("a", "b"), 0.5, ("cites", 0.5)), graph_hit(("s", "b", "c"), 0.4, ("cites", 0.5), ("part_of", 0.5))
     frame = framed(*hits)
     labels = {(link.source, link.target): frame.label(link) for link in frame.subgraph.links}
