@@ -107,8 +107,8 @@ class Composite:
 class Hotness:
     """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
-    The age is measured from the last use or from ``updated_at``, whichever is later; if neither is known, from the
-    start of the memory. Hotness is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
+    The age is measured from the last use or from ``updated_at`` (the later of the two), or, if neither is known, from
+    the start of the memory. Hotness is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
     ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
 
     >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
@@ -176,9 +176,9 @@ class TimeEvidence:
     """Evidence from the times in a question for memories of these times.
 
     ``strength`` is multiplied by the share of candidates from other times: if all candidates are from this year, the
-    year provides no evidence. For a memory outside the time, it is also multiplied by e^(−days / 7) if the memory is later,
-    and by e^(−days) if it is earlier. Evidence and similarity are combined as if they were independent: 1 − (1 −
-    similarity) · (1 − evidence).
+    year provides no evidence. For a memory outside the time, it is also multiplied by e^(−days / 7) if the memory is
+    later, and by e^(−days) if it is earlier. Evidence and similarity are combined as if they were independent:
+    1 − (1 − similarity) · (1 − evidence).
 
     >>> may = TimeEvidence([(0.0, 31 * 86400.0)], strength=0.4)
     >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()

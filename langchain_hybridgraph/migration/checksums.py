@@ -1,4 +1,4 @@
-"""Checksums of records in any order."""
+"""Order-independent checksums of records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Checksum(NamedTuple):
     total: int = 0
 
     def plus(self, *parts: bytes) -> Self:
-        """Return the checksum with one more record."""
+        """Return the checksum after adding one record, given as parts."""
         digest = hashlib.blake2b(digest_size=16)
         for part in parts:
             digest.update(len(part).to_bytes(8, "little"))
@@ -30,19 +30,19 @@ class Checksum(NamedTuple):
 
 
 class Checksums:
-    """The checksums of all records, one for each kind of content: chunks, vectors, memory, edges and others."""
+    """Checksums of all records, one for each kind of content: chunks, vectors, memory, edges and others."""
 
     def __init__(self, stored: Mapping[str, Any] | None = None) -> None:
         self._of = {name: Checksum(int(records), int(total, 16)) for name, (records, total) in (stored or {}).items()}
 
     def add(self, tenant: str, kind: Kind, records: Iterable[Any]) -> None:
-        """Add a tenant's records of one kind."""
+        """Add a tenant's records of one kind to the checksums."""
         for record in records:
             for name, parts in _parts(kind, record):
                 self._of[name] = self._of.get(name, Checksum()).plus(tenant.encode(), *parts)
 
     def to_dict(self) -> dict[str, list[int | str]]:
-        """Return a JSON-ready dict, from which the checksums can be restored."""
+        """Return a JSON-ready dict from which the checksums can be restored."""
         return {name: [records, f"{total:032x}"] for name, (records, total) in self._of.items()}
 
     def get(self, name: str) -> Checksum:
@@ -63,7 +63,7 @@ def _parts(kind: Kind, record: Any) -> Iterable[tuple[str, tuple[bytes, ...]]]:
         if record.memory is not None:
             yield "memory", (_json([chunk.id, dict(record.memory.values), *record.memory[1:]]),)
     elif isinstance(record, SummaryRecord):
-        # The metadata contain a state that depends on the index.
+        # The metadata is left out because it contains a state that depends on the index.
         text = _json([record.chunk.id, record.chunk.text, record.is_current])
         yield kind, (text, np.ascontiguousarray(record.vector, "<f4").tobytes())
     elif isinstance(record, EdgeRecord):
@@ -79,7 +79,7 @@ def _json(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return the same form for equal numbers, because a store may return 1.0 for 1."""
+    """Return the value with integers instead of integral floats, because a store may return 1.0 for 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):

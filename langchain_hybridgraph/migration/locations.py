@@ -1,4 +1,4 @@
-"""Opening the source and destination of a migration."""
+"""Sources and destinations of a migration, by location."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_source(
     language: str,
     token: str,
 ) -> CopySource:
-    """Open an index folder, a store in Milvus, a Chroma folder or a Chroma server for reading."""
+    """Open an index folder, a store in Milvus, a Chroma folder or a Chroma server as the source of a migration."""
     if is_milvus(location):
         return _check_source(MilvusSource(str(location), token=token, collection=collection or COLLECTION), embedding)
     if isinstance(location, str) and location.startswith(("http://", "https://")):
@@ -42,7 +42,7 @@ def open_source(
 
 
 def open_destination(location: str | Path, collection: str | None, token: str) -> CopyDestination:
-    """Open an index folder or a store in Milvus for writing; create it if it does not exist."""
+    """Open an index folder or a store in Milvus as the destination of a migration; create it if it does not exist."""
     if is_milvus(location):
         return MilvusDestination(str(location), token=token, collection=collection or COLLECTION)
     if "://" in str(location):
@@ -53,12 +53,14 @@ def open_destination(location: str | Path, collection: str | None, token: str) -
 
 
 def is_milvus(location: object) -> bool:
-    """Return whether a location is the URI of Milvus, or the path of a file of milvus-lite."""
+    """Return whether a location is the URI of a store in Milvus or the path of a milvus-lite file."""
     return isinstance(location, str) and (location.startswith("milvus:") or location.endswith(".db"))
 
 
 def _check_source(source: CopySource, embedding: Embeddings | str | None) -> CopySource:
-    """Return the source; raise EmbeddingMismatchError if ``embedding`` names a different model from the source's."""
+    """Return the source; raise EmbeddingMismatchError if ``embedding`` is given and differs from the source's
+    embedding.
+    """
     own = source.facts().embedding
     if embedding is not None and (new_name := embedding_name(resolve_embedding(embedding))) != own:
         source.close()

@@ -1,4 +1,4 @@
-"""Copying a store into an empty one."""
+"""Migration of a store to an empty one."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import SourceResult
     from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 
-# Number of records written at once; after an interruption, the copy continues with the next page of this size.
+# Number of records in one write; after an interruption, the copy continues with the next page of this size.
 PAGE = 1_000
 # Number of sample queries per tenant, of tenants with sample queries, and of results compared per query.
 SAMPLED, SAMPLED_TENANTS, COMPARED = 10, 3, 10
-# Number of words taken from a text for a keyword query.
+# Number of words from the start of a text that form a keyword query.
 QUERY_WORDS = 6
-# Smallest acceptable share of equal results in both stores; approximate indexes differ in a few.
+# Smallest acceptable share of results that both stores return; approximate indexes differ in a few results.
 SAME_RESULTS = 0.9
-# Scores that differ by less than this count as equal.
+# Largest difference between scores that are considered equal.
 TIE = 1e-5
 
 
@@ -42,10 +42,10 @@ TIE = 1e-5
 class MigrationReport(Serializable):
     """Result of a migration: the records copied, and the differences found.
 
-    ``copied`` and ``verified`` count records by kind: those written, and those read back from the destination.
-    ``left_out`` counts records of kinds that the destination does not have. ``same_vector_results`` and
-    ``same_keyword_results`` are the shares of results that sample queries have in common, None if none were run.
-    ``resumed`` tells whether an interrupted copy was continued.
+    ``copied`` and ``verified`` are the numbers of records by kind that were written, and that were read back from the
+    destination. ``left_out`` are the numbers of records and values that the destination cannot store, by name.
+    ``same_vector_results`` and ``same_keyword_results`` are the shares of results that sample queries on both stores
+    have in common, or None if no sample queries were made. ``resumed`` is True if an interrupted copy was continued.
     """
 
     source: str
@@ -61,7 +61,7 @@ class MigrationReport(Serializable):
 
     @property
     def ok(self) -> bool:
-        """Whether no problem was found."""
+        """Whether no problems were found."""
         return not self.problems
 
 
@@ -77,16 +77,16 @@ def migrate(
     language: str = "english",
     progress: bool | Progress | None = False,
 ) -> MigrationReport:
-    """Copy a store into an empty one: vectors are copied, not embedded again; then compare both.
+    """Copy a store into an empty one, and compare both; vectors are copied, not computed again.
 
     ``source`` is an index folder, a Chroma folder, a Chroma server, or a store in Milvus by its URI
     (``milvus://host:19530/database``, ``milvus:notes.db``); ``destination`` is an index folder or a store in Milvus.
-    ``collection`` and ``destination_collection`` name collections in Milvus or Chroma, the tokens log in to servers.
-    ``embedding`` (the model that computed the vectors) and ``language`` are needed for Chroma, which does not record
-    them.
+    ``collection`` and ``destination_collection`` are the names of collections in Milvus or Chroma; the tokens are used
+    to log in to servers. ``embedding`` (the model that computed the vectors) and ``language`` are needed for Chroma,
+    which does not record them.
 
-    Make the same call again to continue an interrupted copy. Writing to the source should stop first; if it does not,
-    the report contains a problem that says so. What the destination cannot keep is counted in ``left_out``.
+    To continue an interrupted copy, make the same call again. Stop writing to the source first; otherwise, the report
+    contains a problem. Values that the destination cannot store are counted in ``left_out``.
 
     Raises StoreError for a destination that is not empty, EmbeddingMismatchError for vectors of another model, and
     ConfigurationError for a location that cannot be used.
@@ -128,7 +128,7 @@ def migrate(
 
 
 class _Copy:
-    """A running copy with its progress, which the destination stores with every page of records."""
+    """A copy in progress; the destination stores its progress with every page of records."""
 
     def __init__(self, source: CopySource, destination: CopyDestination) -> None:
         self._source, self._destination = source, destination
@@ -191,13 +191,16 @@ class _Copy:
         return {name: self._checksums.get(name).records for name in self._checksums.names()}
 
     def left_out(self) -> dict[str, int]:
-        """Return the number of records, and of parts of records, that the destination cannot store."""
+        """Return the numbers of records and values that the destination cannot store, by name."""
         missing = [kind for kind in self._source.kinds if kind not in self._kinds]
         counts = {kind: sum(counts.get(kind, 0) for counts in self._counts.values()) for kind in missing}
         return {name: count for name, count in [*counts.items(), *self._left_out.items()] if count}
 
     def compare(self) -> tuple[list[str], dict[str, int], dict[str, list[ChunkRecord]]]:
-        """Read the destination back; return problems, the number of records by kind, and chunks for sample queries."""
+        """Read all records back from the destination and compare them with the copied ones.
+
+        Return the problems found, the number of records by kind, and chunks for sample queries, by tenant.
+        """
         problems: list[str] = []
         if self._has_source_changed():
             problems.append(
@@ -225,7 +228,7 @@ class _Copy:
         return problems, {name: present.get(name).records for name in self._checksums.names()}, samples
 
     def _has_source_changed(self) -> bool:
-        """Return whether the source changed during the copy; read it again if it has no version number."""
+        """Return whether the source has changed during the copy; a source without a version number is read again."""
         if self._version is not None:
             return self._source.facts().version != self._version
         again, done = Checksums(), 0
@@ -239,7 +242,7 @@ class _Copy:
 
 
 class _Sample:
-    """A sample of chunks, chosen by the hash of their id and therefore independent of their order."""
+    """A sample of chunks, chosen by the hashes of their ids and therefore independent of their order."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, str, ChunkRecord]] = []
@@ -250,14 +253,16 @@ class _Sample:
         self._entries = heapq.nlargest(SAMPLED, [*self._entries, *new], key=lambda entry: entry[:2])
 
     def records(self) -> list[ChunkRecord]:
-        """Return the chosen chunks."""
+        """Return the chunks of the sample."""
         return [record for _, _, record in self._entries]
 
 
 def _shares(
     old: CopySource, new: CopySource, samples: Mapping[str, Sequence[ChunkRecord]]
 ) -> tuple[float | None, float | None]:
-    """Run sample queries on both stores; return the share of common results for vector and for keyword search."""
+    """Run sample queries on both stores; return the shares of common results for vector search and for keyword
+    search.
+    """
     vectors: list[float] = []
     keywords: list[float] = []
     for tenant, records in list(samples.items())[:SAMPLED_TENANTS]:
@@ -273,9 +278,9 @@ def _shares(
 
 
 def _share(one: SourceResult | None, other: SourceResult | None) -> list[float]:
-    """Return the share of one list's results that are in the other; [] if there is nothing to compare.
+    """Return the share of the results in ``one`` that are also in ``other``; [] if there is nothing to compare.
 
-    Results as good as the last one of the list are interchangeable: they count as being in the other, too.
+    Results that tie with the last result of the list are interchangeable, so they are treated as being in ``other``.
     """
     if one is None or other is None or not one.entries:
         return []

@@ -1,7 +1,7 @@
 """Records shared by all parts of the package.
 
-All are frozen: a stage that changes something makes a new record. Records are identified by id, never by text.
-They depend on neither LangChain nor an engine nor the file system.
+All records are frozen: a stage that changes a value creates a new record. Records are identified by id, never by text.
+They depend neither on LangChain, nor on an engine, nor on the file system.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Times, confidence and session in metadata."""
+"""Times, confidence and session in the metadata of chunks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _warned_keys: set[str] = set()
 
 
 class ParsedMetadata(NamedTuple):
-    """The values of the known keys, None for a missing or unusable one; times are unix seconds UTC.
+    """The values of the known metadata keys; None means missing or unusable. Times are in unix seconds, UTC.
 
-    A ``valid_until`` that is a date without a time is the end of that day: "until 5 February" holds on the 5th.
+    A ``valid_until`` that is a date without a time means the end of that day: "until 5 February" includes the 5th.
     """
 
     valid_from: float | None = None
@@ -34,7 +34,7 @@ class ParsedMetadata(NamedTuple):
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
-        """Read the metadata; an unusable value is ignored, and a warning is logged once per key.
+        """Return the values in the metadata; an unusable value is ignored, and a warning is logged once per key.
 
         >>> ParsedMetadata.of({"confidence": 0.9, "utility": 7, "valid_from": "1970-01-02"})[:4]
         (86400.0, None, 0.9, None)
@@ -46,9 +46,10 @@ class ParsedMetadata(NamedTuple):
 
     @classmethod
     def check(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
-        """Read the metadata; raise ValueError for an unusable value and for an end before its start.
+        """Return the values in the metadata; raise ValueError for an unusable value or an end of validity before the
+        start.
 
-        ``labels`` must be a list: in a single text, every substring would match as a label.
+        ``labels`` must be a list, because any substring of a string would match as a label.
 
         >>> ParsedMetadata.check({"confidence": 7})
         Traceback (most recent call last):
@@ -65,12 +66,12 @@ class ParsedMetadata(NamedTuple):
 
     @property
     def never_valid(self) -> bool:
-        """Whether the end is before the start."""
+        """Whether the end of validity is before its start."""
         return self.valid_from is not None and self.valid_until is not None and self.valid_until < self.valid_from
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """Return the session that a chunk belongs to, and its turn number in it."""
+    """Return the session that a chunk belongs to, and the number of its turn in this session."""
     session = metadata.get("session_id")
     if session is None:
         return None, None
@@ -78,15 +79,15 @@ def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
 
 
 def reference(name: str) -> str:
-    """Return the name of a document, parent, session or source as the catalog stores it.
+    """Return the name of a document, parent, session or source in the form that the catalog stores.
 
-    Any text may be in metadata, but not every text can be a key: characters that cannot be stored become U+FFFD.
+    Metadata may contain any string, but not every string can be a key: characters that cannot be stored become U+FFFD.
     """
     return replace_surrogates(name).replace("\0", "\ufffd")
 
 
 def share(value: Any) -> float:
-    """Return a number from 0 to 1; raise ValueError for anything else.
+    """Return a number from 0 to 1 as a float; raise ValueError for any other value.
 
     >>> share(1)
     1.0

@@ -12,10 +12,11 @@ from langchain_hybridgraph.records.serialization import Serializable
 
 @dataclass(frozen=True, slots=True)
 class Chunk(Serializable):
-    """An indexed piece of text, or a parent that child chunks point to.
+    """An indexed piece of text, or a parent to which child chunks refer.
 
-    ``metadata`` is the user's JSON, unchanged. ``document_id`` and ``parent_id`` default to the values in it:
-    the document is ``metadata["document_id"]``, else ``metadata["source"]``, else the chunk's id.
+    ``metadata`` is the user's JSON, unchanged. If ``parent_id`` is None, the parent is ``metadata["parent_id"]``. If
+    ``document_id`` is None, the document is ``metadata["document_id"]``, or ``metadata["source"]`` if that is missing,
+    or the chunk's id if both are missing.
 
     >>> Chunk("a#1", "text", {"source": "a.md"}).document
     'a.md'
@@ -47,13 +48,13 @@ class Chunk(Serializable):
 
 
 def content_id(text: str, source: str) -> str:
-    """Return an id for a text without one: a hash of text and source, so it is the same in every run."""
+    """Return an id for a text without an id: a hash of text and source, which is the same in every run."""
     content = f"{source}\x00{text}".encode("utf-8", "surrogatepass")
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which files and engines cannot store, by U+FFFD.
+    """Return the text with lone surrogates, which files and engines cannot store, replaced by U+FFFD.
 
     >>> replace_surrogates("a\\ud800b")
     'a\ufffdb'

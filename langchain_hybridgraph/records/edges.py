@@ -32,11 +32,11 @@ DERIVED_FROM = "derived_from"
 
 @dataclass(frozen=True, slots=True)
 class Edge(Serializable):
-    """A directed edge between two chunks (or a chunk and an entity), unique by source, target and relation.
+    """A directed edge between two chunks, or a chunk and an entity, identified by source, target and relation.
 
-    Pass times in any form that :mod:`~langchain_hybridgraph.times` reads; they are stored as Unix seconds, UTC. A
-    ``valid_until`` that is a date without a time means the end of that day. Raises ValueError for a weight outside
-    (0, 1], an edge from a chunk to itself, an unreadable time, and a ``valid_until`` before ``valid_from``.
+    Times may be passed in any form that :mod:`~langchain_hybridgraph.times` can parse; they are stored in unix seconds,
+    UTC. A ``valid_until`` that is a date without a time means the end of that day. Raises ValueError for a weight
+    outside (0, 1], an edge from a chunk to itself, an invalid time, and a ``valid_until`` before ``valid_from``.
 
     >>> Edge("a", "b", "cites", valid_from="1970-01-02").valid_from
     86400.0
@@ -51,7 +51,8 @@ class Edge(Serializable):
     valid_until: float | None = None
 
     def __post_init__(self) -> None:
-        # A large ingest creates a million edges, nearly all with a float weight and without times.
+        # These checks must be fast: a large ingest creates a million edges, nearly all with a float weight and no
+        # times.
         if type(self.weight) is not float:
             object.__setattr__(self, "weight", _weight(self))
         if not 0.0 < self.weight <= 1.0:
@@ -94,7 +95,7 @@ def _weight_message(edge: Edge) -> str:
 
 
 def _period(edge: Edge) -> tuple[float | None, float | None]:
-    """Return the start and end of an edge's validity, in Unix seconds."""
+    """Return the start and end of an edge's validity, in unix seconds."""
     start, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
     if start is not None and end is not None and end < start:
         raise ValueError(
@@ -119,9 +120,10 @@ def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | No
 class EdgeFilter:
     """The edges that a traversal may follow.
 
-    ``direction`` ``"out"`` follows edges from source to target, ``"in"`` from target to source, ``"both"`` either way.
-    ``relations`` None allows all. Edges lighter than ``min_weight`` are ignored. The edges of a node with more than
-    ``hub_degree`` edges count less: weight · hub_degree / degree. None leaves their weights unchanged.
+    With the ``direction`` ``"out"``, edges are followed from source to target, with ``"in"`` from target to source, and
+    with ``"both"`` either way. If ``relations`` is None, all relations are allowed. Edges lighter than ``min_weight``
+    are ignored. The edge weights of a node with more than ``hub_degree`` edges are lowered to weight · hub_degree /
+    degree; None leaves them unchanged.
 
     Raises ValueError for an unknown direction, a weight outside [0, 1] or a degree below 1.
     """

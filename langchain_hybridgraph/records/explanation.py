@@ -1,4 +1,4 @@
-"""Explanations of hits in one line."""
+"""One-line explanations of hits."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def explain_hit(
     route: str | None,
     parent_of: str | None,
 ) -> str:
-    """Return the score of a hit with its parts, the sources that found it, and the route to it.
+    """Return a line with the score of a hit, its parts, the sources that found it, and the route to it.
 
-    ``route`` is that of :func:`explain_route` for a hit that was reached over edges, else None.
+    ``route`` is the result of :func:`explain_route` for a hit that was reached through edges, and None for any other
+    hit.
     """
     total = " + ".join(f"{name} {value:.3f}" for name, value in parts.items())
     reasons = [f"score {score:.3f} = {total}" if parts else f"score {score:.3f}"]
@@ -45,7 +46,7 @@ def explain_hit(
 
 
 def explain_route(id: str, path: Sequence[str], hops: int, graph_context: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the path to a hit: its seed, the chunks in between, and the known steps."""
+    """Return a description of the path to a hit: its seed, the chunks in between, and the known steps."""
     seed, *between, end = path if len(path) > 1 else (id, id)
     via = f" via {', '.join(between if len(between) < 4 else [between[0], '…', between[-1]])}" if between else ""
     edges = {step["from_chunk_id"]: step for step in graph_context}
@@ -57,7 +58,7 @@ def explain_route(id: str, path: Sequence[str], hops: int, graph_context: Sequen
 def explain_answerability(
     value: float, *, is_answerable: bool, similarity: float | None, matched: float | None, exact: float
 ) -> str:
-    """Return one line that says how likely a question has an answer, and why."""
+    """Return one line with the probability that a question has an answer, and the reasons."""
     reasons = {"similarity": similarity, "words matched": matched, "exact match": exact or None}
     summary = " · ".join(f"{name} {reason:.2f}" for name, reason in reasons.items() if reason is not None)
     return f"{'answerable' if is_answerable else 'not answerable'} ({value:.2f}): {summary}"
@@ -74,9 +75,9 @@ def _enumeration(names: Sequence[str]) -> str:
 
 
 def _shares(parts: Mapping[str, float]) -> list[str]:
-    """Split a score into search and graph, unless the parts already show the split.
+    """Return the shares of search and graph in a score; [] if the parts already show this split.
 
-    The reranker's part counts as neither. The score of a memory has one part for both.
+    The reranker's part is included in neither. The score of a memory has one part for both.
     """
     searched = [part for name, part in parts.items() if name not in ("graph", "rerank")]
     if "graph" not in parts or len(searched) < 2:
@@ -85,7 +86,9 @@ def _shares(parts: Mapping[str, float]) -> list[str]:
 
 
 def _step(step: Mapping[str, Any], one: str, two: str) -> str:
-    """Describe the edge followed from one chunk to the next; an edge followed backward is shown with both ends."""
+    """Return a description of the edge between two chunks; an edge that was followed backward is shown with both
+    ends.
+    """
     weight, description = f"weight {step['weight']:.2f}", str(step["description"])
     if entity := str(step.get("entity", "")):
         return f"both mention {name_of(entity)} ({weight})"

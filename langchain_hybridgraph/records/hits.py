@@ -13,13 +13,14 @@ from langchain_hybridgraph.records.serialization import Serializable
 
 @dataclass(frozen=True, slots=True)
 class Answerability(Serializable):
-    """How likely a question has an answer among the texts, and the reasons.
+    """Probability that a question has an answer among the texts, and the reasons.
 
-    ``value`` is in [0, 1]; a question with at least .5 counts as answerable. ``similarity`` is the distance of the best
-    cosine from the mean cosine with arbitrary texts, as a share of what is possible. ``matched`` is the best BM25
-    divided by the BM25 of a text with all words of the question, including words that no text contains. Both are None
-    if unknown. ``exact`` is the probability that the question refers to a text by an identifier in it. ``words`` is the
-    number of different words in the question. ``unit`` is the factor by which ranking scores are multiplied.
+    ``value`` is in [0, 1]; a question with at least .5 is considered answerable. ``similarity`` is the distance of the
+    best cosine from the mean cosine with arbitrary texts, as a share of the largest possible distance. ``matched`` is
+    the best BM25 score divided by the BM25 score of a text with all words of the question, including words that no text
+    contains. Both are None if unknown. ``exact`` is the probability that the question refers to a text by an identifier
+    in it. ``words`` is the number of different words in the question. ``unit`` is the factor by which ranking scores
+    are multiplied.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
     'answerable (0.92): similarity 0.60 · words matched 0.50'
@@ -38,7 +39,7 @@ class Answerability(Serializable):
         return self.value >= 0.5
 
     def explain(self) -> str:
-        """Return one line that says how likely the question has an answer, and why."""
+        """Return one line with the probability that the question has an answer, and the reasons."""
         return explain_answerability(
             self.value,
             is_answerable=self.is_answerable,
@@ -48,7 +49,7 @@ class Answerability(Serializable):
         )
 
     def scale(self, hit: Hit) -> Hit:
-        """Return the hit with its score (at most 1) and the parts of it multiplied by ``unit``."""
+        """Return the hit with its score (at most 1) and the parts of its score multiplied by ``unit``."""
         if self.unit == 1:
             return hit
         parts = {name: self.unit * part for name, part in hit.parts.items()}
@@ -57,12 +58,12 @@ class Answerability(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Hit(Serializable):
-    """A chunk with its score and the parts of that score; the record that passes through all stages.
+    """A chunk with its score and the parts of that score; hits are passed from stage to stage.
 
-    ``parts`` sum to ``score``; ``found_by`` names the sources that found the chunk. ``path`` lists chunk ids from
-    the seed to this chunk and has length 1 for a seed. ``graph_context`` describes the last edges of the path as they
-    are stored, last edge first; ``direction`` is ``"backward"`` for an edge followed from its target to its source.
-    ``child`` is the matching chunk when its parent was returned in its place.
+    ``parts`` sum to ``score``; ``found_by`` lists the sources that found the chunk. ``path`` contains the chunk ids
+    from the seed to this chunk, and only one id for a seed. ``graph_context`` describes the last edges of the path as
+    they are stored, last edge first; ``direction`` is ``"backward"`` for an edge that was followed from its target to
+    its source. ``child`` is the matching chunk if its parent was returned instead.
     """
 
     chunk: Chunk
@@ -84,9 +85,9 @@ class Hit(Serializable):
         return self.chunk.id
 
     def explain(self) -> str:
-        """Explain in one line the rank of this hit and the edges through which it was found.
+        """Return one line that explains the rank of this hit and the edges through which it was found.
 
-        Only the last edges of a long path are known (``graph_context``); earlier ones are left out.
+        Only the last edges of a long path are known (``graph_context``); earlier edges are left out.
 
         >>> parts, both = {"vector": 0.6, "keyword": 0.3}, ("vector", "keyword")
         >>> Hit(Chunk("a", "t"), 0.9, "fused", parts, vector_score=0.8, found_by=both).explain()

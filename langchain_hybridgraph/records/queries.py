@@ -1,4 +1,4 @@
-"""Queries, and the chunks that they may see."""
+"""Queries, and the chunks that they may return."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ class TimeRange(Enum):
 
 
 ALL_TIME = TimeRange.ALL
-"""Value of ``as_of`` that includes chunks and edges of all times, whether valid now or not."""
+"""Value of ``as_of`` with which chunks and edges are included whether or not they are valid now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The chunks that a call may see. Every hit satisfies all four fields, no matter which source found it.
+    """The conditions for the chunks that a call may see; every hit meets all of them, no matter which source found it.
 
-    ``as_of`` is in Unix seconds, UTC; None turns the validity check off. ``known_at`` is in Unix seconds, UTC, too:
-    chunks stored later are left out, and validity is evaluated as it was known then. None means as known now.
+    ``as_of`` is in unix seconds, UTC; None turns the validity check off. ``known_at`` is also in unix seconds, UTC:
+    chunks that were stored later are left out, and validity is evaluated as it was known at that time. None means as
+    known now.
     """
 
     filter: Filter | None = None
@@ -39,8 +40,8 @@ class Scope:
 class Query:
     """One search: its text or vector (or both), the number of results, and its scope.
 
-    With ``text`` None only the vector is searched for; with ``vector`` None the text is embedded.
-    ``weight`` is the priority among several planned queries.
+    If ``text`` is None, only the vector search is made; if ``vector`` is None, the text is embedded. ``weight`` is the
+    priority of this query among several planned queries.
     """
 
     text: str | None

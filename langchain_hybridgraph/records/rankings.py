@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class ScoredId(NamedTuple):
-    """A chunk's id with a source's own score (cosine, BM25). Higher is better.
+    """The id of a chunk, with a source's own score (such as a cosine or BM25). Higher is better.
 
-    Sources that cannot return a chunk by id set ``chunk``: in all of their entries, or in none.
+    A source that cannot return chunks by id sets ``chunk``, either in all of its entries or in none.
     """
 
     id: str
@@ -27,7 +27,7 @@ class ScoredId(NamedTuple):
 class QuestionWords:
     """The words of a question, including words that no text contains.
 
-    ``count`` is the number of different words, ``bound`` the largest BM25 that a text with all of them could have.
+    ``count`` is the number of different words, ``bound`` the largest BM25 score of any text that contains all of them.
     """
 
     count: int
@@ -37,12 +37,11 @@ class QuestionWords:
 class SourceResult(NamedTuple):
     """The result of one search of a store.
 
-    ``entries`` are best first, ties by id. ``vector`` is the query vector of the vector search. ``bound`` and
-    ``background`` are those of :class:`Ranking`. ``reason`` is the degradation reason (an entry of ``degraded``) if
-    the search was limited, else None; ``remark`` adds detail. ``rest`` is the largest score that an unlisted chunk
-    can have, or None if unknown. ``are_cosines`` tells whether the scores of a vector search are cosines; if not,
-    only their order is meaningful. ``exact`` is that of :class:`Ranking`. ``words`` describes the query of a
-    keyword search.
+    ``entries`` are best first, ties by id. ``vector`` is the query vector of the vector search. ``bound``,
+    ``background`` and ``exact`` have the same meaning as in :class:`Ranking`. ``reason`` is the degradation reason (an
+    entry of ``degraded``) if the search was limited, or None; ``remark`` adds detail. ``rest`` is the largest score
+    that an unlisted chunk can have, or None if unknown. ``are_cosines`` is True if the scores of a vector search are
+    cosines; if it is False, only their order is meaningful. ``words`` describes the query of a keyword search.
     """
 
     entries: Sequence[ScoredId]
@@ -58,7 +57,7 @@ class SourceResult(NamedTuple):
 
     @property
     def chunks(self) -> dict[str, Chunk]:
-        """The chunks that came with the entries, by id; empty for a source that returns ids only."""
+        """Chunks that were returned with the entries, by id; empty for a source that returns only ids."""
         if not self.entries or self.entries[0].chunk is None:
             return {}
         return {entry.id: entry.chunk for entry in self.entries if entry.chunk is not None}
@@ -68,13 +67,13 @@ class SourceResult(NamedTuple):
 class Ranking:
     """The ranked list of one source.
 
-    ``entries`` are best first, ties by id. ``scores`` maps candidates of ALL sources to this source's own score,
-    where it is known. It contains every id in ``entries`` and may contain more. ``bound`` is the largest score that
-    the source could give for this query (1 for a cosine), or None if unknown. ``background`` is the mean and the
-    standard deviation of the source's score for this query over arbitrary chunks in scope, or None if unknown.
-    ``rest`` is the largest score that a candidate without a score can have, or None if unknown.
-    ``exact`` maps chunk ids, listed or not, to the probability in (0, 1) that the query means this chunk, because the
-    chunk contains an identifier or a rare word of the query.
+    ``entries`` are best first, ties by id. ``scores`` maps candidates of ALL sources to this source's own score, where
+    it is known. It contains every id in ``entries`` and may contain more. ``bound`` is the largest score that the
+    source could give for this query (1 for a cosine), or None if unknown. ``background`` is the mean and the standard
+    deviation of the source's score for this query over arbitrary chunks in scope, or None if unknown. ``rest`` is the
+    largest score that a candidate without a score can have, or None if unknown. ``exact`` maps chunk ids, listed or
+    not, to the probability in (0, 1) that the query refers to this chunk, because the chunk contains an identifier or a
+    rare word of the query.
     """
 
     source: str
@@ -88,7 +87,9 @@ class Ranking:
 
 
 class FusedCandidate(NamedTuple):
-    """One candidate after fusion: its score in [0, 1] and each source's part (the parts sum to the score)."""
+    """A candidate after fusion, with its score in [0, 1] and each source's part of the score; the parts sum to the
+    score.
+    """
 
     id: str
     score: float

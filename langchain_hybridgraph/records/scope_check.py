@@ -1,4 +1,4 @@
-"""Check of one chunk against a scope."""
+"""Check whether a chunk is in a scope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from langchain_hybridgraph.times import parse_end, parse_time
 
 
 def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
-    """Return whether a chunk's metadata are in the scope; a scope with a tenant includes only chunks that name it."""
+    """Return whether a chunk is in the scope, judged by its metadata.
+
+    If the scope has a tenant, only chunks with this ``tenant`` in their metadata are in scope. If ``filtered`` is
+    False, the scope's filter is not evaluated.
+    """
     if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
         return False
     if scope.as_of is not None and not begin_of(chunk.metadata) <= scope.as_of <= end_of(chunk.metadata):
@@ -21,17 +25,17 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
 
 
 def filterable(chunk: Chunk) -> dict[str, Any]:
-    """Return the metadata that filters read, with the document's id even if it was derived from the source."""
+    """Return the metadata that filters are evaluated on, which always includes the id of the document."""
     return {"document_id": chunk.document, **chunk.metadata}
 
 
 def begin_of(metadata: Mapping[str, Any]) -> float:
-    """Return the beginning of a chunk's validity; −∞ if it has none."""
+    """Return the start of a chunk's validity, or −∞ if it has none."""
     return _time(metadata.get("valid_from"), parse_time, -math.inf)
 
 
 def end_of(metadata: Mapping[str, Any]) -> float:
-    """Return the end of a chunk's validity; ∞ if it has none."""
+    """Return the end of a chunk's validity, or ∞ if it has none."""
     return _time(metadata.get("valid_until"), parse_end, math.inf)
 
 
@@ -39,5 +43,5 @@ def _time(value: Any, parse: Callable[[Any], float], unset: float) -> float:
     try:
         return unset if value is None else parse(value)
     except ValueError:
-        # A value that is not a time says nothing about validity.
+        # A value that is not a time is ignored.
         return unset

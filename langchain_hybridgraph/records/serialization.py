@@ -12,7 +12,7 @@ from typing import Any, Self
 
 
 class Serializable:
-    """A frozen dataclass that round-trips through JSON.
+    """A frozen dataclass that can be converted to JSON and back.
 
     >>> from langchain_hybridgraph.records import Edge
     >>> edge = Edge("a", "b", "cites", 0.5)
@@ -29,7 +29,7 @@ class Serializable:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild a record from the output of :meth:`to_dict`; unknown keys are ignored.
+        """Return the record for the output of :meth:`to_dict`; unknown keys are ignored.
 
         Raises ValueError for a missing key and for a value of the wrong type.
         """
@@ -48,10 +48,11 @@ class Serializable:
 
 @singledispatch
 def to_json(value: Any) -> Any:
-    """Convert a value to JSON types: dicts, lists, strings, numbers, booleans and None.
+    """Return a value converted to JSON types: dicts, lists, strings, numbers, booleans and None.
 
-    Times become ISO 8601 strings, timedeltas seconds, NumPy values Python numbers and lists, sets sorted lists, enums
-    their values, records and Pydantic models dicts, NaN and infinity None, and anything else its ``str``.
+    Times become ISO 8601 strings, timedeltas become seconds, NumPy values become Python numbers and lists, sets become
+    sorted lists, enums become their values, records and Pydantic models become dicts, NaN and infinity become None, and
+    any other value becomes its ``str``.
 
     >>> import numpy as np
     >>> to_json({"at": date(2024, 5, 1), "score": np.float32(0.5), "tags": {"b", "a"}, "gap": math.nan})
@@ -112,7 +113,7 @@ def _(value: Set[Any]) -> list[Any]:
 
 
 def _fields_of(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of a dataclass, NamedTuple or Pydantic model; None for anything else."""
+    """Return the fields of a dataclass, NamedTuple or Pydantic model; None for any other value."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     for name in ("_asdict", "model_dump"):

@@ -6,7 +6,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def directory_of(uri: str) -> str:
-    """Return the URI of the directory, or of the page for a section of a web page; empty at the top.
+    """Return the URI of the directory that contains a URI, or "" at the top.
+
+    For a section of a web page, it is the URI of the page.
 
     >>> directory_of("python://asyncio/Queue"), directory_of("python://asyncio"), directory_of("docs/a.md")
     ('python://asyncio', '', 'docs')

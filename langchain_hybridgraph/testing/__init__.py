@@ -1,4 +1,4 @@
-"""The test suite for stores.
+"""Test suite for stores.
 
 To test a store, subclass the suite in a test file:
 
@@ -7,8 +7,8 @@ To test a store, subclass the suite in a test file:
         def store(self):
             return MyStore(embedding=self.embedding)
 
-A store that lacks a feature of ``stores.features`` declares it in its attribute ``lacks``, and the suite skips the
-tests of that feature. A protocol that is missing without a declaration fails. Needs pytest.
+A store that lacks a feature in ``stores.features`` declares it in its attribute ``lacks``, and the suite skips the
+tests of that feature. A test fails if a protocol is missing without a declaration. Needs pytest.
 """
 
 from __future__ import annotations

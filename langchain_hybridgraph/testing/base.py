@@ -1,4 +1,4 @@
-"""Fixtures and helpers of the tests of stores."""
+"""Fixtures and helpers for the tests of stores."""
 
 from __future__ import annotations
 
@@ -43,39 +43,40 @@ class FullStore(
 
 
 class StoreTests:
-    """Tests of what every store must do. Subclass it and define the fixture ``store``, which returns an empty store.
+    """Tests that every store must pass. Subclass it and define the fixture ``store``, which returns an empty store.
 
-    ``embedding`` has to be the store's embedding. Override :meth:`fill` for a store that ``upsert`` does not fill, the
-    fixture ``open_tenant`` for one with tenants, and ``open_again`` for one that several processes can write to.
+    ``embedding`` must be the store's embedding. Override :meth:`fill` for a store that is not filled by ``upsert``, the
+    fixture ``open_tenant`` for a store with tenants, and ``open_again`` for a store to which several processes can
+    write.
     """
 
     embedding = HashedWords()
 
     @pytest.fixture
     def store(self) -> Any:
-        """The store to test, empty."""
+        """Return the empty store to test."""
         raise NotImplementedError("give the suite a fixture named store")
 
     @pytest.fixture
     def open_tenant(self, store: Any) -> Callable[[str], AbstractContextManager[Any]]:
-        """Function that opens the store's location for a given tenant; only one store is open at a time."""
+        """Return a function that opens the store's location for a given tenant; only one store is open at a time."""
         self._require("tenants", store)
         raise NotImplementedError("override the fixture open_tenant, or declare that the store lacks 'tenants'")
 
     @pytest.fixture
     def open_again(self, store: Any) -> Callable[[], AbstractContextManager[Any]]:
-        """Function that opens the location of ``store`` again, as another process would."""
+        """Return a function that opens the location of ``store`` again, as another process would."""
         self._require("several processes", store)
         raise NotImplementedError("override open_again, or declare that the store lacks 'several processes'")
 
     @pytest.fixture
     def full_store(self, store: Any) -> FullStore:
-        """The store with ``CHUNKS`` and ``PARENTS`` in it."""
+        """Return the store with ``CHUNKS`` and ``PARENTS`` in it."""
         self.fill(store, CHUNKS, PARENTS)
         return cast(FullStore, store)
 
     def fill(self, store: Any, chunks: Sequence[Chunk], parents: Sequence[Chunk] = ()) -> None:
-        """Write chunks and parents, so that searches find them."""
+        """Write chunks and parents, and make them visible to searches."""
         store.upsert(chunks, parents=parents)
         store.flush()
 

@@ -10,7 +10,7 @@ from langchain_hybridgraph.testing.samples import ANIMALS, EDGES, END, SECOND
 
 
 class GraphTests(StoreTests):
-    """Edges and the graph that they form."""
+    """Tests of edges and the graph that they form."""
 
     def test_has_a_graph_after_edges_were_written(self, full_store: FullStore) -> None:
         """A store has a graph as soon as it has an edge."""
@@ -41,7 +41,7 @@ class GraphTests(StoreTests):
         assert set(graph.ids(graph.neighbours(graph.nodes(["cat"])).node)) == neighbours
 
     def test_chunks_that_share_an_entity_are_neighbours(self, full_store: FullStore) -> None:
-        """Two chunks that mention an entity are one hop apart; the entity itself is not a neighbour."""
+        """Two chunks that mention the same entity are one hop apart; the entity itself is not a neighbour."""
         mentions = [Edge("cat", "entity:Tom", "mentions", 0.5), Edge("owl", "entity:Tom", "mentions", 0.8)]
         self._require("edges", full_store).upsert([], edges=mentions)
         graph = full_store.scoped_graph(Scope(), EdgeFilter())
@@ -53,7 +53,7 @@ class GraphTests(StoreTests):
         assert graph.edges([("cat", "owl")]) == [tuple(mentions)]
 
     def test_the_heavier_of_two_equal_edges_is_kept(self, full_store: FullStore) -> None:
-        """The heaviest edge with a source, target and relation is kept, with its description."""
+        """If several edges have the same source, target and relation, the heaviest is kept, with its description."""
         store = self._require("edges", full_store)
         for weight in (0.5, 0.9, 0.7):
             store.upsert([], edges=[Edge("cat", "dog", "fears", weight, f"weight {weight}")])

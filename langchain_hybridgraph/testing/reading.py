@@ -15,7 +15,7 @@ from langchain_hybridgraph.testing.samples import ANIMALS, BEGIN, CHUNKS, END, P
 
 
 class ReadingTests(StoreTests):
-    """Reading of chunks, parents and vectors."""
+    """Tests of reading chunks, parents and vectors."""
 
     def test_features_are_declared(self, store: Any) -> None:
         """The store implements the protocol of every feature that it does not declare as lacking."""
@@ -40,11 +40,11 @@ class ReadingTests(StoreTests):
         assert self._read(store, ["cat"]) == {}
 
     def test_reading_applies_the_filter(self, full_store: FullStore) -> None:
-        """Chunks that the filter does not accept are left out."""
+        """Chunks that do not match the filter are left out."""
         assert self._read(full_store, ["cat", "bond"], Scope(ANIMALS)).keys() == {"cat"}
 
     def test_reading_checks_validity(self, full_store: FullStore) -> None:
-        """A chunk is read from its first to its last valid second, and when no time is given."""
+        """A chunk is returned from its first to its last valid second, and if no time is given."""
         for time, is_valid in (
             (BEGIN - SECOND, False),
             (BEGIN, True),
@@ -55,13 +55,13 @@ class ReadingTests(StoreTests):
             assert ("old" in self._read(full_store, ["old"], Scope(as_of=time))) == is_valid, time
 
     def test_changing_returned_metadata_does_not_change_the_store(self, full_store: FullStore) -> None:
-        """Not even a change of a nested value reaches the store."""
+        """Changing a value in returned metadata, even a nested value, does not change the stored chunk."""
         metadata = dict(self._read(full_store, ["cat"])["cat"].metadata)
         metadata["labels"].append("changed")
         assert self._read(full_store, ["cat"])["cat"].metadata["labels"] == ["pet", "small"]
 
     def test_a_call_for_another_tenant_raises(self, full_store: FullStore) -> None:
-        """The scope of another tenant than the store's raises TenantError."""
+        """A scope with a tenant other than the store's raises TenantError."""
         with pytest.raises(TenantError):
             self._read(full_store, ["cat"], Scope(tenant="somebody else"))
 
@@ -78,11 +78,11 @@ class ReadingTests(StoreTests):
         assert {id: chunk.text for id, chunk in parents.items()} == {"pets": PARENTS[0].text}
 
     def test_the_filter_does_not_apply_to_parents(self, full_store: FullStore) -> None:
-        """A parent is read even if the filter does not accept its metadata."""
+        """A parent is returned even if its metadata does not match the filter."""
         assert "pets" in self._require("parents", full_store).read_parents(["pets"], Scope(ANIMALS))
 
     def test_parents_have_a_validity(self, full_store: FullStore) -> None:
-        """A parent is not read after its ``valid_until``."""
+        """A parent is not returned after its ``valid_until``."""
         store = self._require("parents", full_store)
         assert "birds" in store.read_parents(["birds"], Scope(as_of=END))
         assert store.read_parents(["birds"], Scope(as_of=END + SECOND)) == {}
@@ -95,7 +95,7 @@ class ReadingTests(StoreTests):
                 assert {entry.id for entry in hits} <= {chunk.id for chunk in CHUNKS}
 
     def test_vectors_are_in_the_order_of_the_ids(self, full_store: FullStore) -> None:
-        """There is one unit vector per id, even for a repeated id, and zeros for an unknown one."""
+        """There is one unit vector per id, even for a repeated id, and a row of zeros for an unknown id."""
         vectors = self._require("diversity", full_store).vectors(["owl", "unknown", "cat", "owl"])
         assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
         assert vectors[0].tolist() == vectors[3].tolist()

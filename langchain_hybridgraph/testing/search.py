@@ -13,7 +13,7 @@ from langchain_hybridgraph.testing.samples import ANIMALS, CHUNKS, END, ODD_TEXT
 
 
 class SearchTests(StoreTests):
-    """Vector search and keyword search."""
+    """Tests of vector search and keyword search."""
 
     def test_vector_search_ranks_by_cosine(self, full_store: FullStore) -> None:
         """The nearest chunks come first, with their cosines, ties by id."""
@@ -33,7 +33,7 @@ class SearchTests(StoreTests):
         assert result.entries[0].score == pytest.approx(1, abs=1e-5)
 
     def test_vector_search_returns_its_vector(self, full_store: FullStore) -> None:
-        """The vector is returned with length 1, or not at all."""
+        """The result contains the query vector with length 1, or None."""
         vector = self._require("vectors", full_store).vector_search(Query("the cat", 1), 1).vector
         if vector is not None:
             assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
@@ -58,7 +58,7 @@ class SearchTests(StoreTests):
         assert {entry.id for entry in store.vector_search(query, 3).entries} == {"cat", "dog", "owl"}
 
     def test_vector_search_in_an_empty_store(self, store: Any) -> None:
-        """There are no hits, and no error is raised."""
+        """A vector search of an empty store returns no hits and raises no error."""
         assert list(self._require("vectors", store).vector_search(Query("cat", 3), 3).entries) == []
 
     def test_vector_scores_are_cosines(self, full_store: FullStore) -> None:
@@ -78,14 +78,14 @@ class SearchTests(StoreTests):
         assert hits[0].score > 0
 
     def test_keyword_search_matches_any_word(self, full_store: FullStore) -> None:
-        """A chunk needs one word of the query; a chunk with more of them ranks higher."""
+        """A chunk matches if it contains one word of the query; a chunk with more of the words ranks higher."""
         hits = self._require("keywords", full_store).keyword_search(Query("does a dog chase any cat", 5), 5).entries
         assert hits[0].id == "dog"
         assert {"cat", "old"} <= {entry.id for entry in hits}
 
     @pytest.mark.parametrize("text", ODD_TEXTS)
     def test_keyword_search_accepts_any_text(self, full_store: FullStore, text: str) -> None:
-        """Punctuation and operators in a query are plain text."""
+        """Punctuation and operators in a query are treated as plain text."""
         hits = self._require("keywords", full_store).keyword_search(Query(text, 5), 5).entries
         assert ("cat" in {entry.id for entry in hits}) == ("cat" in text)
 
@@ -96,7 +96,7 @@ class SearchTests(StoreTests):
         assert {entry.id for entry in hits} == {"cat", "dog"}
 
     def test_keyword_search_for_fewer_hits_returns_the_best_ones(self, full_store: FullStore) -> None:
-        """The best n hits are the first n of the best m; for 0 there are none."""
+        """The best n hits are the first n of the best m; a search for 0 hits returns none."""
         store = self._require("keywords", full_store)
         best = [entry.id for entry in store.keyword_search(Query("the cat sat", 9), 9).entries]
         assert len(best) >= 3
@@ -104,7 +104,7 @@ class SearchTests(StoreTests):
             assert [entry.id for entry in store.keyword_search(Query("the cat sat", n), n).entries] == best[:n]
 
     def test_keyword_search_in_an_empty_store(self, store: Any) -> None:
-        """There are no hits, and no error is raised."""
+        """A keyword search of an empty store returns no hits and raises no error."""
         assert list(self._require("keywords", store).keyword_search(Query("cat", 3), 3).entries) == []
 
     def test_keyword_scores_are_those_of_the_search(self, full_store: FullStore) -> None:
@@ -115,6 +115,6 @@ class SearchTests(StoreTests):
         assert store.keyword_scores("cat mat", [*(chunk.id for chunk in CHUNKS), "unknown"]) == pytest.approx(hits)
 
     def test_no_keyword_score_exceeds_the_bound(self, full_store: FullStore) -> None:
-        """The bound is at least the largest score, if the store knows one."""
+        """If the store reports a bound, no score is larger."""
         result = self._require("keywords", full_store).keyword_search(Query("cat mat", 5), 5)
         assert result.bound is None or result.bound >= max(entry.score for entry in result.entries)

@@ -1,4 +1,4 @@
-"""The test suite for stores."""
+"""Complete test suite for stores."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from langchain_hybridgraph.testing.writing import WritingTests
 
 
 class StoreSuite(ReadingTests, SearchTests, GraphTests, WritingTests, MemoryTests, TenantTests):
-    """Tests of what every store must do. Subclass it and define the fixture ``store``, which returns an empty store.
+    """Tests that every store must pass. Subclass it and define the fixture ``store``, which returns an empty store.
 
-    ``embedding`` has to be the store's embedding. Override :meth:`fill` for a store that ``upsert`` does not fill, the
-    fixture ``open_tenant`` for one with tenants, and ``open_again`` for one that several processes can write to.
+    ``embedding`` must be the store's embedding. Override :meth:`fill` for a store that is not filled by ``upsert``, the
+    fixture ``open_tenant`` for a store with tenants, and ``open_again`` for a store to which several processes can
+    write.
     """

@@ -19,10 +19,10 @@ from langchain_hybridgraph.testing.base import StoreTests
 
 
 class TenantTests(StoreTests):
-    """Separation of tenants."""
+    """Tests that the data of tenants is separate."""
 
     def test_tenants_are_separate(self, open_tenant: Callable[[str], AbstractContextManager[Any]]) -> None:
-        """Chunks with the same id in two tenants are different, whichever method returns them."""
+        """Chunks with the same id in two tenants are independent, no matter which method returns them."""
         chunks = [Chunk("a", "apple pie", {}, "doc", "p"), Chunk("b", "banana")]
         with open_tenant("one") as store:
             self.fill(store, chunks, [Chunk("p", "the whole", {}, "doc")])

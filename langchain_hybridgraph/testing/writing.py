@@ -16,10 +16,10 @@ from langchain_hybridgraph.testing.samples import CHUNKS, PARENTS
 
 
 class WritingTests(StoreTests):
-    """Writing and deleting of chunks."""
+    """Tests of writing and deleting chunks."""
 
     def test_upsert_counts_new_changed_and_unchanged_chunks(self, full_store: FullStore) -> None:
-        """Writing the same batch again changes nothing; a changed text is embedded again, changed metadata are not."""
+        """Writing the same batch again changes nothing; a chunk is embedded again only if its text has changed."""
         store = self._require("writing", full_store)
         again = store.upsert(CHUNKS, parents=PARENTS)
         assert dict(again) == {"added": 0, "updated": 0, "unchanged": len(CHUNKS) + len(PARENTS), "embedded": 0}
@@ -27,7 +27,7 @@ class WritingTests(StoreTests):
         assert dict(store.upsert(batch)) == {"added": 1, "updated": 2, "unchanged": 0, "embedded": 2}
 
     def test_a_changed_chunk_replaces_the_old_one(self, full_store: FullStore) -> None:
-        """After an update only the new text is found."""
+        """After an update, only the new text is found."""
         self._require("writing", full_store).upsert([Chunk("owl", "a zebra at noon")])
         full_store.flush()
         assert self._read(full_store, ["owl"])["owl"].text == "a zebra at noon"
@@ -58,7 +58,7 @@ class WritingTests(StoreTests):
                 assert not {"owl", "cat"} & {entry.id for entry in hits}
 
     def test_a_removed_chunk_can_be_added_again(self, full_store: FullStore) -> None:
-        """A chunk that is removed and written again is found once."""
+        """A chunk that is removed and written again is found only once."""
         store = self._require("writing", full_store)
         store.remove(["owl"])
         self.fill(full_store, [Chunk("owl", "an owl hunts at night")])
@@ -85,14 +85,14 @@ class WritingTests(StoreTests):
         assert {document: set(ids) for document, ids in ids_by_document.items()} == expected
 
     def test_replace_edges_counts_distinct_edges(self, full_store: FullStore) -> None:
-        """Edges with the same source, target and relation count once."""
+        """Edges with the same source, target and relation are counted only once."""
         store = self._require("writing", full_store)
         edges = [Edge("cat", "dog", "fears", 0.5), Edge("cat", "dog", "fears", 0.9), Edge("cat", "dog", "knows")]
         assert store.replace_edges(["cat"], ["fears", "knows"], edges) == 2
         assert store.replace_edges(["cat"], ["fears", "knows"], []) == 0
 
     def test_a_batch_may_be_large(self, store: Any) -> None:
-        """6,000 chunks can be written in one call, more than some engines accept at once."""
+        """6,000 chunks, more than some engines accept in one request, can be written in one call."""
         self._require("writing", store)
         self.fill(store, [Chunk(f"c{n}", f"number{n} of many") for n in range(6_000)])
         assert self._read(store, ["c0", "c5999", "c6000"]).keys() == {"c0", "c5999"}
@@ -100,7 +100,7 @@ class WritingTests(StoreTests):
             assert [e.id for e in store.keyword_search(Query("number5999", 9), 9).entries] == ["c5999"]
 
     def test_a_bad_batch_writes_nothing(self, store: Any) -> None:
-        """Metadata that are not JSON raise TypeError, and no other chunk of the batch is written."""
+        """Metadata that cannot be stored as JSON raises TypeError, and no other chunk of the batch is written."""
         self._require("writing", store)
         with pytest.raises(TypeError):
             store.upsert([Chunk("good", "good text"), Chunk("bad", "bad text", {"key": object()})])
@@ -110,7 +110,7 @@ class WritingTests(StoreTests):
     def test_several_writers_lose_nothing(
         self, store: Any, open_again: Callable[[], AbstractContextManager[Any]]
     ) -> None:
-        """Several stores that are open at the same location keep everything that each of them writes."""
+        """If several stores are open at the same location, everything that each of them writes is kept."""
 
         def write(number: int) -> None:
             with open_again() as other:

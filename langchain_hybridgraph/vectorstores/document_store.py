@@ -1,4 +1,4 @@
-"""LangChain's VectorStore interface over a store of chunks."""
+"""LangChain's VectorStore interface for a store of chunks."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ BATCH = 1_000
 
 
 class DocumentStore(VectorStore):
-    """Documents in a store of chunks, as LangChain's VectorStore; scores are cosines, higher is better."""
+    """LangChain VectorStore for Documents that are kept in a store of chunks; scores are cosines, higher is better."""
 
     @property
     @abstractmethod
     def _chunks(self) -> ChunkStore:
-        """Underlying store."""
+        """The underlying store."""
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -78,9 +78,10 @@ class DocumentStore(VectorStore):
     ) -> list[str]:
         """Add texts in batches, each of which is one durable write; return their ids.
 
-        A text without an id gets one derived from text and metadata, so adding it twice adds it once. A text with an
-        existing id replaces the stored one; unchanged texts are not embedded again. ``vectors`` (one per text) are
-        stored instead of embedding the texts. Raises ValueError for lists of different lengths.
+        A text without an id gets an id derived from its text and metadata, so adding it twice stores it once. A text
+        with an existing id replaces the stored one; unchanged texts are not embedded again. If ``vectors`` (one per
+        text) are passed, they are stored and the texts are not embedded. Raises ValueError for lists of different
+        lengths.
         """
         if kwargs:
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
@@ -104,25 +105,26 @@ class DocumentStore(VectorStore):
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
         """Add Documents in batches, each of which is one durable write; return their ids.
 
-        Takes the options of :meth:`add_texts`. Raises ConfigurationError for anything but a list of Documents.
+        ``kwargs`` are the options of :meth:`add_texts`. Raises ConfigurationError if ``documents`` is not a list of
+        Documents.
         """
         return super().add_documents(check_documents(documents), **kwargs)
 
     async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """Do what :meth:`add_documents` does, awaited."""
+        """Return the result of :meth:`add_documents` without blocking the event loop."""
         return await super().aadd_documents(check_documents(documents), **kwargs)
 
     @classmethod
     def from_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
-        """Return a store with these Documents; ``kwargs`` are those of :meth:`from_texts`.
+        """Return a store with these Documents; ``kwargs`` are the options of :meth:`from_texts`.
 
-        Raises ConfigurationError for anything but a list of Documents.
+        Raises ConfigurationError if ``documents`` is not a list of Documents.
         """
         return super().from_documents(check_documents(documents), embedding, **kwargs)
 
     @classmethod
     async def afrom_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
-        """Do what :meth:`from_documents` does, awaited."""
+        """Return the result of :meth:`from_documents` without blocking the event loop."""
         return await super().afrom_documents(check_documents(documents), embedding, **kwargs)
 
     def delete(
@@ -133,9 +135,10 @@ class DocumentStore(VectorStore):
         filter: Filter | Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> bool | None:
-        """Delete by id, by document or by filter (or all three), with their edges and childless parents.
+        """Delete chunks by id, document or filter, or any combination, along with their edges and parents left without
+        children.
 
-        Missing ids are ignored. Raises ValueError without any of the three.
+        Missing ids are ignored. Raises ValueError if all three are None.
         """
         if kwargs:
             raise TypeError(f"delete does not take {sorted(kwargs)}; it takes ids, document, filter")
@@ -158,41 +161,41 @@ class DocumentStore(VectorStore):
     # -- reading ----------------------------------------------------------------------------------------------
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the Documents with these ids, in their order; missing ones are left out."""
+        """Return the Documents with these ids, in the same order; missing ids are left out."""
         return [to_document(chunk) for chunk in self._chunks.get(ids)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """Return the k Documents with the largest cosine; takes ``filter=``, ``as_of=`` and ``known_at=``.
+        """Return the ``k`` Documents with the largest cosine; accepts ``filter=``, ``as_of=`` and ``known_at=``.
 
-        For a blank query with a filter these are the first k that the filter matches, in the order in which they were
-        added or last changed; each has the score 1.
+        If the query is blank and there is a filter, return the first ``k`` Documents that match the filter, in the
+        order in which they were added or last changed; each has the score 1.
         """
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
-        """Return the k Documents with the largest cosine, and the cosines, best first."""
+        """Return the ``k`` Documents with the largest cosine, and the cosines, best first."""
         return self._nearest_documents(self._query(query, None, k, **kwargs), k)
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
-        """Return the k Documents whose vectors are nearest to this one."""
+        """Return the ``k`` Documents whose vectors are nearest to this vector."""
         return [document for document, _ in self.similarity_search_with_score_by_vector(embedding, k, **kwargs)]
 
     def similarity_search_with_score_by_vector(
         self, embedding: list[float], k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return the k Documents whose vectors are nearest to this one, and the cosines, best first."""
+        """Return the ``k`` Documents whose vectors are nearest to this vector, and the cosines, best first."""
         return self._nearest_documents(self._query(None, embedding, k, **kwargs), k)
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """Return k Documents that are near to the query and far from each other (Carbonell and Goldstein 1998)."""
+        """Return ``k`` Documents that are similar to the query but not to each other (Carbonell and Goldstein 1998)."""
         return self._diverse(self._query(query, None, k, **kwargs), k, fetch_k, lambda_mult)
 
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """Return k Documents that are near to the vector and far from each other."""
+        """Return ``k`` Documents that are similar to the vector but not to each other."""
         return self._diverse(self._query(None, embedding, k, **kwargs), k, fetch_k, lambda_mult)
 
     @abstractmethod

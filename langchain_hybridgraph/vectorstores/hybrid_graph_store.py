@@ -34,21 +34,21 @@ BUILT_IN = ("lsa", "minilm")
 class HybridGraphStore(EmbeddedStore, DocumentStore):
     """Documents, their vectors, keyword index and edges in one folder; a full LangChain VectorStore.
 
-    ``path`` None keeps everything in memory. ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (fitted to the
-    corpus, nothing to download), ``"minilm"`` or ``"package.module:factory"``. None means the embedding that the folder
-    was created with, and ``"lsa"`` for a new folder. A ``tenant`` for a new folder makes it multi-tenant. ``language``
-    sets stemming and stop words of a new keyword index (None: English). It may be left out for an existing folder; a
-    different language raises ConfigurationError. With ``read_only`` the store never writes. ``near_duplicate`` is the
-    cosine from which ``memory.remember`` merges a memory with an existing one.
+    If ``path`` is None, the store is kept in memory. ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (fitted to
+    the texts, nothing to download), ``"minilm"`` or ``"package.module:factory"``. None means the embedding that the
+    folder was created with, or ``"lsa"`` for a new folder. A ``tenant`` for a new folder makes it multi-tenant.
+    ``language`` sets stemming and stop words of a new keyword index (None: English). It may be left out for an existing
+    folder; a different language raises ConfigurationError. With ``read_only``, the store never writes.
+    ``near_duplicate`` is the smallest cosine at which ``memory.remember`` merges a memory with an existing one.
 
     Documents are returned exactly as they were added. Scores are cosines; higher is better. Any number of threads and
-    processes may read and write. Writes happen one at a time, and a write that has waited ``write_timeout`` seconds
-    for its turn raises StoreLockedError. The stores of one process share open files and connections of a folder. A
-    store on disk can be pickled, copied and used in a forked process, where it opens its folder again, if its embedding
-    can be pickled or was set by name.
+    processes may read and write. Writes happen one at a time; a write that has waited ``write_timeout`` seconds for the
+    write lock raises StoreLockedError. The stores of one process share open files and connections of a folder. A store
+    on disk can be pickled, copied and used in a forked process, where it opens its folder again, if its embedding can
+    be pickled or was set by name.
 
     ``vector_server`` is the URL of a Chroma server, or a ``ChromaServer``. Every process then searches the vectors of a
-    large index there; the folder stays the source of truth and is searched if the server does not answer.
+    large index there. The folder remains the source of truth, and is searched if the server does not answer.
 
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
 
@@ -106,7 +106,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._intake, self._near_duplicate)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings; an embedding that was set by name is stored as its name."""
+        """Return the settings; an embedding that was set by name is stored by its name."""
         state = super().__getstate__() | {"near_duplicate": self._near_duplicate, "named": self._named_embedding}
         if self._named_embedding is not None:
             state["index"].change_embedding(NoEmbedding())
@@ -125,7 +125,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
 
     @property
     def embeddings(self) -> Embeddings:
-        """The embedding that the store uses."""
+        """Embedding that the store uses."""
         model = self.embedding
         assert isinstance(model, Embeddings)
         return model
@@ -143,19 +143,19 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         language: str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Return a store with these texts, in memory unless ``path`` names a folder."""
+        """Return a store with these texts, in the folder ``path``, or in memory if it is None."""
         store = cls(path, embedding, tenant=tenant, language=language)
         store.add_texts(texts, metadatas, ids=ids, **kwargs)
         return store
 
     @classmethod
     def from_config(cls, path: str | Path | None = None) -> Self:
-        """Return the store that a YAML file and the environment configure (see :class:`HybridGraphSettings`)."""
+        """Return the store configured by a YAML file and the environment (see :class:`HybridGraphSettings`)."""
         return cls.from_settings(HybridGraphSettings.from_file(path))
 
     @classmethod
     def from_settings(cls, settings: HybridGraphSettings) -> Self:
-        """Return the store that the settings configure; raise ConfigurationError without ``store_path``."""
+        """Return the store configured by the settings; raise ConfigurationError if ``store_path`` is not set."""
         if settings.store_path is None:
             raise ConfigurationError("store_path is not set, so there is no index to open: set it, or pass a store")
         arguments = settings.arguments("store")
@@ -189,7 +189,10 @@ def _language(language: str | None, made_with: Any, path: Path | None) -> str:
 
 
 def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embeddings:
-    """Return the embedding of a mapping; LSA has the language of the index or, for a new one, of the settings."""
+    """Return the embedding that a mapping describes.
+
+    The language of an LSA embedding is the language of the index, or of the settings for a new index.
+    """
     options = dict(form)
     made_for = read_facts(settings.store_path).get("language", settings.store_language or "english")
     return resolve_embedding(options.pop("type"), language=str(made_for), **options)

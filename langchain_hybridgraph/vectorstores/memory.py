@@ -1,4 +1,4 @@
-"""Memories of a store, as Documents."""
+"""Memories of a store as Documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DocumentMemory(EmbeddedMemory):
-    """The memories of a store: adding and replacing them, and what is learned about them from feedback."""
+    """The memories of a store: methods to add and replace them, and the values learned about them from feedback."""
 
     def __init__(self, index: IndexFolder, writer: Writer, intake: MemoryIntake, near_duplicate: float) -> None:
         super().__init__(index, writer)
@@ -36,15 +36,16 @@ class DocumentMemory(EmbeddedMemory):
         contradictions: bool = True,
         near_duplicate: float | None = None,
     ) -> list[Admission]:
-        """Add new memories in one transaction; return one record per memory, in order, with its outcome.
+        """Add new memories in one transaction; return one record with the outcome per memory, in the same order.
 
-        A new memory joins an existing one if their cosine is at least ``near_duplicate`` (None: the store's, 0.95) and
-        they do not differ in a number, a name or a negation. It is refused if its source has little credibility and
-        it adds little (see :func:`langchain_hybridgraph.memory.admission.admit`). Existing memories that it
-        contradicts, among those with a common label and an overlapping validity, get an edge ``contradicts`` and lose
-        confidence. The chat model ``llm`` decides what is a contradiction. Without a model the labels decide, which is
-        a rough guess: if many memories have the same labels, pass a model, or ``contradictions=False``. Raises
-        ValueError for invalid metadata, such as a confidence of 7, for a blank text, and for a text in place of a list.
+        A new memory joins an existing one if their cosine is at least ``near_duplicate`` (None: the store's value, 0.95
+        by default) and they do not differ in a number, a name or a negation. It is refused if its source has little
+        credibility and it adds little (see :func:`langchain_hybridgraph.memory.admission.admit`). Existing memories
+        that it contradicts, among those with a common label and an overlapping validity, get an edge ``contradicts``
+        and lose confidence. The chat model ``llm`` judges which memories contradict each other. Without a model, the
+        labels are used, which gives only a rough guess: if many memories have the same labels, pass a model, or
+        ``contradictions=False``. Raises ValueError for invalid metadata, such as a confidence of 7, for a blank text,
+        and for a string instead of a list.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -66,13 +67,13 @@ class DocumentMemory(EmbeddedMemory):
         return admit(chunks, self._intake, llm, contradictions=contradictions, near_duplicate=near)
 
     def supersede(self, old_id: str, document: Document | str, *, at: float | str | datetime | None = None) -> str:
-        """Replace an old fact by a new one in one transaction; return the id of the new one.
+        """Replace an old fact with a new one in one transaction; return the id of the new fact.
 
-        The new fact is valid from its ``valid_from``, else from ``at``, else from now. The validity of the old one ends
-        a microsecond before. Searches with an earlier ``as_of`` still find the old fact, and for searches with a
-        ``known_at`` before now it has not ended. An edge ``supersedes`` leads from the new fact to the old one. Raises
-        ValueError for an ``old_id`` that does not exist, becomes valid only later, or was superseded already (the error
-        names the current fact), and for a blank text and invalid times.
+        The new fact is valid from its ``valid_from``, or from ``at`` if it has none, or from now if ``at`` is None. The
+        validity of the old fact ends a microsecond before. Searches with an earlier ``as_of`` still find the old fact,
+        and for searches with a ``known_at`` before now it has not ended. An edge ``supersedes`` leads from the new fact
+        to the old one. Raises ValueError if ``old_id`` does not exist, becomes valid only later, or has already been
+        superseded (the message names the current fact), and for a blank text and invalid times.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -97,7 +98,7 @@ class DocumentMemory(EmbeddedMemory):
         return new_id
 
     def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
-        """Set the default mode for searching this tenant's memories; None resets it to that of ``MemoryRetriever``.
+        """Set the default mode for searching this tenant's memories; None restores the default of ``MemoryRetriever``.
 
         The ``mode`` of a retriever or a call takes precedence. Raises ConfigurationError for an unknown mode.
 
@@ -115,7 +116,7 @@ class DocumentMemory(EmbeddedMemory):
 
 
 def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
-    """Return a chunk; without an id, derive one from text and metadata. Raises ValueError for the id ""."""
+    """Return a chunk; if ``id`` is None, derive it from text and metadata. Raises ValueError for the id ""."""
     return Chunk(content_id(text, metadata) if id is None else _checked_id(id), text, metadata)
 
 

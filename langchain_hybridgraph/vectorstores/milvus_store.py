@@ -1,4 +1,4 @@
-"""A store in Milvus as a LangChain VectorStore."""
+"""Store in Milvus as a LangChain VectorStore."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ if TYPE_CHECKING:
 class MilvusStore(MilvusChunkStore, DocumentStore):
     """Documents, their vectors, words and edges in Milvus; a full LangChain VectorStore for all retrievers.
 
-    ``uri`` is ``milvus://[user:password@]host[:19530][/database]`` (also ``http://`` and ``https://``), or
-    ``milvus:notes.db`` for milvus-lite, which runs in this process and stores its data in that folder. ``embedding`` is
-    a LangChain ``Embeddings``, ``"minilm"`` or ``"package.module:factory"``; LSA is fitted to one machine's corpus and
-    cannot be used. The collections, whose names begin with ``collection``, are created if they do not exist. A
-    ``tenant`` at creation makes them multi-tenant: from then on every store opened on them names its tenant, which is
-    their partition key. ``language`` determines stemming and stop words (None: that of existing collections, English
-    for new ones).
+    ``uri`` is ``milvus://[user:password@]host[:19530][/database]`` (also with ``http://`` and ``https://``), or
+    ``milvus:notes.db`` for milvus-lite, which runs in this process and stores its data at that path. ``embedding`` is a
+    LangChain ``Embeddings``, ``"minilm"`` or ``"package.module:factory"``; LSA cannot be used because it is fitted to
+    the texts on one machine. The collections, whose names start with ``collection``, are created if they do not exist.
+    If they are created with a ``tenant``, they are multi-tenant: every store that is opened on them later must specify
+    its tenant, which is their partition key. ``language`` determines stemming and stop words (None: the language of
+    existing collections, or English for new ones).
 
-    ``consistency`` is Milvus' consistency level of reads: ``"Session"`` sees every write of this process, ``"Strong"``
-    those of all processes, ``"Bounded"`` and ``"Eventually"`` may lag behind by seconds and are the fastest.
-    :meth:`with_consistency` selects another level for a call. ``timeout`` is in seconds and applies to each request to
-    the server, including retries.
+    ``consistency`` is Milvus' consistency level for reads. With ``"Session"``, reads include every write of this
+    process, and with ``"Strong"``, every write of all processes. With ``"Bounded"`` and ``"Eventually"``, reads may lag
+    behind by seconds, but are fastest. :meth:`with_consistency` selects another level for a call. ``timeout`` is the
+    time limit in seconds for each request to the server, including retries.
 
-    Any number of processes may read and write at once; if several processes write one chunk, the last write is kept. A
-    write is not a transaction: after a failure, repeat it. A store can be pickled, and used after a fork.
+    Any number of processes may read and write at the same time; if several processes write the same chunk, the last
+    write is kept. A write is not a transaction: after a failure, repeat it. A store can be pickled, and it can be used
+    after a fork.
 
-    Raises StoreUnavailableError when the server cannot be reached or refuses access, NotAnIndexError,
-    FormatVersionError, EmbeddingMismatchError, TenantError, MissingExtraError without pymilvus, and ConfigurationError.
+    Raises StoreUnavailableError if the server cannot be reached or refuses access, NotAnIndexError, FormatVersionError,
+    EmbeddingMismatchError, TenantError, MissingExtraError without pymilvus, and ConfigurationError.
 
     >>> store = MilvusStore("milvus://localhost:19530/notes", "minilm", token="root:Milvus")  # doctest: +SKIP
     """
@@ -81,7 +82,7 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
 
     @property
     def embeddings(self) -> Embeddings:
-        """The embedding that the store uses."""
+        """Embedding that the store uses."""
         model: Embeddings = self._index.embedding
         return model
 
@@ -96,7 +97,7 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
         ids: list[str] | None = None,
         **options: Any,
     ) -> Self:
-        """Return a store with these texts; ``options`` are those of the constructor."""
+        """Return a store with these texts; ``options`` are the options of the constructor."""
         if uri is None:
             raise ConfigurationError('a Milvus store needs a server: uri="milvus://localhost:19530"')
         store = cls(uri, embedding, **options)

@@ -1,4 +1,4 @@
-"""Stores by path or URI."""
+"""Opening of stores by path or URI."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
-# Settings of only one kind of store.
+# Settings that apply only to a store on a server, or only to a store in a folder.
 _OF_A_SERVER = ServerFields.model_fields.keys() - {"uri"}
 _OF_A_FOLDER = StoreFields.model_fields.keys() - {"embedding", "language", "tenant"}
 
@@ -26,12 +26,12 @@ _OF_A_FOLDER = StoreFields.model_fields.keys() - {"embedding", "language", "tena
 def open_store(
     location: str | Path, embedding: Embeddings | str | None = None, **options: Any
 ) -> HybridGraphStore | MilvusStore:
-    """Open the store at a path or URI; create it if there is none.
+    """Open the store at a path or URI; create it if it does not exist.
 
-    A path is the folder of a :class:`HybridGraphStore`; ``milvus://host:19530/database``, ``https://host:19530`` and
-    ``milvus:notes.db`` name a :class:`MilvusStore`, for which an embedding is required. ``options`` are those of the
-    class, such as ``tenant`` and ``language``. Raises ConfigurationError for a Milvus store without an embedding, and
-    whatever the class raises.
+    A path is the folder of a :class:`HybridGraphStore`. A URI such as ``milvus://host:19530/database``,
+    ``https://host:19530`` or ``milvus:notes.db`` is the location of a :class:`MilvusStore`, for which an embedding is
+    required. ``options`` are the options of the class, such as ``tenant`` and ``language``. Raises ConfigurationError
+    for a Milvus store without an embedding, and the errors of the class.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder, open_store(f"{folder}/index", "lsa") as store:
@@ -51,10 +51,10 @@ def open_store(
 
 
 def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | MilvusStore:
-    """Open the store that settings name: the folder ``store_path``, or the server ``store_uri``.
+    """Open the store that the settings specify: the folder ``store_path``, or the server ``store_uri``.
 
-    Raises ConfigurationError if the settings name no store or both, or contain a setting of the other kind of store,
-    and the errors of :func:`open_store`.
+    Raises ConfigurationError if the settings specify no store or both, or contain a setting for the other kind of
+    store, and the errors of :func:`open_store`.
     """
     options = settings.arguments("store")
     uri = options.pop("uri", None)

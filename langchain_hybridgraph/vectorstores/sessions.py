@@ -19,7 +19,7 @@ ROLES = {"human": "user", "ai": "assistant"}
 
 
 class MessageSessions(Sessions):
-    """The sessions of a store, whose turns are messages."""
+    """The sessions of a store; their turns can be added as LangChain messages."""
 
     def add(
         self,
@@ -30,13 +30,13 @@ class MessageSessions(Sessions):
         ttl: float | timedelta | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> list[str]:
-        """Add turns to the end of a session in one transaction; return their ids.
+        """Append turns to a session in one transaction and return their ids.
 
         A turn is a LangChain message or a (role, text) pair; messages without text are skipped. Each turn becomes a
         chunk with ``metadata`` and ``session_id``, ``turn`` (its number, continuing from the session's last turn),
         ``role``, ``created_at`` (default: now) and ``memory_type="episodic"``. With ``ttl``, the turns expire after
-        that many seconds, and ``memory.expire`` then deletes them. Raises ValueError for a ``ttl`` that is not above 0
-        and for metadata that cannot be stored.
+        this number of seconds, and ``memory.expire`` then deletes them. Raises ValueError for a ``ttl`` that is not
+        above 0 and for metadata that cannot be stored.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -56,7 +56,7 @@ class MessageSessions(Sessions):
 
 
 def _role_and_text(turn: Any) -> tuple[str, str]:
-    """Return the role and text of a message, or of a pair, in which the role may be any name."""
+    """Return the role and text of a message, or of a pair, whose role may be any string."""
     if isinstance(turn, (tuple, list)) and len(turn) == 2 and all(isinstance(part, str) for part in turn):
         role = str(turn[0])
         return ROLES.get(role.lower(), role), str(turn[1])

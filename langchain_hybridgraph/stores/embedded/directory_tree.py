@@ -36,10 +36,10 @@ class _TreeMirror:
 class DirectoryTree:
     """The directories in which the chunks of an index are organised.
 
-    The uri of a chunk is the ``uri`` in its metadata, or ``url``, or its document's id if that is a uri, or ``source``,
-    whichever exists first. If the document has an id other than its source, the id is appended to the source. The uris
-    of all rows are read at first use; later, only the uris of new rows are read, because the contents of a row never
-    change.
+    The uri of a chunk is the ``uri`` in its metadata. If it is missing, it is the ``url``, then the document's id if
+    that is a uri, then the ``source``. If the document's id differs from the source, it is appended to the source. The
+    uris of all rows are read at first use; later, only the uris of new rows are read, because the contents of a row
+    never change.
     """
 
     def __init__(self, index: IndexFolder) -> None:
