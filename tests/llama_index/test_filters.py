@@ -1,4 +1,4 @@
-"""LlamaIndex's metadata filters mean in our language what they mean in its own."""
+"""LlamaIndex's metadata filters have the same meaning after translation."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ def one(key, operator, value):
     ],
 )
 def test_operators(operator, value, ours):
-    """Each operator has its word."""
+    """Each of LlamaIndex's operators is translated to the equivalent filter."""
     assert filter_from(one("key", operator, value)) == parse_filter(ours)
 
 
@@ -47,12 +47,12 @@ def test_operators(operator, value, ours):
     ("metadata", "is_empty"), [({}, True), ({"k": ""}, True), ({"k": []}, True), ({"k": 0}, False)]
 )
 def test_is_empty(metadata, is_empty):
-    """IS_EMPTY is true of a missing key, an empty text and an empty list, and of nothing else."""
+    """IS_EMPTY matches a missing key, an empty string and an empty list, and nothing else."""
     assert filter_from(one("k", "is_empty", None)).matches(metadata) is is_empty
 
 
 def test_nested():
-    """Filters of filters keep their conditions; NOT is none of them."""
+    """Nested filters keep their conditions, and NOT means that none of the inner filters matches."""
     inner = MetadataFilters(
         filters=[MetadataFilter(key="a", value=1), MetadataFilter(key="b", value=2)], condition=FilterCondition.NOT
     )
@@ -62,34 +62,34 @@ def test_nested():
 
 
 def test_one_filter_alone():
-    """A MetadataFilter by itself is one; a list of them says neither and nor or."""
+    """A single MetadataFilter is translated, and a list without a condition raises FilterError."""
     alone = MetadataFilter(key="a", value=1)
     assert filter_from(alone) == parse_filter({"a": 1})
     with pytest.raises(FilterError, match="condition="):
         filter_from([alone])
 
 
-def test_nothing_asked():
-    """An empty filter, or one of empty filters, becomes None."""
+def test_empty_filters_are_none():
+    """An empty filter, or one that contains only empty filters, is translated to None."""
     empty = MetadataFilters(filters=[])
     assert filter_from(None) is None
     assert filter_from(empty) is None
     assert filter_from(MetadataFilters(filters=[empty])) is None
 
 
-def test_ours_stay():
-    """A filter of ours, or its object, is taken as it is."""
+def test_filters_of_this_package_are_unchanged():
+    """A filter in this package's own form is accepted unchanged."""
     assert filter_from({"source": {"$in": ["a.md"]}}) == filter_from(by_source("a.md"))
 
 
 @pytest.mark.parametrize("key", ["doc_id", "ref_doc_id"])
 def test_the_source_document(key):
-    """LlamaIndex's names for the source document are our document_id."""
+    """LlamaIndex's names for the source document are translated to document_id."""
     assert filter_from(one(key, "==", "d")) == parse_filter({"document_id": "d"})
 
 
 def test_a_dot_is_part_of_the_name():
-    """LlamaIndex's metadata are flat, so a dot leads nowhere."""
+    """A dot in a key is part of the key, because LlamaIndex's metadata are flat."""
     parsed = filter_from(one("a.b", "==", 1))
     assert (parsed.matches({"a.b": 1}), parsed.matches({"a": {"b": 1}})) == (True, False)
 
@@ -104,7 +104,7 @@ def test_a_dot_is_part_of_the_name():
     ],
 )
 def test_filters_without_an_equivalent(operator, value, says):
-    """A filter that has no meaning here is an error that says what to write, never dropped."""
+    """A filter without an equivalent raises a FilterError that shows what to write instead."""
     with pytest.raises(FilterError, match=says):
         filter_from(one("key", operator, value))
 
@@ -124,8 +124,8 @@ METADATA = st.fixed_dictionaries(
 
 
 @given(st.lists(CONDITIONS, min_size=1, max_size=3), st.sampled_from(list(FilterCondition)), METADATA)
-def test_as_llama_index_itself(conditions, condition, metadata):
-    """A SimpleVectorStore lets the same nodes through."""
+def test_translated_filters_match_like_llama_indexs_own(conditions, condition, metadata):
+    """A translated filter matches the same metadata as LlamaIndex's SimpleVectorStore."""
     filters = MetadataFilters(
         filters=[MetadataFilter(key=key, operator=operator, value=value) for key, operator, value in conditions],
         condition=condition,

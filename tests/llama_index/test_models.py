@@ -1,4 +1,4 @@
-"""LlamaIndex's embeddings and language models as ours."""
+"""LlamaIndex's embeddings and language models as LangChain models."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.support.models.llama_models import SayingLLM, WordEmbedding
 
 
 async def test_vectors_are_the_models():
-    """Texts and questions get the vectors that the model gives, sync and async."""
+    """LlamaIndexEmbeddings returns the model's vectors of texts and queries, sync and async."""
     model = WordEmbedding()
     ours = LlamaIndexEmbeddings(model)
     texts = ["a cat", "a dog"]
@@ -26,7 +26,7 @@ async def test_vectors_are_the_models():
 
 
 def test_an_index_remembers_its_model(tmp_path):
-    """An index that was made with one LlamaIndex model is not opened with another."""
+    """An index made with one LlamaIndex model cannot be opened with another."""
     with HybridGraphStore(tmp_path / "index", LlamaIndexEmbeddings(WordEmbedding(model_name="one"))) as store:
         store.add_texts(["a cat"])
     assert embedding_name(LlamaIndexEmbeddings(WordEmbedding(model_name="one"))).endswith("/one")
@@ -37,7 +37,7 @@ def test_an_index_remembers_its_model(tmp_path):
 
 
 def test_other_objects_are_errors():
-    """A name in place of a model is refused."""
+    """A model's name instead of a model raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match=r"Settings\.embed_model"):
         LlamaIndexEmbeddings("text-embedding-3-small")
     with pytest.raises(ConfigurationError, match=r"Settings\.llm"):
@@ -45,7 +45,7 @@ def test_other_objects_are_errors():
 
 
 async def test_a_planner_over_a_model_of_llama_index():
-    """Stages that need structured answers of a chat model can use LlamaIndex's."""
+    """QueryPlanner works with a LlamaIndex language model."""
     llm = SayingLLM(
         '{"queries": [{"query": "tokens", "context_type": "resource", "intent": "to know", "priority": 1}]}'
     )
@@ -54,7 +54,7 @@ async def test_a_planner_over_a_model_of_llama_index():
 
 
 async def test_a_rewrite_by_a_model_of_llama_index():
-    """LLMRewrite puts the question as the model says it."""
+    """LLMRewrite uses the rewrite of a LlamaIndex language model verbatim."""
     llm = SayingLLM("Where do fish swim?")
     rewrite = LLMRewrite(LlamaIndexChatModel(llm))
     history = turns(["User: What of fish?"])
@@ -62,7 +62,7 @@ async def test_a_rewrite_by_a_model_of_llama_index():
     assert (await rewrite.acall("and where?", history)).text == "Where do fish swim?"
 
 
-def test_other_ways_to_answer():
-    """Structured answers are requested in the prompt only."""
+def test_methods_of_structured_output_are_rejected():
+    """with_structured_output requests the form in the prompt and rejects method=."""
     with pytest.raises(ConfigurationError, match="leave method= out"):
         LlamaIndexChatModel(SayingLLM("")).with_structured_output({}, method="function_calling")

@@ -1,4 +1,4 @@
-"""LlamaIndex's nodes go into a store and come back as they were."""
+"""LlamaIndex's nodes are stored and restored unchanged."""
 
 import json
 
@@ -53,8 +53,8 @@ def ends(store, ids, relation):
     return {(edge.source, edge.target) for edge in store.edges(ids) if edge.relation == relation}
 
 
-def test_ids_texts_and_metadata_come_back():
-    """Nodes are restored unchanged."""
+def test_ids_texts_and_metadata_are_restored():
+    """Ids, texts and metadata of ingested nodes are restored."""
     store, nodes = HybridGraphStore(), four_nodes()
     ingest_nodes(nodes, store)
     back = retrieve_texts(store, "cat dogs fish birds")
@@ -63,8 +63,8 @@ def test_ids_texts_and_metadata_come_back():
     }
 
 
-def test_relationships_come_back():
-    """Source, previous and next are what they were, with their hashes and metadata."""
+def test_relationships_are_restored():
+    """Source, previous and next node are restored with their hashes and metadata."""
     store, nodes = HybridGraphStore(), four_nodes()
     ingest_nodes(nodes, store)
     node = retrieve_texts(store, "dogs")["zoo#1"]
@@ -73,7 +73,7 @@ def test_relationships_come_back():
 
 
 def test_relationships_become_edges():
-    """Each node leads to the next by ``sequence``."""
+    """Each node has an edge ``sequence`` to the next node."""
     store = HybridGraphStore()
     ingest_nodes(four_nodes(), store, edges=None)
     ids = [f"zoo#{place}" for place in range(4)]
@@ -81,7 +81,7 @@ def test_relationships_become_edges():
 
 
 def test_the_source_is_the_document():
-    """A document's nodes can be named, filtered and deleted by its id."""
+    """The source of a node is its document, by whose id nodes can be filtered and deleted."""
     store = HybridGraphStore()
     ingest_nodes(four_nodes(), store)
     assert set(store.document_ids()) == {"zoo"}
@@ -91,7 +91,7 @@ def test_the_source_is_the_document():
 
 
 def test_a_second_run_writes_nothing():
-    """With ids that last, what is unchanged is left alone."""
+    """Ingesting the same nodes again adds, updates and embeds nothing."""
     store = HybridGraphStore()
     ingest_nodes(four_nodes(), store)
     again = ingest_nodes(four_nodes(), store)
@@ -99,7 +99,7 @@ def test_a_second_run_writes_nothing():
 
 
 def test_a_document_is_replaced():
-    """Nodes that a document no longer has are removed, with their edges."""
+    """Nodes that a document no longer has are removed with their edges."""
     store = HybridGraphStore()
     ingest_nodes(four_nodes(), store)
     shorter = splitter().get_nodes_from_documents([LlamaDocument(text=TEXT[:43], id_="zoo", metadata={"n": 1})])
@@ -119,7 +119,7 @@ def hierarchy():
 
 
 def test_children_are_replaced_by_their_parents():
-    """The leaves of a hierarchy are searched and their parents returned, with their own parents and children."""
+    """A search matches the leaves of a hierarchy and returns their parents with all relationships."""
     store, nodes = HybridGraphStore(), hierarchy()
     ingest_nodes(nodes, store)
     nodes_by_id = {node.node_id: node for node in nodes}
@@ -131,7 +131,7 @@ def test_children_are_replaced_by_their_parents():
 
 
 def test_leaves_know_their_parents():
-    """With ``return_parents=False`` the leaves have the parent that LlamaIndex's AutoMergingRetriever looks for."""
+    """With ``return_parents=False``, a leaf is returned with its parent, as AutoMergingRetriever requires."""
     store, nodes = HybridGraphStore(), hierarchy()
     ingest_nodes(nodes, store)
     nodes_by_id = {node.node_id: node for node in nodes}
@@ -141,7 +141,7 @@ def test_leaves_know_their_parents():
 
 
 def test_every_level_is_kept():
-    """Parents of parents are stored too, joined by ``part_of``, and a second run keeps them."""
+    """Every level of a hierarchy is stored with ``part_of`` edges, and ingesting again keeps them."""
     store, nodes = HybridGraphStore(), hierarchy()
     for _ in range(2):
         ingest_nodes(nodes, store)
@@ -151,8 +151,8 @@ def test_every_level_is_kept():
         assert ends(store, ids, PART_OF) == expected
 
 
-def test_a_parent_that_is_not_there():
-    """A parent that was not handed in is an edge to nowhere, and no reason to degrade."""
+def test_a_missing_parent():
+    """A node whose parent was not ingested keeps the parent's id, and the result is not degraded."""
     store = HybridGraphStore()
     node = TextNode(text="alone", id_="a", relationships={NodeRelationship.PARENT: RelatedNodeInfo(node_id="p")})
     ingest_nodes([node], store)
@@ -161,7 +161,7 @@ def test_a_parent_that_is_not_there():
 
 
 def test_nodes_without_text_are_left_out():
-    """An image without a text and a blank node are named in a warning, and no edge leads to them."""
+    """Nodes without text are left out with a warning that names them, and no edge leads to them."""
     related = {NodeRelationship.NEXT: RelatedNodeInfo(node_id="image")}
     nodes = [
         TextNode(text="words", id_="a", relationships=related),
@@ -175,12 +175,12 @@ def test_nodes_without_text_are_left_out():
 
 
 def test_no_nodes():
-    """An empty list is accepted."""
+    """An empty list of nodes is accepted."""
     assert ingest_nodes([], HybridGraphStore()).documents == 0
 
 
 def test_an_empty_id():
-    """A node whose id is empty gets one from its text, and has it when it comes back."""
+    """A node with an empty id gets an id derived from its text."""
     store = HybridGraphStore()
     ingest_nodes([TextNode(text="nameless", id_="")], store)
     assert list(retrieve_texts(store, "nameless")) == [content_id("nameless", "")]
@@ -196,7 +196,7 @@ def test_an_empty_id():
     ],
 )
 def test_kinds_of_nodes(node):
-    """A node comes back as what it was, with all it had."""
+    """Each kind of node is restored with its class and fields."""
     store = HybridGraphStore()
     ingest_nodes([node], store)
     back = retrieve_texts(store, "cat")["n"]
@@ -208,7 +208,7 @@ def test_kinds_of_nodes(node):
 
 
 def test_an_index_node_leads_to_its_object():
-    """The object of an IndexNode is not stored; LlamaIndex finds it again in its object_map."""
+    """The object of an IndexNode is not stored, but is found through object_map."""
     behind = TextNode(text="the table itself", id_="table-1")
     store = HybridGraphStore()
     inner = LlamaIndexRetriever(HybridRetriever(HybridGraphStore.from_texts(["the inner table"], ids=["inner"])))
@@ -220,7 +220,7 @@ def test_an_index_node_leads_to_its_object():
 
 
 def test_own_metadata_stay():
-    """A metadata key of the user's own that has our name keeps the user's value."""
+    """A metadata key of the user's that has a name used by this package keeps the user's value."""
     store = HybridGraphStore()
     ingest_nodes([TextNode(text="cat", id_="n", metadata={"score": "mine", "file_path": "zoo.txt"})], store)
     node = retrieve_texts(store, "cat", filter={"source": "zoo.txt"})["n"]
@@ -235,8 +235,8 @@ def test_embeddings_are_not_stored_in_metadata():
     assert json.loads(store.get(["n"])[0].metadata["_node_content"])["embedding"] is None
 
 
-def test_ready_embeddings_are_taken():
-    """A node that brings its vector is not embedded again, the others are."""
+def test_existing_embeddings_are_used():
+    """A node with a vector is not embedded again, and the other nodes are."""
     model = WordEmbedding()
     nodes = [TextNode(text="cat", id_="a", embedding=model._get_text_embedding("moon")), TextNode(text="dog", id_="b")]
     store = HybridGraphStore(None, LlamaIndexEmbeddings(model))
@@ -248,19 +248,19 @@ def test_ready_embeddings_are_taken():
 
 
 def test_an_lsa_store_makes_its_own_vectors():
-    """Ready vectors of another model are left alone where the vectors are made from the texts."""
+    """A store with LSA ignores vectors that nodes have from another model."""
     store = HybridGraphStore()
     assert ingest_nodes([TextNode(text="cat", id_="a", embedding=[1.0, 0.0])], store).added == 1
 
 
 def test_other_objects_are_errors():
-    """Documents of LangChain are refused with the way to bring them in."""
+    """Objects other than nodes raise an error that recommends ingest for LangChain Documents."""
     with pytest.raises(ConfigurationError, match="for LangChain Documents use ingest"):
         ingest_nodes(["text"], HybridGraphStore())
 
 
 def test_edges_of_other_builders():
-    """Entities join nodes of different documents; ``sequence`` is the relationships' own."""
+    """Edge builders can be added, except for ``sequence``, which comes from the relationships."""
     store = HybridGraphStore()
     nodes = [TextNode(text=f"We met Ada Lovelace {where}.", id_=where) for where in ("there", "here")]
     ingest_nodes(nodes, store, edges="auto")

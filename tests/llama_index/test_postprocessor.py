@@ -1,4 +1,4 @@
-"""Our rerankers as LlamaIndex node postprocessors."""
+"""This package's rerankers as LlamaIndex node postprocessors."""
 
 import pytest
 
@@ -30,43 +30,43 @@ def scored(nodes):
 
 
 def by_letter(query, texts):
-    """A reranker that puts the last of the alphabet first."""
+    """Return scores that rank the last letter of the alphabet first."""
     return [(ord(text[-1]) - ord("a")) / 10 for text in texts]
 
 
 def test_reorders_and_scores():
-    """The reranker's order and scores are the nodes'."""
+    """The nodes get the reranker's order and scores."""
     done = RerankPostprocessor(by_letter).postprocess_nodes(nodes(a=0.9, b=0.5, c=0.1), query_str="any")
     assert scored(done) == [("c", 0.2), ("b", 0.1), ("a", 0.0)]
 
 
 def test_top_n():
-    """At most ``top_n`` of them come back, the best."""
+    """The postprocessor returns the best ``top_n`` nodes."""
     done = RerankPostprocessor(by_letter, top_n=1).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
     assert scored(done) == [("b", 0.1)]
 
 
 def test_score_reranker_needs_no_query():
-    """ScoreReranker drops by the nodes' own scores; a score of None is 0."""
+    """ScoreReranker filters by the nodes' own scores without a query, and treats a missing score as 0."""
     done = RerankPostprocessor(ScoreReranker(0.5)).postprocess_nodes(nodes(a=0.9, b=None, c=0.4))
     assert scored(done) == [("a", 0.9)]
 
 
 def test_given_nodes_stay():
-    """The scores of the nodes passed in do not change."""
+    """The scores of the nodes passed in are not changed."""
     original = nodes(a=0.9, b=None)
     RerankPostprocessor(by_letter).postprocess_nodes(original, query_str="any")
     assert scored(original) == [("a", 0.9), ("b", None)]
 
 
 def test_a_node_twice():
-    """A node that stands twice in the list stays there twice."""
+    """A node that appears twice in the list is returned twice."""
     done = RerankPostprocessor(by_letter).postprocess_nodes([*nodes(b=0.2), *nodes(b=0.4)], query_str="any")
     assert scored(done) == [("b", 0.1), ("b", 0.1)]
 
 
 def test_no_nodes():
-    """Nothing in, nothing out, and no model is asked."""
+    """An empty list of nodes is returned without calling the reranker."""
 
     def never(query, texts):
         raise AssertionError("asked")
@@ -75,7 +75,7 @@ def test_no_nodes():
 
 
 def test_nodes_without_text():
-    """An image has the empty text."""
+    """A node without text, such as an image, is reranked with an empty text."""
     image = NodeWithScore(node=ImageNode(image_url="http://x/y.png", id_="i"), score=0.5)
     lengths = RerankPostprocessor(lambda query, texts: [1 / (1 + len(text)) for text in texts])
     assert scored(lengths.postprocess_nodes([*nodes(a=0.9), image], query_str="any")) == [("i", 1.0), ("a", 1 / 7)]
@@ -88,7 +88,7 @@ def marks(material):
 
 
 async def test_llm_reranker():
-    """LLMReranker marks the nodes, awaited on the async side."""
+    """LLMReranker scores the nodes, sync and async."""
     done = RerankPostprocessor(LLMReranker(SayingModel(answer=marks)))
     for results in (
         done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any"),
@@ -98,7 +98,7 @@ async def test_llm_reranker():
 
 
 async def test_llm_reranker_over_a_model_of_llama_index():
-    """A LlamaIndex language model can rerank; its answer may be surrounded by prose."""
+    """A LlamaIndex language model can rerank, even if its answer is surrounded by prose."""
     llm = SayingLLM('Sure: {"marks": [{"passage": 1, "mark": 2}, {"passage": 2, "mark": 9}]}')
     done = RerankPostprocessor(LLMReranker(LlamaIndexChatModel(llm)), on_error="raise")
     for results in (
@@ -126,7 +126,7 @@ def test_cross_encoder():
 
 
 def test_a_compressor_of_langchain():
-    """Any compressor reranks, and may drop."""
+    """A LangChain compressor can rerank nodes and drop some of them."""
 
     class Last(BaseDocumentCompressor):
         def compress_documents(self, documents, query, callbacks=None):
@@ -141,7 +141,7 @@ def failing(query, texts):
 
 
 async def test_a_failure_keeps_the_order():
-    """The copies returned have ``rerank-failed`` in their metadata, where the language model does not see it."""
+    """If the reranker fails, copies in the original order have ``rerank-failed`` in metadata hidden from the model."""
     original = nodes(a=0.9, b=0.5)
     done = RerankPostprocessor(failing, top_n=1)
     for results in (
@@ -155,7 +155,7 @@ async def test_a_failure_keeps_the_order():
 
 
 async def test_a_failure_may_be_an_error():
-    """With ``on_error="raise"`` the reranker's own error is raised."""
+    """With ``on_error="raise"``, the reranker's own error is raised."""
     done = RerankPostprocessor(failing, on_error="raise")
     with pytest.raises(OSError, match="no network"):
         done.postprocess_nodes(nodes(a=0.9), query_str="any")
@@ -164,7 +164,7 @@ async def test_a_failure_may_be_an_error():
 
 
 def test_too_few_scores_are_a_failure():
-    """A reranker that does not give one score per node has failed."""
+    """A reranker that does not return one score per node is reported as rerank-failed."""
     done = RerankPostprocessor(lambda query, texts: [1.0]).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
     assert [each.metadata["degraded"] for each in done] == [["rerank-failed"]] * 2
 
@@ -176,7 +176,7 @@ def test_without_a_query():
 
 
 def test_objects_that_cannot_rerank():
-    """Anything else is refused at construction, and so is a setting that cannot be used."""
+    """An object that cannot rerank, or an invalid setting, is rejected at construction."""
     with pytest.raises(ValueError, match="cannot rerank"):
         RerankPostprocessor(42)
     with pytest.raises(ValueError, match="top_n"):
@@ -197,7 +197,7 @@ class Events(BaseEventHandler):
 
 
 def test_events():
-    """LlamaIndex's rerank events are sent around it, and its older callbacks called."""
+    """Reranking sends LlamaIndex's rerank events and calls its older callbacks."""
     handler, debug = Events(), LlamaDebugHandler(print_trace_on_end=False)
     get_dispatcher().add_event_handler(handler)
     try:
@@ -213,7 +213,7 @@ def test_events():
 
 
 async def test_in_a_query_engine():
-    """A query engine reranks what our retriever found."""
+    """A LlamaIndex query engine uses the postprocessor to rerank the retriever's nodes."""
     store = HybridGraphStore.from_texts(["a cat sat: a", "a cat sat: b"], ids=["a", "b"])
     engine = RetrieverQueryEngine.from_args(
         LlamaIndexRetriever(HybridRetriever(store)),

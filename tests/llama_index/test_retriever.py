@@ -1,4 +1,4 @@
-"""Our retrievers inside LlamaIndex: sync and async, in query engines, with its events, over our store and its own."""
+"""This package's retrievers in LlamaIndex: sync and async, in query engines, with events, over several stores."""
 
 import asyncio
 import subprocess
@@ -59,7 +59,7 @@ TEXTS = {
 
 
 def chain_of_nodes():
-    """Four nodes of one document, each with its neighbours; the first two of kind pet."""
+    """Return four nodes of one document linked to their neighbours, the first two of kind pet."""
     ids = list(TEXTS)
     nodes = [
         TextNode(id_=id, text=text, metadata={"kind": "pet" if place < 2 else "wild", "uri": f"zoo/{id}.txt"})
@@ -119,7 +119,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_retriever(store, kind):
-    """Each of our retrievers answers as a LlamaIndex retriever, with the ids and scores that it gives itself."""
+    """Every retriever gives the same ids and scores through LlamaIndexRetriever as directly."""
     ours = KINDS[kind](store, k=2)
     retriever = LlamaIndexRetriever(ours)
     assert isinstance(retriever, BaseRetriever)
@@ -131,18 +131,18 @@ def test_every_retriever(store, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_async_is_as_sync(store, kind):
-    """In a running event loop the awaited answer is that of the other side."""
+async def test_sync_and_async_agree(store, kind):
+    """retrieve and aretrieve of LlamaIndexRetriever return the same nodes and scores."""
     retriever = LlamaIndexRetriever(KINDS[kind](store, k=2))
     awaited = await retriever.aretrieve("Where do fish swim?")
     direct = retriever.retrieve("Where do fish swim?")
     assert [n.node_id for n in awaited] == [n.node_id for n in direct]
-    # What is remembered grows older between two searches.
+    # Memories age between two searches, so their scores differ slightly.
     assert [n.score for n in awaited] == pytest.approx([n.score for n in direct], abs=1e-4)
 
 
-async def test_async_awaits_ours(store):
-    """``aretrieve`` calls our ``aretrieve``, never the sync side, and others run while it waits."""
+async def test_async_awaits_the_inner_retriever(store):
+    """``aretrieve`` awaits the inner retriever's ``aretrieve``, so several calls can run at once."""
     inner = HybridRetriever(store)
 
     class OnlyAwaited:
@@ -160,8 +160,8 @@ async def test_async_awaits_ours(store):
     assert [answer[0].node_id for answer in answers] == ["fish", "dog"]
 
 
-def test_nodes_reached_over_edges(store):
-    """Metadata of a node reached over edges describe the path, and its relationships can be followed."""
+def test_nodes_reached_through_edges(store):
+    """A node reached through an edge has its path in the metadata and its relationships to other nodes."""
     results = LlamaIndexRetriever(GraphRetriever(store, max_hops=1, graph={"seed_k": 1}, k=2)).retrieve("cat sat mat")
     assert ids(results) == ["cat", "dog"]
     assert results[1].metadata["source_path"] == ["cat", "dog"]
@@ -172,7 +172,7 @@ def test_nodes_reached_over_edges(store):
 
 
 def test_query_engine(store):
-    """A query engine answers from our nodes, and names them as its sources."""
+    """A query engine answers from the retrieved nodes and returns them as its sources."""
     engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store, k=1)), llm=MockLLM())
     answer = engine.query("Where do fish swim?")
     assert ids(answer.source_nodes) == ["fish"]
@@ -181,13 +181,13 @@ def test_query_engine(store):
 
 
 async def test_query_engine_async(store):
-    """The awaited query engine, too."""
+    """An awaited query engine returns the retrieved nodes as its sources."""
     engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store, k=1)), llm=MockLLM())
     assert ids((await engine.aquery("Where do fish swim?")).source_nodes) == ["fish"]
 
 
 def test_the_model_is_not_shown_how_a_node_was_found(store):
-    """Language model and embedding see the text and the node's own metadata, nothing of ours."""
+    """Language model and embedding receive a node's text and own metadata, without the metadata added by the search."""
     node = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")[0].node
     expected = "kind: wild\nuri: zoo/fish.txt\n\nFish swim in the sea."
     assert node.get_content(MetadataMode.LLM) == expected
@@ -196,7 +196,7 @@ def test_the_model_is_not_shown_how_a_node_was_found(store):
 
 
 def test_events(store, events):
-    """Start, report and end of a retrieval are seen in this order, with the nodes."""
+    """A retrieval sends the start, report and end events in this order, with the nodes."""
     nodes = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")
     kinds = (RetrievalStartEvent, RetrievalReportEvent, RetrievalEndEvent)
     received = events.of(kinds)
@@ -206,14 +206,14 @@ def test_events(store, events):
 
 
 async def test_events_async(store, events):
-    """Awaited retrieval gives the same events."""
+    """An awaited retrieval sends the same events."""
     await LlamaIndexRetriever(HybridRetriever(store, k=1)).aretrieve("fish")
     kinds = (RetrievalStartEvent, RetrievalReportEvent, RetrievalEndEvent)
     assert [type(event) for event in events.of(kinds)] == list(kinds)
 
 
 def test_callback_manager(store):
-    """LlamaIndex's older callbacks see the retrieval and its nodes."""
+    """LlamaIndex's older callbacks receive the retrieval and its nodes."""
     debug = LlamaDebugHandler(print_trace_on_end=False)
     LlamaIndexRetriever(HybridRetriever(store, k=1), callback_manager=CallbackManager([debug])).retrieve("fish")
     ((start, end),) = debug.get_event_pairs(CBEventType.RETRIEVE)
@@ -222,14 +222,14 @@ def test_callback_manager(store):
 
 
 def test_in_a_fusion_retriever(store):
-    """LlamaIndex's own fusion combines this retriever with others."""
+    """QueryFusionRetriever combines several LlamaIndexRetrievers."""
     two = [LlamaIndexRetriever(HybridRetriever(store, k=2)), LlamaIndexRetriever(GraphRetriever(store, k=2))]
     fusion = QueryFusionRetriever(two, llm=MockLLM(), num_queries=1, similarity_top_k=1, use_async=False)
     assert ids(fusion.retrieve("fish")) == ["fish"]
 
 
 def test_neighbours_by_llama_index(store):
-    """PrevNextNodePostprocessor follows the restored relationships."""
+    """PrevNextNodePostprocessor follows the restored relationships of the nodes."""
     docstore = SimpleDocumentStore()
     docstore.add_documents(chain_of_nodes())
     results = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("dogs bark")
@@ -238,7 +238,7 @@ def test_neighbours_by_llama_index(store):
 
 
 def test_merging_leaves_by_llama_index():
-    """AutoMergingRetriever merges the leaves that ours finds into the parents of its docstore."""
+    """AutoMergingRetriever merges the retrieved leaves into the parents in its docstore."""
     whole = TextNode(id_="whole", text=" ".join(TEXTS.values()))
     leaves = [TextNode(id_=id, text=text) for id, text in TEXTS.items()]
     for leaf in leaves:
@@ -253,19 +253,19 @@ def test_merging_leaves_by_llama_index():
         assert ids(AutoMergingRetriever(retriever, context).retrieve("Where do fish swim?")) == results
 
 
-# -- what a call may say ------------------------------------------------------------------------------------------
+# -- options of calls ------------------------------------------------------------------------------------------
 
 WILD = MetadataFilters(filters=[MetadataFilter(key="kind", value="wild")])
 
 
 def test_options_of_every_call(store):
-    """Options given at construction hold for every call, in LlamaIndex's words or ours."""
+    """Options given at construction apply to every call, under LlamaIndex's names or this package's."""
     for options in ({"similarity_top_k": 1, "filters": WILD}, {"k": 1, "filter": {"kind": "wild"}}):
         assert ids(LlamaIndexRetriever(HybridRetriever(store), **options).retrieve("the cat")) == ["fish"]
 
 
 def test_options_of_one_call(store):
-    """Options of a call go before those of the retriever; its filter narrows theirs."""
+    """Options of a call override those of the retriever, except for filters, which are combined."""
     retriever = LlamaIndexRetriever(HybridRetriever(store), k=4, filters=WILD)
     assert len(retriever.retrieve("the")) == 2
     assert len(retriever.with_options(k=1).retrieve("the")) == 1
@@ -275,15 +275,15 @@ def test_options_of_one_call(store):
 
 
 async def test_options_through_a_query_engine(store):
-    """A query may carry its options through a query engine."""
+    """QueryWithOptions passes options through a query engine."""
     engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store)), llm=MockLLM())
     query = QueryWithOptions("the cat", options={"similarity_top_k": 1, "filters": WILD})
     assert ids(engine.query(query).source_nodes) == ["fish"]
     assert ids((await engine.aquery(query)).source_nodes) == ["fish"]
 
 
-def test_a_ready_embedding(store):
-    """A query's embedding is searched for in place of that of its text; without a text it says so."""
+def test_a_query_with_an_embedding(store):
+    """A query's own embedding is searched instead of its text, and without a text no-query-text is reported."""
     retriever = LlamaIndexRetriever(HybridRetriever(store, semantic_weight=1.0, k=1))
     vector = WordEmbedding()._get_text_embedding(TEXTS["bird"])
     assert ids(retriever.retrieve(QueryBundle("fish", embedding=vector))) == ["bird"]
@@ -292,7 +292,7 @@ def test_a_ready_embedding(store):
 
 
 async def test_texts_to_embed_in_place_of_the_query(store):
-    """The mean vector of custom_embedding_strs is searched for, as HyDE wants it; the async side awaits the model."""
+    """The mean vector of custom_embedding_strs is searched, and aretrieve awaits the embedding model."""
     retriever = LlamaIndexRetriever(HybridRetriever(store, semantic_weight=1.0, k=1))
     bundle = QueryBundle("fish", custom_embedding_strs=[TEXTS["bird"]])
     assert ids(retriever.retrieve(bundle)) == ["bird"]
@@ -301,7 +301,7 @@ async def test_texts_to_embed_in_place_of_the_query(store):
 
 
 def test_hyde(store):
-    """LlamaIndex's HyDE transform works over ours."""
+    """LlamaIndex's HyDE transform works with LlamaIndexRetriever."""
     llm = SayingLLM(TEXTS["bird"])
     engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store, k=1)), llm=MockLLM())
     hyde = HyDEQueryTransform(llm=llm, include_original=False)
@@ -310,7 +310,7 @@ def test_hyde(store):
 
 
 def test_a_conversation_of_llama_index(store):
-    """AdvancedRetriever reads LlamaIndex's chat messages."""
+    """AdvancedRetriever accepts LlamaIndex's chat messages as the conversation."""
     retriever = LlamaIndexRetriever(AdvancedRetriever(HybridRetriever(store, k=1)))
     history = [ChatMessage(role="user", content="Do fish swim?"), ChatMessage(role="assistant", content="Fish swim.")]
     result = retriever.with_options(conversation_history=history).retrieve_result("and where do they?")
@@ -319,18 +319,18 @@ def test_a_conversation_of_llama_index(store):
 
 @pytest.mark.parametrize("kind", [HierarchicalRetriever, MemoryRetriever])
 def test_a_session_of_llama_index(store, kind):
-    """Other retrievers read them as a session, also below ``messages``."""
+    """HierarchicalRetriever and MemoryRetriever accept LlamaIndex's chat messages as a session."""
     retriever = LlamaIndexRetriever(kind(store, k=1))
     messages = [ChatMessage(role="user", content="Tell me about fish.")]
     for session in (messages, {"summary": "", "messages": messages}):
         assert ids(retriever.with_options(session=session).retrieve("Where do fish swim?")) == ["fish"]
 
 
-# -- what did not work as asked ----------------------------------------------------------------------------------
+# -- degradation ----------------------------------------------------------------------------------
 
 
 def test_degradation_is_in_the_metadata(store, events):
-    """Degradation is reported on every node, in the event and on the result."""
+    """Degradation is reported in the metadata of every node, in the event and in the result."""
     hybrid = HybridRetriever(LlamaIndexVectorStore(VectorStoreIndex([], embed_model=WordEmbedding())), k=1)
     graphless = GraphRetriever(HybridGraphStore.from_texts(["fish swim"], ids=["a"]), k=1)
     result = LlamaIndexRetriever(graphless).retrieve_result("fish")
@@ -343,14 +343,14 @@ def test_degradation_is_in_the_metadata(store, events):
 
 
 def test_an_empty_store():
-    """An index without nodes gives no nodes, in a query engine too."""
+    """An empty store gives no nodes, directly and in a query engine."""
     retriever = LlamaIndexRetriever(HybridRetriever(HybridGraphStore()))
     assert retriever.retrieve("anything") == []
     assert RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("anything").source_nodes == []
 
 
 async def test_failing_sources():
-    """When nothing can answer, LlamaIndex's caller gets our error."""
+    """If all sources fail, RetrievalError is raised, sync and async."""
 
     class Failing(WordEmbedding):
         def _get_query_embedding(self, query):
@@ -366,7 +366,7 @@ async def test_failing_sources():
 
 
 def test_other_objects_are_not_retrievers(store):
-    """A store or an index in place of a retriever is refused with what to write."""
+    """Passing a store or an index instead of a retriever raises an error with the correct line."""
     empty = VectorStoreIndex([], embed_model=WordEmbedding())
     for wrong in (store, empty, empty.as_retriever(), None):
         with pytest.raises(ConfigurationError, match="HybridRetriever\\(store\\)"):
@@ -374,7 +374,7 @@ def test_other_objects_are_not_retrievers(store):
 
 
 def test_unknown_options(store):
-    """A misspelt option and a filter that cannot be said are errors."""
+    """A misspelt option, an option given twice or an unsupported filter raises an error."""
     retriever = LlamaIndexRetriever(HybridRetriever(store))
     with pytest.raises(TypeError, match="top_k"):
         retriever.with_options(top_k=1).retrieve("fish")
@@ -386,7 +386,7 @@ def test_unknown_options(store):
 
 
 def test_an_image_as_query(store):
-    """A query by image cannot be answered, and is not answered by its text instead."""
+    """A query by image raises an error and is not answered by its text."""
     with pytest.raises(ConfigurationError, match=r"a\.png"):
         LlamaIndexRetriever(HybridRetriever(store)).retrieve(QueryBundle("fish", image_path="a.png"))
 
@@ -395,7 +395,7 @@ def test_an_image_as_query(store):
 
 
 def test_relationships_of_chunks_that_were_not_nodes():
-    """Source, previous and next of Documents ingested through LangChain are restored from the edges."""
+    """Chunks of Documents ingested through LangChain get source, previous and next node from their edges."""
     store = HybridGraphStore()
     text = "# Cats\n\nThe cat sat.\n\n# Dogs\n\nDogs bark.\n\n# Fish\n\nFish swim."
     ingest([Document(text, metadata={"source": "zoo.md"})], store, split=RecursiveSplitter(join_sections=False))
@@ -408,7 +408,7 @@ def test_relationships_of_chunks_that_were_not_nodes():
 
 
 def test_relationships_of_a_parent_child_split():
-    """The child of a parent names it."""
+    """A child chunk of a parent-child split is returned with the parent's id as a relationship."""
     store = HybridGraphStore()
     ingest([Document("The cat sat. " * 300, metadata={"source": "zoo.md"})], store, split="parent_child")
     node = LlamaIndexRetriever(HybridRetriever(store, k=1, return_parents=False)).retrieve("cat")[0].node
@@ -421,7 +421,9 @@ def index():
 
 
 def test_over_a_simple_vector_store(index):
-    """Over LlamaIndex's vector store with its docstore both sides answer, and nodes come back whole."""
+    """Over a SimpleVectorStore with its docstore, vectors and keywords are searched and nodes are restored
+    completely.
+    """
     assert isinstance(index.vector_store, SimpleVectorStore)
     result = LlamaIndexRetriever.from_index(index, k=2).retrieve_result("Where do fish swim?")
     assert (result[0].node_id, result.degraded) == ("fish", ())
@@ -431,7 +433,7 @@ def test_over_a_simple_vector_store(index):
 
 
 async def test_over_a_simple_vector_store_async(index):
-    """The awaited answer is the same."""
+    """Over a SimpleVectorStore, retrieve and aretrieve agree, including filters and embeddings."""
     retriever = LlamaIndexRetriever.from_index(index, k=2)
     awaited = await retriever.aretrieve("Where do fish swim?")
     direct = retriever.retrieve("Where do fish swim?")
@@ -444,7 +446,7 @@ async def test_over_a_simple_vector_store_async(index):
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
 async def test_an_index_is_awaited(kind):
-    """The async side awaits the vector store and the embedding model of the index, and never asks their sync sides."""
+    """aretrieve awaits the vector store and embedding of an index and never calls their sync methods."""
 
     class Awaited(SimpleVectorStore):
         def query(self, query, **kwargs):
@@ -465,14 +467,14 @@ async def test_an_index_is_awaited(kind):
 
 
 def test_cosines_of_a_simple_vector_store(index):
-    """The vector score is the cosine that LlamaIndex itself tells."""
+    """The vector score equals the cosine that LlamaIndex itself returns."""
     theirs = {each.node_id: each.score for each in index.as_retriever(similarity_top_k=4).retrieve("fish swim")}
     ours = LlamaIndexRetriever.from_index(index, semantic_weight=1.0, k=4).retrieve("fish swim")
     assert {each.node_id: each.metadata["vector_score"] for each in ours} == pytest.approx(theirs)
 
 
-def test_an_index_in_llama_indexes_words(index):
-    """similarity_top_k and filters are those of the retriever that is made."""
+def test_from_index_accepts_llama_indexs_option_names(index):
+    """from_index accepts similarity_top_k and filters as settings of the retriever."""
     retriever = LlamaIndexRetriever.from_index(index, similarity_top_k=1, filters=WILD)
     assert ids(retriever.retrieve("the cat")) == ids(
         LlamaIndexRetriever.from_index(index).with_options(k=1, filters=WILD).retrieve("the cat")
@@ -481,20 +483,20 @@ def test_an_index_in_llama_indexes_words(index):
 
 
 def test_the_graph_of_an_index(index):
-    """The relationships in the docstore of a LlamaIndex index are edges."""
+    """The relationships in an index's docstore are traversed as edges."""
     retriever = LlamaIndexRetriever.from_index(index, GraphRetriever, max_hops=1, graph={"seed_k": 1}, k=2)
     results = retriever.retrieve("cat sat mat")
     assert [(each.node_id, each.metadata["hops"]) for each in results] == [("cat", 0), ("dog", 1)]
 
 
 def test_memory_over_an_index(index):
-    """A MemoryRetriever stands over an index, too."""
+    """from_index can make a MemoryRetriever over an index."""
     results = LlamaIndexRetriever.from_index(index, MemoryRetriever, k=1).retrieve("Where do fish swim?")
     assert ids(results) == ["fish"]
 
 
 def test_an_index_that_was_persisted(index, tmp_path):
-    """An index that is loaded again has its nodes, and is searched as before."""
+    """An index that was persisted and loaded gives the same hit as before."""
     index.storage_context.persist(tmp_path)
     context = StorageContext.from_defaults(persist_dir=str(tmp_path))
     loaded = load_index_from_storage(context, embed_model=WordEmbedding())
@@ -502,14 +504,14 @@ def test_an_index_that_was_persisted(index, tmp_path):
 
 
 def test_filters_over_an_index(index):
-    """LlamaIndex's filters hold over its own vector store, also those it cannot do itself."""
+    """LlamaIndex's filters apply over its own vector store, including nested ones that it does not support."""
     nested = MetadataFilters(filters=[WILD, MetadataFilter(key="ref_doc_id", value="zoo")])
     results = LlamaIndexRetriever.from_index(index, k=4).with_options(filters=nested).retrieve("the cat")
     assert set(ids(results)) == {"fish", "bird"}
 
 
-def test_a_ready_embedding_over_an_index(index):
-    """An index is searched by a vector, too."""
+def test_a_query_with_an_embedding_over_an_index(index):
+    """A query's own embedding can be searched in an index."""
     vector = WordEmbedding()._get_text_embedding(TEXTS["bird"])
     results = LlamaIndexRetriever.from_index(index, semantic_weight=1.0, k=1).retrieve(
         QueryBundle("fish", embedding=vector)
@@ -518,13 +520,13 @@ def test_a_ready_embedding_over_an_index(index):
 
 
 def test_an_empty_index():
-    """An index without nodes gives none."""
+    """An index without nodes gives no nodes."""
     retriever = LlamaIndexRetriever.from_index(VectorStoreIndex([], embed_model=WordEmbedding()))
     assert retriever.retrieve("fish") == []
 
 
 def test_advanced_over_an_index(index):
-    """Any other retriever of ours stands over an index, too."""
+    """AdvancedRetriever works over an index wrapped as a LlamaIndexVectorStore."""
     store = LlamaIndexVectorStore(index)
     inner = HybridRetriever(store, store.documents(), k=1)
     retriever = LlamaIndexRetriever(AdvancedRetriever(inner))
@@ -532,7 +534,7 @@ def test_advanced_over_an_index(index):
 
 
 def test_other_objects_are_not_indexes(index):
-    """A vector store in place of an index is refused with what to write, as is a retriever over retrievers."""
+    """from_index rejects a vector store, and retrievers that wrap others, with the correct line."""
     with pytest.raises(ConfigurationError, match="from_vector_store"):
         LlamaIndexRetriever.from_index(index.vector_store)
     with pytest.raises(ConfigurationError, match=r"AdvancedRetriever\(HybridRetriever\(store"):
@@ -555,7 +557,7 @@ def collection(request):
 
 
 def test_over_chroma(collection):
-    """An existing collection of LlamaIndex's Chroma store, which keeps the nodes itself, is read and searched."""
+    """An existing collection of LlamaIndex's Chroma store is searched and its nodes are restored."""
     result = LlamaIndexRetriever.from_index(chroma_index(collection), GraphRetriever, k=4).retrieve_result("fish swim")
     assert (result[0].node_id, result.degraded, len(result)) == ("fish", ("no-cosine",), 4)
     assert result[0].node.metadata["kind"] == "wild"
@@ -564,7 +566,7 @@ def test_over_chroma(collection):
 
 
 def test_a_collection_of_llama_index_through_langchain(collection):
-    """A collection opened by langchain-chroma also gives complete nodes."""
+    """A collection of LlamaIndex's Chroma store opened with langchain-chroma gives complete nodes."""
     from langchain_chroma import Chroma
 
     chroma_index(collection)
@@ -577,7 +579,7 @@ def test_a_collection_of_llama_index_through_langchain(collection):
 
 
 def test_from_files_to_an_answer(tmp_path):
-    """Files, LlamaIndex's reader and splitter, our store on disk, a query engine; a second run writes nothing."""
+    """Files read and split by LlamaIndex are ingested and answer a question, and a second run adds nothing."""
     (tmp_path / "zoo").mkdir()
     for name, text in TEXTS.items():
         (tmp_path / "zoo" / f"{name}.txt").write_text(text)
@@ -596,7 +598,7 @@ def test_from_files_to_an_answer(tmp_path):
 
 
 def test_the_example_runs():
-    """The example goes from files to an answer, finds what a question leads to, and writes nothing twice."""
+    """The example ingests files once and finds the passage that another one leads to."""
     example = Path(__file__).parents[2] / "examples" / "llama_index_query_engine.py"
     done = subprocess.run([sys.executable, example], check=True, capture_output=True, text=True)
     assert "(0 added, 0 updated, 4 unchanged" in done.stdout
@@ -604,7 +606,7 @@ def test_the_example_runs():
 
 
 def test_only_this_part_needs_llama_index():
-    """The package imports nothing of LlamaIndex, and without it the part that does names the line to install."""
+    """Without LlamaIndex the package can be imported, and only its LlamaIndex classes raise an error with the extra."""
     code = (
         "import sys\n"
         "sys.modules['llama_index'] = None\n"

@@ -1,4 +1,4 @@
-"""Errors for options and first arguments that a retriever rejects."""
+"""Errors for options and first arguments that retrievers reject."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def store():
         (HybridRetriever, "mmr", "mmr_lambda"),
     ],
 )
-def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, name, similar):
-    """The error is a ValidationError of pydantic, and thus a ValueError, without a link to a page of pydantic."""
+def test_the_error_for_a_misspelt_setting_suggests_a_similar_one(store, kind, name, similar):
+    """A misspelt setting raises a ValidationError that suggests the correct one and has no link to Pydantic's pages."""
     with pytest.raises(ValidationError, match=f"has no option '{name}'. Did you mean '{similar}'") as error:
         kind(store, **{name: 1})
     assert isinstance(error.value, ValueError)
@@ -48,8 +48,8 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, nam
 @pytest.mark.parametrize(
     ("options", "similar"), [({"preset": "hopdecay"}, "hop_decay"), ({"on_error": "degraded"}, "degrade")]
 )
-def test_a_misspelt_value_is_named_with_a_similar_one(store, options, similar):
-    """The message lists all values and suggests one."""
+def test_the_error_for_a_misspelt_value_suggests_a_similar_one(store, options, similar):
+    """The error for a misspelt value lists all values and suggests one."""
     with pytest.raises(ValidationError, match=f"must be .*'{similar}'.*; did you mean '{similar}'"):
         GraphRetriever(store, **options)
 
@@ -64,7 +64,9 @@ def test_a_misspelt_value_is_named_with_a_similar_one(store, options, similar):
     ],
 )
 def test_an_error_names_the_place_of_a_stage_parameter(store, options, message):
-    """The error has the group with the traversal or score; HybridRetriever has neither."""
+    """The error for a parameter of a traversal or score shows where to pass it, but only for retrievers with a
+    graph.
+    """
     with pytest.raises(ValidationError, match=re.escape(message)):
         GraphRetriever(store, **options)
     with pytest.raises(ValidationError, match="has no option") as error:
@@ -87,20 +89,20 @@ def test_an_error_names_the_place_of_a_stage_parameter(store, options, message):
     ],
 )
 def test_an_error_names_the_place_of_a_constructor_option(store, options, message):
-    """A GraphRetriever says so, called directly or by another retriever."""
+    """The error for a constructor option in a call shows where to pass it, even through AdvancedRetriever."""
     for retriever in (GraphRetriever(store), AdvancedRetriever(GraphRetriever(store))):
         with pytest.raises(TypeError, match=re.escape(message)):
             retriever.invoke("cat", **options)
 
 
-def test_all_settings_are_named_where_none_is_alike(store):
-    """AdvancedRetriever lists its own."""
+def test_the_error_lists_all_settings_if_none_is_similar(store):
+    """The error for a setting that resembles no other lists all settings of the class."""
     with pytest.raises(ValueError, match=r"The options are .*expander, .*fuse_raw"):
         AdvancedRetriever(HybridRetriever(store), zzz=1)
 
 
 def test_a_retriever_as_a_store_is_rejected(store):
-    """The error has the line that fixes it."""
+    """Passing a retriever as the store raises an error with the correct line."""
     with pytest.raises(ValueError, match=r"a VectorStoreRetriever; .* HybridRetriever\(retriever.vectorstore\)"):
         HybridRetriever(store.as_retriever())
     with pytest.raises(ValueError, match=r"GraphRetriever\(store, keyword_retriever=retriever\)"):
@@ -108,7 +110,7 @@ def test_a_retriever_as_a_store_is_rejected(store):
 
 
 def test_a_collection_of_chromadb_is_rejected():
-    """The error has the line that opens it with langchain_chroma."""
+    """Passing a chromadb collection raises an error with the line that opens it with langchain_chroma."""
     client = pytest.importorskip("chromadb").EphemeralClient()
     collection = client.get_or_create_collection("notes")
     with pytest.raises(ValueError, match=r"a Collection of chromadb; .*Chroma\(client=client, collection_name='notes'"):
@@ -123,8 +125,8 @@ def test_a_collection_of_chromadb_is_rejected():
         (None, "Expected a LangChain VectorStore. This is a NoneType"),
     ],
 )
-def test_the_error_says_how_to_create_a_store(argument, message):
-    """A folder, Documents, nothing."""
+def test_the_error_shows_how_to_create_a_store(argument, message):
+    """The error for a path, Documents or None as the store shows how to create one."""
     with pytest.raises(ValueError, match=message):
         HybridRetriever(argument)
 
@@ -139,22 +141,22 @@ def test_the_error_says_how_to_create_a_store(argument, message):
         (HybridRetriever, r"the class HybridRetriever; .* AdvancedRetriever\(HybridRetriever\(…\)\)"),
     ],
 )
-def test_the_error_says_how_to_create_a_retriever(argument, message):
-    """The error has no link to a page of pydantic."""
+def test_the_error_shows_how_to_create_a_retriever(argument, message):
+    """The error for an invalid inner retriever shows how to create one and has no link to Pydantic's pages."""
     with pytest.raises(ValidationError, match=message) as error:
         AdvancedRetriever(argument)
     assert "http" not in str(error.value)
 
 
 def test_a_store_as_a_retriever_is_rejected(store):
-    """The error shows how to wrap the store in a HybridRetriever."""
+    """The error for a store as the inner retriever shows how to wrap it in a HybridRetriever."""
     message = r"This is a HybridGraphStore, a store: AdvancedRetriever\(HybridRetriever\(store\)\)"
     with pytest.raises(ValueError, match=message):
         AdvancedRetriever(store)
 
 
 def test_a_class_is_rejected():
-    """The error has the line that creates an instance."""
+    """The error for a class instead of a store has the line that creates an instance."""
     with pytest.raises(ValueError, match=r"HybridRetriever\(HybridGraphStore\(…\)\)"):
         HybridRetriever(HybridGraphStore)
 
@@ -170,8 +172,8 @@ def test_a_class_is_rejected():
         {"max_tokens": 0},
     ],
 )
-def test_a_call_takes_what_the_constructor_takes(store, option):
-    """Another value is an error that names it."""
+def test_a_call_rejects_invalid_values(store, option):
+    """An invalid value in a call raises a ConfigurationError that contains the option and the value."""
     ((name, value),) = option.items()
     with pytest.raises(ConfigurationError, match=rf"{name} (is|must be .*, got) {value!r}"):
         HybridRetriever(store).invoke("cat", **option)
@@ -186,8 +188,8 @@ def test_a_call_takes_what_the_constructor_takes(store, option):
         ({"graph": {"traversal": "dfs"}}, "traversal 'dfs' is unknown; did you mean 'bfs'"),
     ],
 )
-def test_a_group_of_a_call_takes_what_the_constructor_takes(store, group, message):
-    """A wrong name or value in a group is an error that names it."""
+def test_a_call_rejects_invalid_groups(store, group, message):
+    """An invalid name or value in a group of a call raises a ConfigurationError that contains it."""
     with pytest.raises(ConfigurationError, match=message):
         GraphRetriever(store).invoke("cat", **group)
 
@@ -204,7 +206,7 @@ def test_a_group_of_a_call_takes_what_the_constructor_takes(store, group, messag
     ],
 )
 def test_an_error_names_the_group_of_an_option(store, kind, name, group):
-    """The error says how to pass it."""
+    """The error for an option passed outside its group shows how to pass it."""
     first = HybridRetriever(store) if kind is AdvancedRetriever else store
     message = f"{name} is an option of {group}=: {kind.__name__}(…, {group}={{{name!r}: 1}})"
     with pytest.raises(ValidationError, match=re.escape(message)):
@@ -212,13 +214,13 @@ def test_an_error_names_the_group_of_an_option(store, kind, name, group):
 
 
 def test_an_error_names_the_group_of_a_misspelt_option(store):
-    """The similar name is in a group."""
+    """The error for a misspelt option suggests a similar one and names its group."""
     with pytest.raises(ValidationError, match=r"Did you mean 'max_nodes'\? It is an option of graph="):
         GraphRetriever(store, max_node=5)
 
 
 def test_a_call_changes_only_the_named_options_of_a_group(store):
-    """As a mapping or as an object; the retriever stays as it is, and the other options hold."""
+    """A group in a call, as a mapping or object, changes only the given options and not the retriever."""
     retriever = GraphRetriever(store, graph={"candidates": "reached", "seed_labels": ["none"]})
     assert "no-seeds" in retriever.retrieve("cat").degraded
     for change in ({"seed_labels": []}, GraphOptions(seed_labels=frozenset())):
@@ -228,7 +230,7 @@ def test_a_call_changes_only_the_named_options_of_a_group(store):
 
 
 def test_numpys_numbers_are_numbers(store):
-    """A call takes them."""
+    """Calls accept NumPy's numbers."""
     assert HybridRetriever(store, k=1).invoke("cat", min_score=np.float32(0.1))[0].id == "cat"
 
 
@@ -244,16 +246,16 @@ def test_numpys_numbers_are_numbers(store):
          "seed_labels=['3']"),
     ],
 )  # fmt: skip
-def test_one_text_in_place_of_a_list_names_the_list(store, graph, message):
-    """The error says what was given, what was expected and how to fix it; a text is not read letter by letter."""
+def test_the_error_for_a_string_instead_of_a_list_shows_the_list(store, graph, message):
+    """The error for a string instead of a list of strings shows the list to write."""
     for kind in (GraphRetriever, MemoryRetriever):
         with pytest.raises(ValidationError, match=re.escape(message)):
             kind(store, graph=graph)
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
-async def test_several_query_vectors_are_refused_with_the_loop_to_write(store, kind):
-    """Two vectors, and one in a list of its own; sync, async and by ``invoke``."""
+async def test_the_error_for_several_query_vectors_shows_the_loop(store, kind):
+    """A list of query vectors raises an error that shows the loop to write, sync and async."""
     vector = store.embeddings.embed_query("cat")
     message = r"vector must be the vector of one query, got a list of vectors \(2 of them\); .* for each in vectors\]"
     with pytest.raises(ConfigurationError, match=message):
@@ -264,8 +266,8 @@ async def test_several_query_vectors_are_refused_with_the_loop_to_write(store, k
         kind(store).retrieve(None, vector=[vector])
 
 
-def test_a_store_refuses_several_vectors_too(store):
-    """Its searches by vector take one."""
+def test_a_store_rejects_several_vectors(store):
+    """The store's searches by vector accept one vector and reject a list of vectors."""
     vector = store.embeddings.embed_query("cat")
     for search in (store.similarity_search_by_vector, store.max_marginal_relevance_search_by_vector):
         assert search(vector, k=1)[0].id == "cat"
@@ -275,7 +277,7 @@ def test_a_store_refuses_several_vectors_too(store):
 
 @pytest.mark.parametrize("value", ["cat", [], [[1.0], [1.0, 2.0]], {"a": 1}, 3.0])
 def test_other_values_than_vectors_are_rejected(store, value):
-    """A text, nothing, a ragged list, a mapping, a number: the error says how a vector is made."""
+    """The error for a value that is not a vector shows how to compute one."""
     with pytest.raises(ConfigurationError, match=r"vector must be a list of numbers, got .*embed_query"):
         HybridRetriever(store).retrieve("cat", vector=value)
     advanced = AdvancedRetriever(HybridRetriever(store))
@@ -292,7 +294,7 @@ def test_other_values_than_vectors_are_rejected(store, value):
     ],
 )
 def test_an_option_in_the_wrong_group_is_reported_with_its_own_group(store, kind, options, message):
-    """The error names the group and the retriever that the option belongs to."""
+    """The error for an option in the wrong group names the group and retriever it belongs to."""
     with pytest.raises(ValidationError, match=re.escape(message)):
         kind(store, **options)
 
@@ -307,6 +309,6 @@ def test_an_option_in_the_wrong_group_is_reported_with_its_own_group(store, kind
     ],
 )
 def test_the_parameters_of_stages_are_checked_in_the_words_of_options(store, options, message):
-    """The error of a stage's parameter has its range and the invalid value."""
+    """The error for a stage's parameter has the accepted range and the invalid value."""
     with pytest.raises(ValidationError, match=re.escape(message)):
         GraphRetriever(store, **options)

@@ -1,4 +1,4 @@
-"""Wrong values of every option: each error states what was expected, what was given and how to fix it."""
+"""Invalid values of every option: each error has the expected values, the value passed and a fix."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def identify(option):
 
 
 def out_of_range(field):
-    """Return a number next to each bound of a field that the field does not take."""
+    """Return an invalid number next to each bound of a field."""
     bounds = bounds_of(field.metadata)
     outside = {
         "ge": bounds.get("ge", 0) - 1,
@@ -77,7 +77,7 @@ def message_of(store, option, value):
 
 
 def test_options_are_collected():
-    """Options of every group and of no group are among the tested ones, most of the numbers with bounds."""
+    """The tested options include some of every group and most numeric options with bounds."""
     assert {option[1] for option in OPTIONS} == {None, "selection", "index", "telemetry", "graph", "memory", "tree"}
     assert len(NUMBERS) > 20
     assert sum(bool(out_of_range(option[3])) for option in NUMBERS) == len(NUMBERS)
@@ -85,7 +85,7 @@ def test_options_are_collected():
 
 @pytest.mark.parametrize("option", NUMBERS, ids=identify)
 def test_numbers_out_of_range(store, option):
-    """The message names the option, the range and the number."""
+    """The error for a number out of range has the option, the range and the number."""
     for value in out_of_range(option[3]):
         assert re.match(
             rf"{option[2]} must be (an integer|a number) (≥|>|from) .*, got {value}",
@@ -96,7 +96,7 @@ def test_numbers_out_of_range(store, option):
 @pytest.mark.parametrize("option", NUMBERS, ids=identify)
 @pytest.mark.parametrize("value", ["many", "3", True, [1]], ids=repr)
 def test_other_values_than_numbers(store, option, value):
-    """Texts, even with a digit, and bools are not converted, and the error for a digit shows the number."""
+    """Strings and bools are not converted to numbers, and the error for a digit in quotes shows the number."""
     message = message_of(store, option, value)
     assert re.match(rf"{option[2]} must be (an integer|a number) .*, got {re.escape(repr(value))}", message)
     assert value != "3" or message.endswith(f"write {option[2]}=3")
@@ -104,7 +104,7 @@ def test_other_values_than_numbers(store, option, value):
 
 @pytest.mark.parametrize("option", [o for o in OPTIONS if o not in NUMBERS], ids=identify)
 def test_an_object_that_no_option_takes(store, option):
-    """The message names the option and quotes the object, without words of pydantic."""
+    """The error for an object of an unknown type names the option and the object, without Pydantic's wording."""
     message = message_of(store, option, type("Unknown", (), {"__repr__": lambda self: "<unknown>"})())
     assert option[2] in message
     assert "<unknown>" in message
@@ -112,7 +112,7 @@ def test_an_object_that_no_option_takes(store, option):
 
 
 def test_groups_take_options_or_a_mapping(store):
-    """Another object in place of a group is an error that names the group."""
+    """A value other than an options object or a mapping as a group raises an error that names the group."""
     assert set(groups_of(MemoryRetriever)) == {"telemetry", "selection", "index", "graph", "memory"}
     for group in groups_of(MemoryRetriever):
         with pytest.raises(
@@ -123,7 +123,7 @@ def test_groups_take_options_or_a_mapping(store):
 
 @pytest.mark.parametrize("option", NUMBERS, ids=identify)
 def test_calls_reject_what_constructors_reject(store, option):
-    """A call that takes the option raises ConfigurationError with the same message; another one raises TypeError."""
+    """An invalid value in a call raises ConfigurationError, and an option that calls do not accept raises TypeError."""
     kind, group, name, field = option
     value = out_of_range(field)[0]
     retriever = kind(store)
@@ -138,7 +138,7 @@ def test_calls_reject_what_constructors_reject(store, option):
 
 @pytest.mark.parametrize("k", [-1, "3", True, 2.5])
 def test_k_of_an_advanced_retriever(store, k):
-    """The constructor and a call reject the same values."""
+    """The constructor and calls of AdvancedRetriever reject the same values of k."""
     expected = re.escape(f"k must be an integer ≥ 0, or None, got {k!r}")
     with pytest.raises(ValidationError, match=expected):
         AdvancedRetriever(HybridRetriever(store), k=k)
@@ -150,7 +150,7 @@ def test_k_of_an_advanced_retriever(store, k):
     ("name", "value"), [("k", -1), ("min_score", 7), ("on_error", "ignore"), ("selection", {"overfetch": 0})]
 )
 def test_assignments_reject_what_constructors_reject(store, name, value):
-    """The message is the same, and the retriever keeps its value."""
+    """Assigning an invalid value raises the constructor's error and leaves the retriever unchanged."""
     with pytest.raises(ValidationError) as constructed:
         HybridRetriever(store, **{name: value})
     retriever = HybridRetriever(store)
@@ -171,7 +171,7 @@ def elsewhere():
 
 @pytest.mark.parametrize("name", sorted({*elsewhere()} - {*HybridRetriever.model_fields}))
 def test_an_option_of_another_retriever(store, name):
-    """The error names the retriever and the group that the option belongs to, for constructors and for calls."""
+    """The error for another retriever's option names that retriever and the option's group."""
     place = f"{name} is an option of {place_of(name)}"
     assert "Retriever" in place
     with pytest.raises(ValidationError, match=re.escape(place)):
@@ -181,7 +181,7 @@ def test_an_option_of_another_retriever(store, name):
 
 
 def test_several_wrong_options_are_reported_together(store):
-    """One error has a line for each."""
+    """One error has a line for each invalid option."""
     with pytest.raises(ValidationError) as error:
         GraphRetriever(store, k=-1, min_score=2, graph={"seed_k": 0, "slots": -1})
     wrong = {problem["loc"] for problem in error.value.errors()}
