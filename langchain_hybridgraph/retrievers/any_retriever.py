@@ -1,4 +1,4 @@
-"""Calls of any LangChain retriever."""
+"""Calls to any LangChain retriever."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ Result = RetrievalResult[Document]
 
 
 class AnyRetriever(NamedTuple):
-    """Any LangChain retriever, with its capabilities."""
+    """Wrapper of any LangChain retriever that determines its capabilities and calls it."""
 
     retriever: BaseRetriever
 
     @property
     def pipeline(self) -> PipelineRetriever | None:
-        """The retriever, if it is one of this package and no subclass changes what ``invoke`` returns."""
+        """The retriever as a PipelineRetriever, or None for other retrievers.
+
+        A subclass that overrides the methods behind ``invoke`` is treated as another retriever.
+        """
         own, kind = PipelineRetriever, type(self.retriever)
         is_changed = (kind._get_relevant_documents, kind._aget_relevant_documents) != (
             own._get_relevant_documents,
@@ -44,7 +47,7 @@ class AnyRetriever(NamedTuple):
 
     @property
     def k(self) -> int | None:
-        """Default number of results; None if unknown."""
+        """Default number of results, or None if it is unknown."""
         return None if self.pipeline is None else self.pipeline.k
 
     @property
@@ -59,14 +62,16 @@ class AnyRetriever(NamedTuple):
 
     @property
     def has_sessions(self) -> bool:
-        """Whether calls take a session, as those of a MemoryRetriever do."""
+        """Whether calls take a session, as with a MemoryRetriever."""
         return self.pipeline is not None and self.takes("session_id")
 
     def takes(self, option: str) -> bool:
-        """Return whether calls take this option; LangChain silently drops options that a retriever does not declare.
+        """Return whether calls take this option.
 
-        A vector store's retriever takes the options of the store's searches. A retriever whose calls take any keyword
-        takes any option.
+        LangChain silently drops options that a retriever does not declare.
+
+        A vector store's retriever takes the options of the store's search methods. A retriever whose calls take
+        arbitrary keyword arguments takes any option.
         """
         if self.pipeline is not None:
             return option in {*self.pipeline._call_options, "k"}
@@ -76,20 +81,20 @@ class AnyRetriever(NamedTuple):
         return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Raise TypeError for options that calls do not take."""
+        """Raise TypeError if calls do not take one of these options."""
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
             options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k"}
             raise unknown_options(type(self.retriever), unknown, options_of_calls)
 
     def min_score(self, options: Mapping[str, Any]) -> float | None:
-        """Return the minimum score of a call; None for other retrievers, whose scores cannot be compared."""
+        """Return the minimum score of a call, or None for other retrievers, whose scores cannot be compared."""
         if self.pipeline is None:
             return None
         called = options.get("min_score")
         return float(self.pipeline.min_score if called is None else called)
 
     def deadline_seconds(self, options: Mapping[str, Any]) -> float | None:
-        """Return the time limit of a call in seconds; None if there is none, or if it is unknown."""
+        """Return the time limit of a call in seconds, or None if there is no limit or it is unknown."""
         if self.pipeline is None:
             return None
         deadline_ms = options.get("deadline_ms")
@@ -97,7 +102,7 @@ class AnyRetriever(NamedTuple):
         return deadline_ms / 1e3 if isinstance(deadline_ms, int | float) else None
 
     def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
-        """Return the embedding of the retriever's vectors; None if it cannot search by a vector."""
+        """Return the embedding of the retriever's vectors, or None if the retriever cannot search by a vector."""
         if self.pipeline is None:
             return None
         if not any(isinstance(source, VectorSource) for source in self.pipeline._sources(cast("Any", options))):
@@ -116,10 +121,12 @@ class AnyRetriever(NamedTuple):
         level: Annotate = "all",
         early: Callable[[Document], object] | None = None,
     ) -> Search[Result]:
-        """Return one search, as a part of another. With ``callbacks`` it is a child run, with ``name`` as its tag.
+        """Run one search as a part of another search, and return its answer.
 
-        Retrievers of this package annotate their Documents by ``level`` and call ``early`` with Documents that are
-        certain to be in the answer before it is complete.
+        With ``callbacks``, the search is a child run with the tag ``name``.
+
+        This package's retrievers annotate their Documents at the given ``level``, and call ``early`` with Documents
+        that are certain to be in the answer before the answer is complete.
         """
         if self.pipeline is None:
             (documents,) = yield from ask_or_raise(self._invocation(name, query, k, options, callbacks))
@@ -132,7 +139,10 @@ class AnyRetriever(NamedTuple):
         )
 
     def call(self, name: str, query: str, callbacks: Callbacks | None) -> Effect:
-        """Return one search as a single call, whose result is a RetrievalResult, or a list of Documents."""
+        """Return a call that runs one search.
+
+        Its result is a RetrievalResult or a list of Documents.
+        """
         if self.pipeline is None:
             return self._invocation(name, query, None, {}, callbacks)
         search = partial(self.search, name, query, None, {}, callbacks)
@@ -147,21 +157,24 @@ class AnyRetriever(NamedTuple):
         options: Mapping[str, Any],
         callbacks: Callbacks | None,
     ) -> Effect:
-        """Return the call of ``invoke``."""
+        """Return the call to the retriever's ``invoke``."""
         retriever, config = self.retriever, cast("RunnableConfig", {"callbacks": callbacks, "tags": [name]})
         arguments = dict(options) if k is None or not self.takes("k") else {**options, "k": k}
-        text: Any = query  # None if vector= is given
+        text: Any = query  # None if vector= is passed
         run = partial(retriever.invoke, text, config, **arguments)
         arun = partial(retriever.ainvoke, text, config, **arguments) if is_asynchronous(retriever) else None
         return Effect(name, run, arun, lane=lane_of("retriever", retriever))
 
     def method(self, result: Result) -> str:
-        """Return the retrieval method of an answer; "other" if it is not reported."""
+        """Return the retrieval method of an answer, or "other" if the answer does not report it."""
         return str(result.plan.get("method") or "other")
 
 
 def _searches(retriever: VectorStoreRetriever) -> Iterator[Mapping[str, inspect.Parameter]]:
-    """Yield the parameters of a vector store's search methods, which pass on unknown options to each other."""
+    """Yield the parameters of each search method of a vector store.
+
+    These methods pass unknown options on to each other.
+    """
     kind = type(retriever.vectorstore)
     methods: list[Callable[..., Any]] = [getattr(kind, name) for name in dir(kind) if "search" in name]
     for method in filter(inspect.isfunction, methods):

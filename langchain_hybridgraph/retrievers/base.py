@@ -1,4 +1,4 @@
-"""Base class of the retrievers."""
+"""Base class of this package's retrievers."""
 
 from __future__ import annotations
 
@@ -45,12 +45,13 @@ if TYPE_CHECKING:
 
 
 class PipelineRetriever(ObservedRetriever, PipelineFields):
-    """The settings that every retriever has.
+    """Base class of the retrievers that search with the pipeline, with the settings that all of them have.
 
-    ``invoke`` returns Documents with the stored metadata, so that equal Documents compare equal; ``annotate`` adds
-    scores and provenance to them. :meth:`retrieve` always returns everything, in the metadata and in its hits.
-    ``filter`` and ``tenant`` narrow every call; a call's own filter narrows further. ``as_of`` (ISO 8601, datetime or
-    Unix seconds) is the point in time to search as of: None means now, ``ALL_TIME`` switches the check off.
+    ``invoke`` returns Documents with exactly the stored metadata; ``annotate`` adds scores and provenance to the
+    metadata. :meth:`retrieve` always returns scores and provenance, both in the metadata and in its hits. ``filter``
+    and ``tenant`` narrow every call; a call's own filter narrows further. ``as_of`` (ISO 8601, datetime or Unix
+    seconds) is the point in time to search as of. None means now, and with ``ALL_TIME`` the validity of chunks is not
+    checked.
     """
 
     model_config = ConfigDict(
@@ -61,12 +62,15 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a valid value; for an invalid one raise pydantic's ValidationError and change nothing."""
+        """Set an option.
+
+        An invalid value raises pydantic's ValidationError and changes nothing.
+        """
         before = dict(self.__dict__)
         try:
             super().__setattr__(name, value)
         except ValidationError:
-            # Pydantic has already set the value when it detects a contradiction with another setting.
+            # When Pydantic detects that the value contradicts another setting, it has already set the value.
             self.__dict__.update(before)
             raise
 
@@ -79,7 +83,10 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     @abstractmethod
     def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
-        """Return the sources of candidates with their weights; retrievers among them receive ``callbacks``."""
+        """Return the sources of candidates with their weights.
+
+        Sources that are retrievers receive ``callbacks``.
+        """
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
@@ -88,21 +95,23 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     ) -> RetrievalResult[Document]:
         """Return the k best Documents, with ``degraded``, ``took_ms``, ``plan`` and ``hits``.
 
-        ``options`` are those of :class:`CallSettings`, the same as for ``invoke``. With ``vector=`` the query may be
-        None. Raises RetrievalError when no source could answer, FilterError, TenantError, ValueError.
+        ``options`` are the fields of :class:`CallSettings`, as for ``invoke``. The query may be None if ``vector=`` is
+        passed. Raises RetrievalError if no source could answer, FilterError for an invalid filter, TenantError for
+        another tenant than the retriever's, and ValueError for other invalid options.
         """
         return self._run(self._prepare(query, with_k(options, k)))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
-        """Do what :meth:`retrieve` does, without blocking the event loop."""
+        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
         return await self._arun(self._prepare(query, with_k(options, k)))
 
     def explain(self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]) -> str:
-        """Explain the answer to a query in words: a paragraph about the search, then one about each hit.
+        """Explain the answer to a query in words, with one paragraph about the search and one about each hit.
 
-        Runs :meth:`retrieve`, with the same options and errors. ``display.explain_result`` explains an existing answer.
+        Runs :meth:`retrieve`, with the same options and errors. To explain an existing answer, use
+        ``display.explain_result``.
         """
         from langchain_hybridgraph.display import explain_result
 
@@ -116,10 +125,12 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         description: str | None = None,
         arg_types: dict[str, type] | None = None,
     ) -> BaseTool:
-        """Return an agent's tool: it takes query, k and filter, and answers in words, with the Documents as artifact.
+        """Return a tool for agents that takes a query, k and a filter, and returns text.
 
-        ``args_schema`` replaces the arguments (``query`` and options of a call). ``arg_types`` is part of LangChain's
-        signature, for input without types, and raises ConfigurationError here.
+        The artifact of the tool contains the Documents.
+
+        ``args_schema`` replaces the schema of the arguments (``query`` and options of a call). ``arg_types`` exists
+        only because LangChain's signature has it, and raises ConfigurationError.
 
         >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
         >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
@@ -144,7 +155,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             return list(await self._arun(prepared))
 
     def _has_context(self, options: CallOptions) -> bool:
-        """Whether this call uses a conversation."""
+        """Return whether this call uses a conversation."""
         return False
 
     @property
@@ -196,7 +207,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     @property
     def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
-        """Function that lists the chunks of a scope; None if the store cannot list chunks."""
+        """Function that lists the chunks of a scope, or None if the store cannot list chunks."""
         store = self._store
         return store.list_chunks if implements(store, ListsChunks) else None
 
@@ -230,7 +241,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return 0
 
     def _level(self, options: CallOptions) -> Annotate:
-        """Return the level of annotation of a call's Documents."""
+        """Return the level of annotation of the Documents that a call returns."""
         return chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
 
     def _k(self, options: CallOptions) -> int:
@@ -256,7 +267,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return await adrive(self._search(prepared), prepared.deadline, lane_of("search", self._store))
 
     def _search(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
-        """Run the pipeline, and report the search to the sinks and the statistics."""
+        """Run the pipeline, report the search to the sinks and add it to the statistics."""
         query, trace = prepared.query, prepared.trace
         with self._statistics.count_errors():
             stages = search(query, prepared.pipeline, trace)
@@ -264,7 +275,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             return self._result(hits, prepared)
 
     def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: CertainHits) -> None:
-        """Pass on the hits that are certain to be in the answer, before the answer is complete."""
+        """Hand out the Documents of hits that are certain to be in the answer, before the answer is complete."""
         documents = annotate(certain.hits, trace.method, trace.reasons, self.metadata_prefix, level)
         if level == "all" and not certain.is_head:
             for document in documents:
@@ -290,7 +301,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
 @dataclass(frozen=True, slots=True)
 class PreparedSearch:
-    """One call with its pipeline, ready to run."""
+    """Prepared call with its pipeline."""
 
     query: Query
     pipeline: Pipeline
@@ -319,20 +330,20 @@ class PreparedSearch:
 
 
 def _stage_name(stage: Any) -> str:
-    """Return the name of a stage, which may be the caller's function."""
+    """Return the name of a stage, which may be a function passed by the caller."""
     return str(getattr(stage, "__name__", type(stage).__name__))
 
 
 def with_k(options: CallSettings, k: int | None) -> CallOptions:
-    """Return the options of ``retrieve``, which annotates its Documents completely unless ``annotate`` is set."""
+    """Return the options of a call to ``retrieve``, with k and, by default, complete annotation."""
     return cast(CallOptions, {**options, "k": k, "annotate": options.get("annotate") or "all"})
 
 
 def popped(name: str, options: Any) -> tuple[Any, Any]:
-    """Return the value of one option, and the other options."""
+    """Return the value of one option (None if it is not set), and a copy of the other options."""
     return options.get(name), {key: value for key, value in options.items() if key != name}
 
 
 def _first(*values: Any) -> Any:
-    """Return the first value that is not None; 0 and "" count."""
+    """Return the first value that is not None, which may be 0 or ""."""
     return next((value for value in values if value is not None), None)

@@ -1,4 +1,4 @@
-"""Searches of a retriever as child runs in LangChain."""
+"""Searches that run as LangChain child runs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ Callbacks = CallbackManager | AsyncCallbackManager
 def child_run(
     retriever: PipelineRetriever, tag: str, query: str | None, options: Mapping[str, Any], callbacks: Callbacks | None
 ) -> Search[RetrievalResult[Document]]:
-    """Search as ``retriever.invoke`` does, as a part of another search, and return the complete answer.
+    """Run ``retriever.invoke`` as a part of another search, and return the complete answer.
 
-    The handlers of ``callbacks`` receive the events of a run with this tag; None means no run.
+    The handlers of ``callbacks`` receive the events of a run with the tag ``tag``. If ``callbacks`` is None, no run is
+    reported.
     """
     if callbacks is None:
         prepared = retriever._prepare(query, cast(Any, options))
@@ -46,7 +47,7 @@ def child_run(
 
 
 def _start(retriever: PipelineRetriever, tag: str, query: str | None, callbacks: Callbacks) -> Search[Any]:
-    """Return the manager of a new run."""
+    """Start a run and return its callback manager."""
     manager = type(callbacks).configure(
         callbacks,
         inheritable_tags=[tag],
@@ -54,19 +55,19 @@ def _start(retriever: PipelineRetriever, tag: str, query: str | None, callbacks:
         inheritable_metadata=dict(retriever._get_ls_params()),
         local_metadata=retriever.metadata,
     )
-    text: Any = query  # None if vector= is given
+    text: Any = query  # None if vector= is passed
     return (yield from _called(manager.on_retriever_start, None, text, name=retriever.get_name()))
 
 
 def _report(run: Any, trace: Trace | None) -> Search[None]:
-    """Report the stages of a search to the handlers of its run; nothing if the search could not be prepared."""
+    """Report the stages of a search to the handlers of its run, if the search could be prepared."""
     if trace is not None:
         report = areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else report_stages
         yield from _called(report, run, trace)
 
 
 def _called(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:
-    """Call a function that calls handlers, or await it in the event loop if it is asynchronous."""
+    """Call a function that calls handlers; if it is asynchronous, await it in the event loop."""
     call = partial(handler, *arguments, **options)
     if not asyncio.iscoroutinefunction(handler):
         return call()

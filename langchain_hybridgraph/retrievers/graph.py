@@ -1,4 +1,4 @@
-"""GraphRetriever: hybrid search that follows edges."""
+"""GraphRetriever, a hybrid search that follows edges."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
 
-# Number of hits among which a picture looks for visited chunks.
+# Number of hits from which the visited chunks in a picture are selected.
 BEYOND = 100
-# Options of ``graph`` that a call replaces and does not merge: a call's traversal comes with its own score.
+# Options of ``graph`` that a call replaces instead of merging them, because a call's traversal has its own default
+# score.
 _STAGES = frozenset({"traversal", "score"})
 _UNSET = GraphOptions()
 
@@ -43,15 +44,16 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     A :class:`HybridGraphStore` supplies its own edges, which ``ingest`` extracts; for any other vector store pass
     ``edges`` (a list of Edge, or an :class:`InMemoryGraph`). The default traversal follows titles of other documents,
-    rare entities and links in the best hits, and adds them as evidence to the search's own score, so that simple
-    questions lose nothing. ``preset`` selects the traversal and score of another system. In ``graph`` any ``traversal``
-    can be combined with any ``score``; a traversal without a score uses the score of its own preset
+    rare entities and links in the best hits, and adds them as evidence to the search score, so that the results of
+    simple questions do not get worse. ``preset`` selects the traversal and the score of another system. In ``graph``,
+    any ``traversal`` can be combined with any ``score``; a traversal without a score uses the score of its preset
     (:func:`~langchain_hybridgraph.options.presets.own_score`). ``max_hops``, ``hop_decay`` and some other options of
-    ``graph`` are short forms of the traversal BFS and the score HopDecay. Without edges the answer is that of the
-    hybrid search, and ``degraded`` has ``no-graph-store``; a vector store without edges causes one Python warning.
+    ``graph`` are short forms of the traversal BFS and the score HopDecay. Without edges, the answer is the same as from
+    a hybrid search, and ``degraded`` contains ``no-graph-store``; for a vector store without edges, the constructor
+    issues a Python warning.
 
-    Raises ValueError (pydantic's ValidationError) for a name that is not an option, for an invalid value, and for
-    options that contradict each other.
+    Raises ValueError (pydantic's ValidationError) for an unknown option, for an invalid value, and for options that
+    contradict each other.
 
     >>> from langchain_hybridgraph import Edge, HybridGraphStore
     >>> texts = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam."}
@@ -65,7 +67,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "graph")
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__)
     _needs_edges: ClassVar[bool] = True
-    """Whether a store without edges is worth a warning."""
+    """Whether the constructor warns about a store without edges."""
     _walked: HasGraph | None = PrivateAttr(None)
 
     def __init__(
@@ -112,7 +114,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
             ...
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option as the constructor would."""
+        """Set an option, with the same checks as in the constructor."""
         super().__setattr__(name, value)
         if name == "edges":
             self._walked = self._graph_of_edges()
@@ -144,12 +146,13 @@ class GraphRetriever(HybridRetriever, GraphFields):
         nodes: int = 25,
         **options: Unpack[CallSettings],
     ) -> Any:
-        """Draw the k best hits, the edges that led to them, and other chunks that the walk visited.
+        """Draw the k best hits, the edges that led to them, and other chunks that the traversal visited.
 
-        Returns a matplotlib Figure, see :func:`~langchain_hybridgraph.display.draw`; with ``interactive`` a plotly
-        figure, in which pointing at a chunk shows its text and the reasons. Searches twice: for k hits, and for more.
-        Options and errors are those of :meth:`retrieve`. Raises ConfigurationError for an invalid size, or if the
-        library is missing: ``pip install "langchain-hybridgraph[notebook]"``.
+        Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). With ``interactive``, returns a
+        plotly figure that shows a chunk's text and the reasons for the hit when the pointer is on the chunk. Two
+        searches are run, one for k hits and one for more. Options and errors are those of :meth:`retrieve`. Raises
+        ConfigurationError if the size is invalid or the library is missing:
+        ``pip install "langchain-hybridgraph[notebook]"``.
         """
         from langchain_hybridgraph import display
 
@@ -168,7 +171,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._walked
 
     def _graph_options(self, options: CallOptions) -> GraphOptions:
-        """The options of ``graph``, merged with those of a call except its traversal and score."""
+        """Return the options of ``graph``, updated with a call's options except its traversal and score."""
         called = options.get("graph")
         if called is None:
             return self.graph
@@ -181,7 +184,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return preset_of(self.preset, self.max_hops, self._graph_options(options))
 
     def _sets_score(self, options: CallOptions) -> bool:
-        """Return whether an option sets the score of visited chunks."""
+        """Return whether any option sets the score of visited chunks."""
         graph, called = self._graph_options(options), _UNSET.changed(options.get("graph"))
         own = graph.score is not None or self.preset is not None or bool(shorthand_of(self.max_hops, graph))
         return own or called.score is not None

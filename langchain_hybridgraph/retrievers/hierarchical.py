@@ -1,4 +1,4 @@
-"""HierarchicalRetriever: search down a tree of directories."""
+"""HierarchicalRetriever, a search in a tree of directories."""
 
 from __future__ import annotations
 
@@ -39,30 +39,32 @@ if TYPE_CHECKING:
 
 
 class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
-    """Search of a tree of directories and documents, from the best directories down.
+    """Retriever that searches a tree of directories and documents, from the best directories down.
 
-    The tree is made of the chunks' ``uri``, of any scheme (files of an ingested folder have one), in a HybridGraphStore
-    or in any vector store whose texts can be listed or are passed as ``documents``. ``build_layers`` summarises its
-    directories. A query starts at the ``start_k`` best directories by their summaries, at the ``start_documents`` best
-    documents of the hybrid search and at the directories of these documents. Then it repeatedly opens the directory
-    with the best score. The score of a child is ``alpha`` · its hybrid search score + (1 − ``alpha``) · the score of
-    its directory; a starting point has its hybrid search score. The search ends when the best k have stayed the same
-    for ``max_rounds`` directories (``converged-early``). A document is returned once, by its best chunk.
+    The tree is built from the ``uri`` of each chunk, with any scheme (files of an ingested folder have a uri). The
+    chunks are in a HybridGraphStore, or in any vector store whose texts can be listed or are passed as ``documents``.
+    ``build_layers`` summarises the directories. A query starts at the ``start_k`` directories with the best summaries,
+    at the ``start_documents`` best documents of the hybrid search and at the directories of these documents. Then it
+    repeatedly opens the directory with the best score. The score of a child is ``alpha`` · its hybrid search score + (1
+    − ``alpha``) · the score of its directory; a start point has its hybrid search score. The search ends when the best
+    k nodes have stayed the same while ``max_rounds`` directories were opened (``converged-early``). A document is
+    returned once, with its best chunk.
 
-    :meth:`find` runs one query. :meth:`search` first calls ``planner``, which makes typed queries (for memories,
-    resources or skills) from a conversation (:class:`RulePlanner` by default, :class:`QueryPlanner` with a model).
-    ``invoke`` returns the Documents of ``find``, or with ``session=`` those of ``search``. In mode ``"thinking"`` (the
+    :meth:`find` runs one query. :meth:`search` first calls ``planner``, which creates typed queries (for memories,
+    resources or skills) from a conversation (:class:`RulePlanner` by default, or :class:`QueryPlanner` with a model).
+    ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. In mode ``"thinking"`` (the
     default of ``search``) the ``reranker`` reads the start points and each level; in ``"quick"`` (the default of
-    ``find``), and without a reranker, the search's own scores decide.
+    ``find``), and without a reranker, the search scores are used.
 
-    A typed query searches below the directories that ``roots`` has for its type, if any, and returns only hits of that
-    type. The type of a hit is the metadata ``context_type``, else that of these directories, else resource. Directories
-    without text of their own can be hits of ``find`` and ``search``, so that an agent can open them, but are not
-    returned as Documents, where they would displace texts; ``include_directories`` of ``tree`` overrides both. A
-    directory is never a hit if the call may not see all of it.
+    A typed query searches below the directories that ``roots`` lists for its type, if any, and returns only hits of
+    that type. The type of a hit is its metadata ``context_type`` or, if that is missing, the type whose directories
+    contain the hit; otherwise, it is a resource. Directories without text of their own can be hits of ``find`` and
+    ``search``, so that an agent can open them. They are not returned as Documents, where they would displace texts.
+    ``include_directories`` of ``tree`` overrides both defaults. A directory is a hit only if all of its contents are in
+    the scope of the call.
 
-    Without summaries the search starts from the documents alone and reports ``no-layers``; without any directory it is
-    a hybrid search over documents and reports ``no-tree``.
+    Without summaries, the search starts only from the documents and reports ``no-layers``. Without any directory, it is
+    a hybrid search for documents and reports ``no-tree``.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
@@ -139,7 +141,9 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[WalkSettings],
     ) -> FindResult:
-        """Return the k best hits for one query in the tree, or in its part below ``target_uri``, without a planner.
+        """Return the k best hits for one query in the tree, without calling the planner.
+
+        With ``target_uri``, only the part of the tree below it is searched.
 
         Raises the errors of :meth:`retrieve`, and ConfigurationError if there is nothing below ``target_uri``.
         """
@@ -152,7 +156,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[WalkSettings],
     ) -> FindResult:
-        """Do what :meth:`find` does, without blocking the event loop."""
+        """Return the same result as :meth:`find`, without blocking the event loop."""
         return await self._afind(self._prepare(query, _of_find(target_uri, k, options), contexts=True))
 
     def search(
@@ -163,13 +167,13 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[WalkSettings],
     ) -> FindResult:
-        """Search with the planner's queries for a question and its conversation; return the k best of each type.
+        """Run the planner's queries for a question and its conversation, and return the k best hits of each type.
 
         The result has up to k memories, k resources and k skills, even if more hits of one type have higher scores.
-        ``session`` is a BaseChatMessageHistory, a list of messages, or ``{"summary": …, "messages": …}``; without one
-        nothing is planned. The scores of a query are multiplied by (6 − priority) / 5; a hit of several queries is
-        returned once, with its best score. A plan without queries gives no hits. If the planner fails, the raw query is
-        used (``planner-failed``).
+        ``session`` is a BaseChatMessageHistory, a list of messages, or ``{"summary": …, "messages": …}``; without a
+        session, the planner is not called. The scores of a query's hits are multiplied by (6 − priority) / 5. A hit of
+        several queries is returned once, with its best score. An empty plan gives no hits. If the planner fails, the
+        raw query is used (``planner-failed``).
         """
         return self._find(
             self._prepare(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
@@ -183,7 +187,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[WalkSettings],
     ) -> FindResult:
-        """Do what :meth:`search` does, without blocking the event loop."""
+        """Return the same result as :meth:`search`, without blocking the event loop."""
         return await self._afind(
             self._prepare(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
         )
@@ -191,22 +195,22 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def retrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
-        """Return the k best hits of :meth:`find`, or with ``session=`` those of :meth:`search`, as Documents.
+        """Return the k best hits of :meth:`find` or, with ``session=``, of :meth:`search`, as Documents.
 
-        Their metadata also have ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
+        The metadata of the Documents also contain ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
         """
         return super().retrieve(query, k, **cast(CallSettings, options))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
-        """Do what :meth:`retrieve` does, without blocking the event loop."""
+        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
         return await super().aretrieve(query, k, **cast(CallSettings, options))
 
     # -- the layers of one directory or document ------------------------------------------------------------
 
     def abstract(self, uri: str) -> str:
-        """Return the abstract (level L0) of a directory or document, up to 256 characters; "" without a summary.
+        """Return the abstract (level L0) of a directory or document, up to 256 characters, or "" without a summary.
 
         Raises ConfigurationError for a uri that does not exist.
         """
@@ -217,7 +221,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return self._standing(uri).overview()
 
     def read(self, uri: str) -> str:
-        """Return the full text (level L2) of a document; "" for a directory that is not a document."""
+        """Return the full text (level L2) of a document, or "" for a directory that is not a document."""
         return self._standing(uri).text()
 
     def _standing(self, uri: str) -> NodeContents:
@@ -226,7 +230,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     # -- one call -------------------------------------------------------------------------------------------
 
     def _tree(self, scope: Scope) -> Tree:
-        """Return the tree of the store, updated with the texts that the vector store has received."""
+        """Return the tree of the store, including texts that the vector store has received since the last search."""
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:
             index.adapter.freshness.bring_up_to_date(index.refresh, index.version, time.monotonic())
@@ -236,7 +240,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
     @property
     def _streams_early(self) -> bool:
-        return False  # a tree search computes scores again at every level
+        return False  # a hierarchical search changes scores at every level
 
     @property
     def _fusion(self) -> Any:
@@ -296,14 +300,14 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return await adrive(self._contexts_found(prepared), prepared.deadline, lane_of("search", self._store))
 
     def _contexts_found(self, prepared: PreparedTreeSearch) -> Search[FindResult]:
-        """Search the tree and return its contexts."""
+        """Search the tree and return the contexts of the hits."""
         with self._statistics.count_errors():
             trace, answer = prepared.trace, (yield from self._answer(prepared.call))
             self._statistics.record_answer(trace, len(answer.contexts))
             return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
 
     def _search(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
-        """Search the tree and return the texts of its contexts."""
+        """Search the tree and return the Documents of the hits."""
         assert isinstance(prepared, PreparedTreeSearch)
         with self._statistics.count_errors():
             answer = yield from self._answer(prepared.call)
@@ -332,7 +336,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedTreeSearch(PreparedSearch):
-    """One call with its search of the tree, ready to run."""
+    """Prepared call with its hierarchical search."""
 
     call: HierarchicalCall
 

@@ -1,4 +1,4 @@
-"""HybridRetriever: vectors and BM25 in one weighted list."""
+"""HybridRetriever, a weighted search by vectors and BM25."""
 
 from __future__ import annotations
 
@@ -56,16 +56,17 @@ from langchain_hybridgraph.vectorstores.open_store import store_from_settings
 
 
 class HybridRetriever(PipelineRetriever, HybridFields):
-    """Retriever that fuses a vector search and a keyword search by weight.
+    """Retriever that fuses the results of a vector search and a keyword search, with a weight for each.
 
-    ``vector_store`` is a :class:`HybridGraphStore`, or any LangChain VectorStore. For the latter a BM25 index is built
-    over ``documents``, or without them over everything that the store holds, if it can be listed; ``refresh`` and
-    ``version`` decide when it indexes texts that the store receives later. ``keyword_retriever`` replaces the keyword
-    search with any other retriever. A text has the same id in both searches: the id of the passed Document, else the
-    store's. If only one weight is set, the other is 1 minus it; if neither is set, both are chosen for the embedding.
-    If one side fails or is missing, the other answers, and ``degraded`` reports it.
+    ``vector_store`` is a :class:`HybridGraphStore`, or any LangChain VectorStore. For another VectorStore, a BM25 index
+    of ``documents`` is built or, without ``documents``, of everything in the store if it can be listed; ``refresh`` and
+    ``version`` determine when texts that the store receives later are indexed. ``keyword_retriever`` replaces the
+    keyword search with any other retriever. A text has the same id in both searches: the id of the passed Document if
+    there is one, otherwise the store's id. If only one weight is set, the other weight is 1 minus that weight; if
+    neither is set, both depend on the embedding. If one search fails or is missing, the result contains the hits of the
+    other, and ``degraded`` reports it.
 
-    Warns if the keyword side has a weight but the texts of the store can neither be listed nor were passed. Raises
+    Warns if the keyword search has a weight, but the texts of the store can neither be listed nor were passed. Raises
     ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -107,7 +108,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self.index = self.index.built(self._adapter(None if documents is None else check_documents(documents)))
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
-        """Read the vector store, and index the Documents or, without any, the texts that were read."""
+        """Read the vector store, and index the Documents, or the texts of the store if no Documents were passed."""
         adapter, options = adapter_of(self.vector_store), self.index
         if self.keyword_retriever is not None:
             own_documents = _documents_of(self.keyword_retriever, options.id_key, only_with_ids=not adapter.can_list)
@@ -141,10 +142,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option as the constructor would.
+        """Set an option, with the same checks as in the constructor.
 
-        Raises ConfigurationError for another vector store, if its texts would have to be read, and for options that
-        the index was built with.
+        Raises ConfigurationError for a vector store whose texts would have to be read, and for options that were used
+        to build the index.
         """
         if name == "vector_store" and (self.index.adapter is not None or not isinstance(value, SearchesVectors)):
             raise ConfigurationError(
@@ -157,7 +158,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self._keep_index(before, before.adapter)
 
     def _keep_index(self, before: IndexOptions, adapter: VectorStoreAdapter) -> None:
-        """Keep the existing index if the new options are those that it was built with."""
+        """Keep the existing index if it was built with the same options, and raise ConfigurationError otherwise."""
         for option in ("engine", "language", "id_key"):
             if getattr(before, option) != getattr(self.index, option):
                 self.index, changed = before, getattr(self.index, option)
@@ -190,9 +191,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         language: str = "english",
         **settings: Unpack[HybridArguments],
     ) -> Self:
-        """Return a retriever over a new or existing store with these Documents added.
+        """Return a retriever for a new or existing store to which these Documents are added.
 
-        The store is in memory unless ``path`` names a folder.
+        The store is in memory unless ``path`` is a folder.
         """
         document_list = check_documents(documents)
         store = HybridGraphStore(path, embedding, language=language)
@@ -205,18 +206,19 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Unpack[HybridArguments]) -> Self:
-        """Return a retriever over an existing store."""
+        """Return a retriever for an existing store."""
         return cls(store, **settings)
 
     @classmethod
     def from_config(
         cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[HybridArguments]
     ) -> Self:
-        """Return a retriever with settings and store from a YAML file, the environment and these arguments.
+        """Return a retriever with its settings and its store from a YAML file, the environment and these arguments.
 
-        Arguments take precedence over the environment (``HYBRIDGRAPH_…``), the environment over the file, the file over
-        the defaults. Without a path, ``hybridgraph.yaml`` in the working directory is read if it exists. Raises
-        ConfigurationError naming the file, the key and the allowed values.
+        Arguments take precedence over the environment (``HYBRIDGRAPH_…``), the environment takes precedence over the
+        file, and the file takes precedence over the defaults. Without a path, ``hybridgraph.yaml`` in the working
+        directory is read if it exists. Raises ConfigurationError, with the file, the key and the allowed values, for an
+        invalid setting.
         """
         return cls.from_settings(HybridGraphSettings.from_file(path), store=store, **settings)
 
@@ -224,7 +226,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def from_settings(
         cls, configured: HybridGraphSettings, *, store: VectorStore | None = None, **settings: Any
     ) -> Self:
-        """Return a retriever with these settings; arguments take precedence."""
+        """Return a retriever with these settings; arguments take precedence over ``configured``."""
         if "vector_store" in settings:
             raise ConfigurationError(
                 f"from_config and from_settings take the store as store=, got vector_store=: "
@@ -240,9 +242,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     # -- keeping up -----------------------------------------------------------------------------------------
 
     def refresh(self, documents: Iterable[Document] | None = None) -> RefreshReport:
-        """Bring the keyword index up to date with the vector store, including texts that were changed in place.
+        """Update the keyword index with all changes of the vector store, including texts that were changed in place.
 
-        ``documents`` replace those that the index was built over; a store whose texts cannot be listed needs them.
+        ``documents`` replace the Documents in the index; they are required for a store whose texts cannot be listed.
         Returns the numbers of texts that were added, changed and removed. Raises ConfigurationError for a store with
         its own keyword index, which is always up to date, and for a retriever with ``keyword_retriever=``.
         """
@@ -256,7 +258,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         return freshness.refresh(self.index.version, None if documents is None else check_documents(documents))
 
     async def arefresh(self, documents: Iterable[Document] | None = None) -> RefreshReport:
-        """Do what :meth:`refresh` does, without blocking the event loop."""
+        """Return the same result as :meth:`refresh`, without blocking the event loop."""
         return await offload(lambda: self.refresh(documents))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
@@ -290,7 +292,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         return partial(index.adapter.list_chunks, refresh=index.refresh, version=index.version)
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
-        """Return (vector, keyword): the call's weights, else the constructor's; a missing one is 1 minus the other."""
+        """Return the weights (vector, keyword) of a call.
+
+        The default is the constructor's weights; a missing weight is 1 minus the other one.
+        """
         called = (options.get("semantic_weight"), options.get("keyword_weight"))
         vector, keyword = called if called != (None, None) else (self.semantic_weight, self.keyword_weight)
         if vector is None and keyword is None:
@@ -309,7 +314,10 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
 
 def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> StoreContents | None:
-    """Return the texts of the store; None if it cannot list them, or is unavailable while Documents were passed."""
+    """Return the texts of the store, or None if it cannot list them.
+
+    The result is also None if the store is unavailable and Documents were passed.
+    """
     try:
         return read_store(adapter, version)
     except Exception:
@@ -319,16 +327,22 @@ def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | N
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
-    """Look up these Documents by id in a store that cannot be listed; [] if it has no lookup by id."""
+    """Look up these Documents by id in a store that cannot be listed.
+
+    The result is empty if the store has no lookup by id.
+    """
     ids = [document.id for document in documents if document.id is not None]
     try:
         return [document for page in in_pages(ids) for document in adapter.get(page)]
-    except Exception:  # noqa: BLE001 - not implemented, asynchronous only or unavailable: the Documents stay as they are
+    except Exception:  # noqa: BLE001 - not implemented, asynchronous only or unavailable: the passed Documents are used
         return []
 
 
 def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids: bool) -> list[Document]:
-    """Return the Documents of a keyword retriever such as BM25Retriever; ``only_with_ids`` omits those without one."""
+    """Return the Documents of a keyword retriever such as BM25Retriever.
+
+    With ``only_with_ids``, Documents without an id are left out.
+    """
     docs = getattr(retriever, "docs", None)
     documents = docs if isinstance(docs, list) and all(isinstance(each, Document) for each in docs) else []
     with_ids = [d for d in documents if (d.id if id_key is None else d.metadata.get(id_key)) is not None]
@@ -339,7 +353,7 @@ def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Doc
     """Return the stored versions of these Documents by id or, if some are missing, all Documents of the store."""
     stored = _read_by_id(adapter, documents) if documents else []
     if len(stored) < len(documents) and adapter.can_list:
-        with suppress(Exception):  # unavailable now: a search recognises the texts
+        with suppress(Exception):  # unavailable now: texts are matched when a search finds them
             return list(adapter.documents())
     return stored
 

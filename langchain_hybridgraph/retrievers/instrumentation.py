@@ -1,4 +1,4 @@
-"""Tracer, logger, sinks and statistics of a retriever."""
+"""Reports of a retriever's searches, and statistics."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Answer = TypeVar("Answer")
 
 
 class ObservedRetriever(StreamingRetriever):
-    """A retriever that reports its searches to its own sinks and those of the process (``add_sink``).
+    """Retriever that reports its searches to its own sinks and to the sinks of the process (``add_sink``).
 
-    It counts its calls even if there are no sinks.
+    Statistics of the calls are recorded even if there are no sinks.
     """
 
     telemetry: TelemetryOptions = Field(
@@ -54,7 +54,7 @@ class ObservedRetriever(StreamingRetriever):
     def _observed(
         self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
     ) -> Generator[Any, Any, Answer]:
-        """Return the search, reported to the sinks; the search itself if there are none."""
+        """Wrap the search to report it to the sinks, or return it unchanged if there are no sinks."""
         deliveries = deliveries_for_search(self._deliveries())
         if not deliveries:
             return search
@@ -84,11 +84,11 @@ class ObservedRetriever(StreamingRetriever):
 
 
 def hits_of(hits: Iterable[Any]) -> list[tuple[str, float]]:
-    """The ids and scores of hits."""
+    """Return the ids and scores of hits."""
     return [(hit.id, hit.score) for hit in hits]
 
 
 def scores_of(documents: Iterable[Document], prefix: str = "") -> list[tuple[str, float]]:
-    """Return the ids and scores of Documents; the score is 0 if the metadata has none."""
+    """Return the ids and scores of Documents; the score is 0 if the metadata contain none."""
     scores_by_id = [(chunk_id(document), document.metadata.get(prefix + "relevance_score")) for document in documents]
     return [(id, float(score) if isinstance(score, int | float) else 0.0) for id, score in scores_by_id]

@@ -1,4 +1,4 @@
-"""MemoryRetriever: search in memories."""
+"""MemoryRetriever, a search in memories."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _EVIDENCE = LinkEvidence()
-# Number of messages whose vectors are cached.
+# Maximum number of messages whose vectors are cached.
 MOST_MESSAGES = 1_000
-# Number of the newest memories to choose an answer from if nothing is similar to the question.
+# Maximum number of the newest memories that are considered if nothing is similar to the question.
 MOST_RECENT = 1_000
 
 
 class MemorySearchArguments(SearchArguments):
-    """Arguments of a model's search in memories: query, time, labels and session."""
+    """Arguments of a model's search in memories: query, k, filter, time, labels and session."""
 
     as_of: str | None = Field(
         None, description="Point in time to search as of, an ISO date such as 2024-05-01; unset: now."
@@ -84,22 +84,23 @@ class MemorySearchArguments(SearchArguments):
 
 
 class MemoryRetriever(GraphRetriever, MemoryFields):
-    """Search in memories by similarity, confidence, recency and utility.
+    """Retriever for memories that scores them by similarity, confidence, recency and utility.
 
-    Vectors, words and the last turns of a session are searched at once, and the graph is walked from their hits. All
-    candidates are scored by ``mode`` before the list is cut to k: ``"general"``, ``"belief_system"``,
+    Vectors, words and the last turns of a session are searched at the same time, and the graph is traversed from their
+    hits. All candidates are scored by ``mode`` before the best k are selected: ``"general"``, ``"belief_system"``,
     ``"agent_memory"``, ``"procedural"``, or a mapping such as ``{"type": "general", "recency": 0.3}``. The default is
-    the store's mode (``set_mode``), else general. A :class:`HybridGraphStore` contributes learned confidence and
-    utility; for any other store they come from the metadata (``confidence``, ``utility``, ``valid_from``).
-    ``score_breakdown`` has each part of the score and sums to it.
+    the store's mode (``set_mode``), or general if the store has none. A :class:`HybridGraphStore` provides learned
+    confidence and utility; with any other store, they come from the metadata (``confidence``, ``utility``,
+    ``valid_from``). ``score_breakdown`` contains the parts of the score, which sum to it.
 
-    A session is ``session_id=`` of a store that keeps sessions, or ``session=``, a chat history or a list of messages.
-    Without either, the ``session_id`` or ``thread_id`` of the configuration names a session of the store. Memories that
-    repeat the session are down-weighted (``novelty``); its last turn is left out if it is the question itself.
-    ``as_of`` is the point in time to search as of; with ``known_at``, only what was stored by that time is used.
-    Memories from a date that the question names are boosted (``date_boost``). ``source_weights`` are the weights of the
-    sources (``vector``, ``graph``, ``session``; without ``keyword`` the vector's weight is shared with it).
-    ``traversal`` replaces that of the mode; the links in the best hits are followed as well.
+    A session is set with ``session_id=`` for a store that keeps sessions, or with ``session=``, a chat history or a
+    list of messages. Without either, the ``session_id`` or ``thread_id`` of the configuration selects a session of the
+    store. Memories that repeat the session are down-weighted (``novelty``). The last turn of the session is left out if
+    it is the question itself. ``as_of`` is the point in time to search as of; with ``known_at``, only what was stored
+    by that time is used. Memories from a date that the question mentions are boosted (``date_boost``).
+    ``source_weights`` are the weights of the sources (``vector``, ``graph``, ``session``; without a weight for
+    ``keyword``, the vector and keyword searches share the weight of ``vector``). ``traversal`` replaces the traversal
+    of the mode; in addition, the links in the best hits are always followed.
 
     Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
@@ -161,24 +162,27 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def retrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[MemoryCallSettings]
     ) -> RetrievalResult[Document]:
-        """See :meth:`PipelineRetriever.retrieve`; ``options`` are those of :class:`MemoryCallSettings`.
+        """See :meth:`PipelineRetriever.retrieve`; ``options`` are the fields of :class:`MemoryCallSettings`.
 
-        An unknown mode or a session in a wrong form is a ConfigurationError.
+        Raises ConfigurationError for an unknown mode and for an invalid session.
         """
         return super().retrieve(query, k, **cast(CallSettings, options))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[MemoryCallSettings]
     ) -> RetrievalResult[Document]:
-        """Do what :meth:`retrieve` does, without blocking the event loop."""
+        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
         return await super().aretrieve(query, k, **cast(CallSettings, options))
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Return the memories; the session is that of the configuration unless another is set."""
+        """Return the memories for a question.
+
+        The session comes from the configuration unless a session is set otherwise.
+        """
         return super().invoke(input, config, **self._with_session(config, kwargs))
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Do what :meth:`invoke` does, without blocking the event loop."""
+        """Return the same result as :meth:`invoke`, without blocking the event loop."""
         return await super().ainvoke(input, config, **self._with_session(config, kwargs))
 
     def _with_session(self, config: RunnableConfig | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +219,10 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         )
 
     def _newest(self, expansion: Expansion | None) -> Callable[[Scope], Sequence[str]] | None:
-        """Return a function that lists the newest memories; None if the store cannot, or for graph hits only."""
+        """Return a function that lists the newest memories.
+
+        The result is None if the store cannot list them, or if only graph hits are requested.
+        """
         store = self._store
         if not implements(store, ReadsIndex) or (expansion is not None and expansion.is_graph_only):
             return None
@@ -245,7 +252,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return mode_from("general" if mode is None else mode)
 
     def _has_context(self, options: CallOptions) -> bool:
-        """Whether the call has a session."""
+        """Return whether the call has a session."""
         return self._session(cast(MemoryCallOptions, options)) is not None
 
     def _session(self, options: MemoryCallOptions) -> SessionTurns | None:
@@ -269,7 +276,10 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return StoredTurns(store, session_id, n)
 
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of messages, each embedded once; None without an embedding."""
+        """Return the unit vectors of messages, or None without an embedding.
+
+        Vectors are cached, so each message is embedded only once.
+        """
         embedding = self.vector_store.embeddings
         if embedding is None or not texts:
             return None
@@ -345,12 +355,12 @@ def _fields(record: Any) -> dict[str, Any]:
 
 
 def _learned_states(store: ReadsChunks, ids: Sequence[str], scope: Scope) -> Mapping[str, MemoryState]:
-    """Return the learned states of chunks; {} for a store without memory."""
+    """Return the learned states of chunks by id, or {} for a store without memory."""
     return store.memory.states(ids, scope) if implements(store, HasMemory) else {}
 
 
 def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
-    """Return the memory state that metadata contain."""
+    """Return the memory state that the metadata of a chunk define."""
     parsed = ParsedMetadata.of(metadata)._asdict()
     return MemoryState(**{name: value for name, value in parsed.items() if value is not None})
 
@@ -358,9 +368,11 @@ def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
 def _similarity_to_session(
     store: ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
 ) -> Sequence[float]:
-    """Return the largest cosine of each chunk with another turn of the session; 0 if there are no vectors.
+    """Return the largest cosine of each chunk with the turns of the session other than itself.
 
-    ``reads`` reads the session if no source has read it yet.
+    The result is 0 for each chunk if there are no vectors.
+
+    With ``reads``, the session is read first, because no source has read it.
     """
     if reads:
         session.call(query).run()
@@ -379,7 +391,7 @@ def _similarity_to_session(
 
 
 def _without_question(store: Any, session_id: str, question: str, scope: Scope) -> Scope:
-    """Return the scope, without the session's last turn if this is the question itself."""
+    """Return the scope, excluding the session's last turn if that turn is the question itself."""
     for turn in store.sessions.turns(session_id, 1, scope):
         metadata = turn.metadata
         if metadata.get("role") == "user" and "turn" in metadata and turn.text.strip() == question.strip():
@@ -402,7 +414,7 @@ def _spans(query: Query) -> list[tuple[float, float]]:
 
 
 def _within(query: Query) -> Filter | None:
-    """Return a filter for the dates in a query, with the days around them; None if it has no dates."""
+    """Return a filter for the dates in a query and the days around them, or None for a query without dates."""
     spans = _spans(query)
     keys = ("valid_from", "created_at")
     parts = [

@@ -1,4 +1,4 @@
-"""Any LangChain retriever as a source of candidates."""
+"""LangChain retrievers as sources of candidates."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RetrieverSource:
-    """The Documents of another retriever, in its order.
+    """Source of the Documents that another retriever returns, in that retriever's order.
 
-    A retriever of this package supplies the scores of its hits. For others the scores are the metadata ``bm25_score``,
-    ``score`` or ``relevance_score``, if all Documents have this key and its values decrease, else 1 − rank/n with ranks
-    from 0. A Document whose id is not in ``store`` gets the id under which the store holds its text and source.
-    ``callbacks`` make the retriever's run a child of the caller's.
+    For this package's retrievers, the scores are the scores of the hits. For other retrievers, the scores are the
+    metadata ``bm25_score``, ``score`` or ``relevance_score``, if all Documents have this key and its values decrease;
+    otherwise, they are 1 − rank/n with ranks from 0. A Document whose id is not in ``store`` gets the id that the store
+    uses for the same text and source. With ``callbacks``, the retriever's run is a child of the caller's run.
     """
 
     retriever: BaseRetriever
@@ -37,7 +37,10 @@ class RetrieverSource:
     name: str = "keyword"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call of the retriever; the retriever's own setting determines the number of Documents."""
+        """Return the call to the retriever.
+
+        The retriever's own setting determines the number of Documents.
+        """
         text = query.text
         if text is None:
             return None
@@ -71,7 +74,7 @@ class RetrieverSource:
 
     @staticmethod
     def _stored_ids(store: FindsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
-        """Return the ids; for an id that is not in the store, the id of the same text there, if any."""
+        """Return the ids, with ids that are not in the store replaced by the store's id for the same text."""
         stored = store.ids_of_contents([content_key(document) for document in documents])
         other = {id: stored.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
         differing = [id for id, name in other.items() if id != name]

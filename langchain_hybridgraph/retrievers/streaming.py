@@ -1,4 +1,4 @@
-"""Streams an answer, its certain hits first."""
+"""Streaming of answers, with certain hits first."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
 EARLY = "_early"
-"""Option of ``invoke`` by which a stream receives Documents before the answer is complete."""
+"""Name of the option of ``invoke`` that passes a function to call with Documents before the answer is complete."""
 
 
 class StreamingRetriever(BaseRetriever):
-    """Retriever that streams its answer Document by Document."""
+    """Retriever that streams its answer, one Document at a time."""
 
     @property
     def _streams_early(self) -> bool:
-        """Whether ``invoke`` takes :data:`EARLY`, and slow stages may follow hits that are already certain."""
+        """Whether ``invoke`` accepts :data:`EARLY`, and hits may be certain before slow stages run."""
         return False
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
         """Yield the answer in lists of one Document each.
 
-        First come the hits of the search that are certain to be in the answer, before edges are walked and before a
-        reranker reads them. Their ``retrieval_rank`` is None where it is not known yet, and their scores are those of
-        the search. The other Documents follow when the answer is complete, best first. From then on all have the
-        metadata that ``invoke`` gives, the early ones too, so that sorting by ``retrieval_rank`` gives its order. (In a
-        chain they come in that order, see :meth:`transform`.)
+        Hits of the search that are certain to be in the answer are yielded first, before edges are followed and before
+        a reranker reads them. Their ``retrieval_rank`` is None if it is not known yet, and their scores are the search
+        scores. The other Documents follow when the answer is complete, best first. From then on, all Documents,
+        including the early ones, have the metadata that ``invoke`` returns, so sorting them by ``retrieval_rank`` gives
+        the order of ``invoke``. (In a chain, they are yielded in that order; see :meth:`transform`.)
 
-        The search runs on another thread, and completes even if the stream is not read to its end.
+        The search runs in another thread, and completes even if the stream is not read to its end.
         """
         if not self._streams_early:
             yield from _one_by_one(self.invoke(input, config, **kwargs), ())
@@ -58,7 +58,10 @@ class StreamingRetriever(BaseRetriever):
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[list[Document]]:
-        """Yield what :meth:`stream` yields; closing the stream cancels the search."""
+        """Yield the same lists as :meth:`stream`.
+
+        Closing the stream cancels the search.
+        """
         if not self._streams_early:
             for part in _one_by_one(await self.ainvoke(input, config, **kwargs), ()):
                 yield part
@@ -67,7 +70,7 @@ class StreamingRetriever(BaseRetriever):
         parts: asyncio.Queue[Document | None] = asyncio.Queue()
 
         def hand_out(document: Document) -> None:
-            with suppress(RuntimeError):  # the loop is closed: there is no reader any more
+            with suppress(RuntimeError):  # the loop is closed, so nothing reads the stream
                 loop.call_soon_threadsafe(parts.put_nowait, document)
 
         search = asyncio.create_task(self.ainvoke(input, config, **kwargs, **{EARLY: hand_out}))
@@ -85,9 +88,10 @@ class StreamingRetriever(BaseRetriever):
     def transform(
         self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[list[Document]]:
-        """Yield the answer in the order of ``invoke``, in lists of one Document each, when it is complete.
+        """Yield the complete answer in lists of one Document each, in the order of ``invoke``.
 
-        This is how a chain streams: its next step gets the sum of the parts, so their order must be the final one.
+        A chain streams with this method. The next step of the chain receives the sum of the parts, so the parts must be
+        in their final order.
         """
         parts = list(input)
         if parts:
@@ -96,7 +100,7 @@ class StreamingRetriever(BaseRetriever):
     async def atransform(
         self, input: AsyncIterator[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[list[Document]]:
-        """Yield what :meth:`transform` yields."""
+        """Yield the same lists as :meth:`transform`."""
         parts = [part async for part in input]
         if parts:
             for each in _one_by_one(await self.ainvoke(_sum(parts), config, **kwargs), ()):
@@ -111,14 +115,17 @@ class EarlyDocuments:
         self._documents: dict[str | None, Document] = {}
 
     def hand_out(self, documents: Sequence[Document]) -> None:
-        """Pass on each Document that was not passed on before."""
+        """Pass each Document that was not handed out before to the function of the caller."""
         for document in documents:
             if document.id not in self._documents:
                 self._documents[document.id] = document
                 self._hand_out(document)
 
     def completed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return the answer; the Documents in it that were handed out early now have all metadata."""
+        """Return the answer, and add all metadata to the Documents that were handed out early.
+
+        The answer contains the same objects that were handed out.
+        """
         return [self._completed(document) for document in documents]
 
     def _completed(self, document: Document) -> Document:
@@ -130,7 +137,7 @@ class EarlyDocuments:
 
 
 def _sum(parts: Sequence[Any]) -> Any:
-    """Return the sum of the parts, or the last one if they cannot be added, as LangChain does."""
+    """Return the sum of the parts, or the last part if they cannot be added, as in LangChain."""
     whole, *others = parts
     for part in others:
         try:
@@ -141,6 +148,9 @@ def _sum(parts: Sequence[Any]) -> Any:
 
 
 def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> list[list[Document]]:
-    """Return the Documents that were not handed out before, in lists of one; an empty list for an empty answer."""
+    """Return the Documents that were not handed out before, in lists of one.
+
+    An empty answer is one empty list.
+    """
     early_ids = {id(document) for document in early}
     return [[document] for document in documents if id(document) not in early_ids] or ([] if early else [[]])

@@ -94,8 +94,6 @@ class ScoringChangelogFusion(ChangelogFusion):
         return self._weighted(cast(ScoresOthers, self.fusion).others(rankings, ids))
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """Return all ids that may be among the best n, including those that a down-weighted change log makes room
-        for.
-        """
+        """Return all ids that may be among the best n, including those that move up past a change log."""
         candidates = {entry.id for ranking in rankings for entry in ranking.entries}
         return cast(KnowsContenders, self.fusion).contenders(rankings, n + sum(map(is_changelog, candidates)))

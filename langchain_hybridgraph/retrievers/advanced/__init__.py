@@ -1,1 +1,1 @@
-"""AdvancedRetriever: conversations, with any retriever."""
+"""AdvancedRetriever, for conversations with any retriever."""

@@ -1,4 +1,4 @@
-"""A retriever for chains that pass on a conversation."""
+"""Retriever for chains that pass a conversation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
-    """An :class:`AdvancedRetriever` as a Runnable that is not a BaseRetriever; :func:`history_aware` makes it.
+    """Wrapper that turns an :class:`AdvancedRetriever` into a Runnable that is not a BaseRetriever.
 
-    ``create_retrieval_chain`` passes a BaseRetriever only the question, and any other Runnable its full input.
+    :func:`history_aware` creates it.
+
+    ``create_retrieval_chain`` passes only the question to a BaseRetriever, but its full input to any other Runnable.
     """
 
     bound: AdvancedRetriever
@@ -37,21 +39,20 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
 
     def with_listeners(self, **listeners: Any) -> Runnable[Any, list[Document]]:
-        """Add listeners as LangChain does; raise ConfigurationError for RunnableWithMessageHistory."""
+        """Add listeners as in LangChain, but raise ConfigurationError for RunnableWithMessageHistory."""
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 
 
 def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> HistoryAwareRetriever:
-    """Return a Runnable that retrieves for a question and its conversation, in place of a history-aware retriever.
+    """Return a Runnable that retrieves for a question and its conversation, to use as a history-aware retriever.
 
     Its input is what :meth:`AdvancedRetriever.invoke` takes: ``{"input": …, "chat_history": …}``, the messages of a
-    LangGraph state (``{"messages": […]}``), messages, or a text. Pass the Runnable to ``create_retrieval_chain`` or
+    LangGraph state (``{"messages": […]}``), messages, or a string. Pass the Runnable to ``create_retrieval_chain`` or
     ``RunnablePassthrough.assign(context=…)``, or call it in a node of a graph.
 
-    ``retriever`` is a retriever of this package or any LangChain retriever; ``settings`` are those of
-    :class:`AdvancedRetriever`. An AdvancedRetriever is used unchanged, and settings in addition to it raise
-    ConfigurationError.
+    ``retriever`` is any LangChain retriever; ``settings`` are settings of :class:`AdvancedRetriever`. If ``retriever``
+    is an AdvancedRetriever, it is used unchanged, and additional settings raise ConfigurationError.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]

@@ -1,4 +1,4 @@
-"""The last queries of each session."""
+"""Log of the last queries of each session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REMEMBERED_SESSIONS = 1_000
 
 
 class QueryLog:
-    """The last 10 queries of each of the last 1,000 sessions, from any thread.
+    """Thread-safe log of the last 10 queries of each of the last 1,000 sessions.
 
     >>> log = QueryLog()
     >>> log.add("a", "red cars"); log.add("b", "trains"); log.add("a", "its price?")
@@ -28,7 +28,7 @@ class QueryLog:
         return QueryLog, ()
 
     def add(self, session_id: str, query: str) -> None:
-        """Record a query of a session."""
+        """Add a query to the log of a session."""
         with self._lock:
             self._queries.setdefault(session_id, deque(maxlen=REMEMBERED_QUERIES)).append(query)
             self._queries.move_to_end(session_id)

@@ -1,4 +1,4 @@
-"""Fusion of two searches of a retriever."""
+"""Fusion of the answers of two searches."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ def fuse_by_score(
     min_score: float = 0.0,
     prefix: str = "",
 ) -> Result:
-    """Return the k best Documents by the weighted mean of the scores of two searches of one retriever of this package.
+    """Return the k best Documents by the weighted mean of their scores in two searches.
 
-    A search that has not found a Document counts as a score of 0, so the mean is comparable to the score of a single
-    search. Documents below ``min_score`` are left out. The mean is computed from the scores that the Documents were
-    ranked by. ``prefix`` is put in front of the added metadata keys. The other arguments and the errors are those of
-    :func:`fuse_by_rank`.
+    Both searches must be by one of this package's retrievers, whose scores are comparable.
+
+    The score of a Document in a search that did not find it is 0, so the mean is comparable to the score of a single
+    search. Documents below ``min_score`` are left out. The mean is computed from the scores by which the Documents were
+    ranked. ``prefix`` is put in front of the added metadata keys. The other arguments and the errors are the same as
+    for :func:`fuse_by_rank`.
     """
     results = _successful(answers, trace)
     rankings = [_ranking(name, weights[name], one, prefix + "score", unit_of(one)) for name, one in results.items()]
@@ -51,7 +53,7 @@ def fuse_by_score(
 
 
 def unit_of(result: Result) -> float:
-    """Return the factor by which the scores that rank an answer were multiplied."""
+    """Return the factor by which the ranking scores were multiplied to get the scores in the answer."""
     return 1.0 if result.answerability is None else result.answerability.unit
 
 
@@ -69,11 +71,14 @@ def fuse_by_rank(
     *,
     level: Annotate = "all",
 ) -> Result:
-    """Return the k best Documents by weighted reciprocal rank; without k, as many as in the longer list.
+    """Return the k best Documents by weighted reciprocal rank.
 
-    ``answers`` and ``weights`` have the names of the searches as keys. If one search failed, the others' results are
-    fused and ``trace`` records the failure. ``level`` is the level of annotation. Raises the error of a search if all
-    failed, and the first search's TypeError or ValueError, which means that the call was wrong.
+    Without ``k``, the result is as long as the longer answer.
+
+    The keys of ``answers`` and ``weights`` are the names of the searches. If one search failed, the results of the
+    others are fused, and ``trace`` records the failure. ``level`` is the level of annotation. Raises the error of a
+    search if all of them failed, and a TypeError or ValueError of the first search, because it means that the call was
+    invalid.
     """
     results = _successful(answers, trace)
     best = ReciprocalRankFusion()([_ranking(name, weights[name], one) for name, one in results.items()])
@@ -89,7 +94,7 @@ def _combined_result(
     prefix: str = "",
     level: Annotate = "all",
 ) -> Result:
-    """Return the fused Documents, each with the metadata of both searches."""
+    """Return the fused Documents and hits, each with the metadata and scores of both searches."""
     best = best[: max(map(len, results.values())) if k is None else k]
     documents = {name: _by_id(one) for name, one in results.items()}
     hits = {name: {hit.id: hit for hit in one.hits} for name, one in results.items()}
@@ -105,7 +110,7 @@ def _combined_result(
 
 
 def _by_id(results: Result) -> dict[str, tuple[int, Document]]:
-    """Return the rank and the Document of each id, the first one if several have the same id."""
+    """Return the rank and the Document of each id; if several Documents have the same id, the first one is returned."""
     ranked = [(chunk_id(document), (rank, document)) for rank, document in enumerate(results, start=1)]
     return dict(reversed(ranked))
 
@@ -116,7 +121,7 @@ def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, 
 
 
 def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
-    """Return the hit of the first search, with scores added that only other searches computed."""
+    """Return the hit of the first search with the fused score, and add scores that only other searches computed."""
     first, *others = entries.values()
     hit = replace(
         first,
@@ -133,9 +138,9 @@ def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
 def _document(
     fused: FusedCandidate, rank: int, entries: Mapping[str, tuple[int, Document]], prefix: str, level: Annotate
 ) -> Document:
-    """Return a Document with the metadata of all searches that found it; if both have a key, the first wins.
+    """Return a Document with the metadata of all searches that found it; the first search takes precedence.
 
-    The added key ``searches`` keeps each search's values of the keys that the fused answer overwrites.
+    The added key ``searches`` contains each search's values of the keys that the fused answer overwrites.
     """
     first = next(iter(entries.values()))[1]
     if level != "all":
@@ -164,7 +169,10 @@ def _search_notes(document: Document, rank: int, prefix: str) -> dict[str, Any]:
 
 
 def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
-    """Return the parts of a fused score, which sum to it: the scaled parts of each search, or one part per search."""
+    """Return the parts of a fused score, which sum to it.
+
+    They are the scaled parts of each search, or one part per search if the parts are unknown.
+    """
     parts: dict[str, float] = {}
     for name, share in fused.parts.items():
         score, own_parts = scores.get(name, (None, None))
@@ -176,12 +184,12 @@ def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict
 
 
 def with_notes(document: Document, notes: Mapping[str, Any]) -> Document:
-    """Return a copy of a Document with further metadata; the retriever's Document stays unchanged."""
+    """Return a copy of a Document with additional metadata; the retriever's Document stays unchanged."""
     return document.model_copy(update={"metadata": {**document.metadata, **notes}})
 
 
 def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, Result]:
-    """Return the answers of the searches that succeeded, at least one."""
+    """Return the answers of the searches that succeeded, and raise the error if there are none."""
     results = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
     first = next(iter(answers))
     for name, failure in ((name, one) for name, one in answers.items() if isinstance(one, Failure)):
@@ -194,7 +202,7 @@ def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[s
 
 
 def _ranking(name: str, weight: float, results: Result, key: str | None = None, unit: float = 1.0) -> Ranking:
-    """Return the ranking of a search by the scores under a metadata key or, without a key, by the order."""
+    """Return the ranking of a search, with scores from a metadata key or, without a key, with only the order."""
     scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) / unit for document in results]
     entries = [ScoredId(chunk_id(document), score) for document, score in zip(results, scores, strict=True)]
     return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)

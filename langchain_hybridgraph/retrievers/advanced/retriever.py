@@ -1,4 +1,4 @@
-"""AdvancedRetriever: questions of a conversation, over any retriever."""
+"""AdvancedRetriever, for follow-up questions with any retriever."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 
-# The field is declared as in RunnableWithMessageHistory, so that one chain may use both.
+# The field is declared in the same way as in RunnableWithMessageHistory, so that one chain may use both.
 _SESSION_ID = ConfigurableFieldSpec(
     id="session_id",
     annotation=str,
@@ -67,41 +67,40 @@ _SESSION_ID = ConfigurableFieldSpec(
 
 
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
-    """Retrieval for follow-up questions of a conversation, with any retriever.
+    """Retriever that completes follow-up questions from the conversation and searches with any other retriever.
 
-    ``retriever`` is a retriever of this package or any LangChain retriever. ``expander`` completes the question with
-    the conversation. The default is :class:`HistoryTerms`, which needs no model and does not change self-contained
-    questions. Other expanders are set by name (``{"type": "append_history", "turns": 2}``) or as a function that
-    receives the question and the turns before it and returns a text. Without a history the question is searched for
-    unchanged.
+    ``retriever`` is any LangChain retriever. ``expander`` completes the question from the conversation. The default is
+    :class:`HistoryTerms`, which needs no model and does not change self-contained questions. Other expanders are set by
+    name (``{"type": "append_history", "turns": 2}``) or as a function that takes the question and the turns before it
+    and returns a string. Without a history, the question is searched for unchanged.
 
     An expanded question that is ``sure`` and has no ``context``, such as a model's rewrite, replaces the question. With
-    a retriever of this package, a ``context`` moves the question's vector, which takes one more embedding; the keyword
-    search uses the words of the question only (a reranker, if any, reads the expanded question). If the expander is not
-    ``sure``, the raw question is searched for as well, so that a change of topic does not hurt: its answer is returned
-    if the best hit of the moved vector scores less than nine tenths of its own best hit. Other retrievers search for
-    both the raw and the expanded question, and the two answers are fused: by the weighted mean of their scores for
-    retrievers of this package, so that ``min_score`` applies, and by rank for others. The expanded question counts half
-    of its ``weight`` if it is not ``sure``.
+    this package's retrievers, a ``context`` moves the question's vector, which takes one more embedding; the keyword
+    search uses only the words of the question (a reranker, if any, reads the expanded question). If the expander is not
+    ``sure``, the raw question is searched for as well, in case the topic has changed: the answer to the raw question is
+    returned if the best hit of the moved vector has less than nine tenths of the score of the best hit of the raw
+    question. Other retrievers search for both the raw and the expanded question, and the two answers are fused: by the
+    weighted mean of their scores for this package's retrievers, so that ``min_score`` applies, and by rank for other
+    retrievers. The ``weight`` of an expanded question that is not ``sure`` is halved.
 
     ``fuse_raw=True`` searches for the raw question in addition to every rewrite; ``fuse_raw=False`` searches only for
     the expanded question.
 
-    A history has a form that :func:`~langchain_hybridgraph.query.conversation.history.turns` reads. It comes from the
-    call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from
-    ``get_session_history``, a function that receives a session's id and returns its chat history or messages. The id
-    comes from the call (``session_id=``), else from the configuration (``{"configurable": {"session_id": …}}``, or a
-    ``thread_id``), else ``"default"``. Nothing is written to a history; the chain that answers does that.
-    ``create_retrieval_chain`` passes a BaseRetriever, such as this one, only the question: wrap it with
-    :func:`langchain_hybridgraph.history_aware`.
+    A history has any form that :func:`~langchain_hybridgraph.query.conversation.history.turns` accepts. It comes from
+    the call (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input) or, if the call has none, from
+    ``get_session_history``, a function that takes a session's id and returns its chat history or messages. The id comes
+    from the call (``session_id=``), then from the configuration (``{"configurable": {"session_id": …}}``, or a
+    ``thread_id``); the default is ``"default"``. The retriever never writes to a history; the chain that generates the
+    answers has to do that. ``create_retrieval_chain`` passes only the question to a BaseRetriever such as this one, so
+    wrap it with :func:`langchain_hybridgraph.history_aware` first.
 
-    Other options of a call (``filter=``, …) are passed to the retriever; unsupported ones raise TypeError. Two fused
-    searches of a retriever that does not take k return as many Documents as the longer one.
+    Other options of a call (``filter=``, …) are passed to the retriever; unsupported options raise TypeError. If two
+    searches of a retriever that does not take k are fused, the result is as long as the longer answer.
 
-    If the call or the retriever sets ``deadline_ms``, half of this time is for reading the history and expanding the
-    question, and the rest for the search. If the expander fails, the raw question is searched for, and ``degraded`` has
-    ``expander-failed``; if the history cannot be fetched, ``history-failed``. A history in another form raises
-    ConfigurationError.
+    If the call or the retriever sets ``deadline_ms``, half of this time may be used to read the history and expand the
+    question, and the rest is for the search. If the expander fails, the raw question is searched for, and ``degraded``
+    contains ``expander-failed``. If the history cannot be fetched, ``degraded`` contains ``history-failed``. A history
+    in an unknown form raises ConfigurationError.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
@@ -146,13 +145,13 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         language: str = "english",
         **settings: Unpack[AdvancedHybridArguments],
     ) -> Self:
-        """Return a retriever over a HybridRetriever with these Documents in a new or existing store."""
+        """Return a retriever that wraps a HybridRetriever with these Documents in a new or existing store."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever.from_documents(documents, embedding, path=path, language=language, **inner), **own)
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Unpack[AdvancedHybridArguments]) -> Self:
-        """Return a retriever over a HybridRetriever with this store."""
+        """Return a retriever that wraps a HybridRetriever with this store."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever(store, **inner), **own)
 
@@ -170,7 +169,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Split settings into those of this class and those of the inner retriever, which include k."""
+        """Split settings into the settings of this class and the settings of the inner retriever, which include k."""
         names = ConversationArguments.__annotations__
         own = {name: value for name, value in settings.items() if name in names}
         return own, {name: value for name, value in settings.items() if name not in names}
@@ -186,11 +185,11 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         session_id: str | None = None,
         **options: Any,
     ) -> Result:
-        """Return the k best Documents for a question after a conversation.
+        """Return the k best Documents for a question that follows a conversation.
 
-        The result's ``plan`` has the raw question (``query``), ``expanded_query``, the ``context`` and its ``weight``,
-        and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``). ``options`` are
-        those of the retriever.
+        The result's ``plan`` contains the raw question (``query``), ``expanded_query``, the ``context`` and its
+        ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``).
+        ``options`` are passed to the wrapped retriever.
         """
         return self._run(ConversationCall(query, conversation_history, k, session_id, options))
 
@@ -203,20 +202,23 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         session_id: str | None = None,
         **options: Any,
     ) -> Result:
-        """Do what :meth:`retrieve_with_context` does, without blocking the event loop."""
+        """Return the same result as :meth:`retrieve_with_context`, without blocking the event loop."""
         return await self._arun(ConversationCall(query, conversation_history, k, session_id, options))
 
     def retrieve(self, query: str, k: int | None = None, **options: Any) -> Result:
-        """Do what :meth:`retrieve_with_context` does; the history is ``conversation_history=`` or the session's."""
+        """Return the same result as :meth:`retrieve_with_context`.
+
+        The history is ``conversation_history=`` or the history of the session.
+        """
         return self.retrieve_with_context(query, k=k, **options)
 
     async def aretrieve(self, query: str, k: int | None = None, **options: Any) -> Result:
-        """Do what :meth:`retrieve` does, without blocking the event loop."""
+        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
         return await self.aretrieve_with_context(query, k=k, **options)
 
     @property
     def InputType(self) -> Any:
-        """Input of :meth:`invoke`: a text, messages, or a mapping with a question and its history."""
+        """Type of the input of :meth:`invoke`: a string, messages, or a mapping with a question and its history."""
         return Input
 
     @property
@@ -226,17 +228,20 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Return the Documents for a text, for ``{"input": …, "chat_history": …}``, or for messages with a question."""
+        """Return the Documents for a string, a mapping with a question and its history, or messages.
+
+        A mapping has the form ``{"input": …, "chat_history": …}``.
+        """
         query, conversation = read(input, config)
         return super().invoke(query, config, **conversation | kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """Do what :meth:`invoke` does, without blocking the event loop."""
+        """Return the same result as :meth:`invoke`, without blocking the event loop."""
         query, conversation = read(input, config)
         return await super().ainvoke(query, config, **conversation | kwargs)
 
     def explain(self, query: str, conversation_history: Any = None, k: int | None = None, **options: Any) -> str:
-        """Explain the answer in words: the question that was searched for, the search, then each hit.
+        """Explain the answer in words: the question that was searched for, the search, and each hit.
 
         Runs :meth:`retrieve_with_context`, with the same options and errors. For a retriever that does not report how
         it found its Documents, only their ranks are listed.
@@ -260,9 +265,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ) -> Any:
         """Draw the answer of :meth:`retrieve_with_context`, with the edges that led to its hits.
 
-        Returns a matplotlib Figure (:func:`~langchain_hybridgraph.display.draw`), or with ``interactive`` a plotly
-        figure. Raises the errors of these functions. For a retriever that does not report how it found its Documents,
-        the picture is empty.
+        Returns a matplotlib Figure (:func:`~langchain_hybridgraph.display.draw`), or a plotly figure if ``interactive``
+        is set. Raises the errors of :meth:`retrieve_with_context` and of ``draw``. For a retriever that does not report
+        how it found its Documents, the picture is empty.
         """
         from langchain_hybridgraph import display
 
@@ -316,7 +321,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return self.history_for(DEFAULT_SESSION)
 
     def history_for(self, session_id: str) -> list[str]:
-        """Return the last 10 raw queries of a session, oldest first; those of the last 1,000 sessions are kept."""
+        """Return the last 10 raw queries of a session, oldest first.
+
+        Queries are kept for the last 1,000 sessions.
+        """
         return self._queries.of(session_id)
 
     # -- in chains and agents -------------------------------------------------------------------------------
@@ -329,10 +337,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         description: str | None = None,
         arg_types: dict[str, type] | None = None,
     ) -> BaseTool:
-        """Return a tool for an agent, like that of the other retrievers; it takes a filter if the retriever does.
+        """Return a tool for agents that searches with this retriever, and takes a filter if the wrapped retriever does.
 
-        It takes earlier turns as ``conversation_history``, unless histories are fetched by session: in a LangGraph
-        agent the ``thread_id`` of its configuration is the session.
+        The tool takes earlier turns as ``conversation_history``, unless histories are fetched by session. In a
+        LangGraph agent, the session is the ``thread_id`` of the configuration.
         """
         below = self.retriever
         own: type[BaseModel] = SearchArguments if AnyRetriever(below).takes("filter") else QueryArguments
@@ -342,7 +350,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
 
     def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
-        """Do what LangChain's method does; raise ConfigurationError for RunnableWithMessageHistory."""
+        """Add listeners as in LangChain, but raise ConfigurationError for RunnableWithMessageHistory."""
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 
@@ -366,7 +374,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return await adrive(search, lane=lane_of("search", self.retriever))
 
     def _reported(self, call: ConversationCall, trace: Trace) -> Search[Result]:
-        """Run the search, and report it to the sinks and the statistics."""
+        """Run the search, report it to the sinks and add it to the statistics."""
         below = AnyRetriever(self.retriever)
         k = next((k for k in (call.k, self.k, below.k) if k is not None), None)
         results = partial(_results, prefix=below.prefix)
@@ -377,7 +385,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             return result
 
     def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
-        """Check the call, log its question and search for it."""
+        """Check the call, add its question to the query log, and search for the question."""
         call = self._check_call(call)
         call = call._replace(query=bounded(call.query, trace))
         if call.query is not None:
@@ -387,7 +395,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return (yield from search.run(call, trace))
 
     def _check_call(self, call: ConversationCall) -> ConversationCall:
-        """Return the call with its k and the retriever's session; raise ConfigurationError for an invalid call."""
+        """Return the call with k, the session and the deadline filled in.
+
+        Raises ConfigurationError for an invalid call.
+        """
         query: Any = call.query
         if not isinstance(query, str) and (query is not None or "vector" not in call.options):
             raise ConfigurationError(f"query must be a string, or None together with vector=, got {query!r}")
@@ -417,7 +428,7 @@ def _retriever(name: str) -> type[HybridRetriever]:
 
 
 class _ConversationArguments(BaseModel):
-    """Conversation in the arguments that a model passes to the tool."""
+    """Arguments of a tool for the conversation before the query."""
 
     conversation_history: list[str] | None = Field(
         None,
@@ -427,12 +438,12 @@ class _ConversationArguments(BaseModel):
 
 
 def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
-    """Return the ids and scores of an answer; 0 for Documents without a score."""
+    """Return the ids and scores of an answer; the score of a Document without a score is 0."""
     return hits_of(result.hits) if result.hits else scores_of(result, prefix)
 
 
 def _searched_for(plan: Mapping[str, Any]) -> list[str]:
-    """Return a line about the question that was searched for; no line if it is the raw question."""
+    """Return a line about the question that was searched for, or no line if it is the raw question."""
     expanded, context = plan["expanded_query"], plan["context"]
     lines = {
         "expanded": f"Searched for: {expanded}",
@@ -443,7 +454,7 @@ def _searched_for(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _format_documents(result: Result) -> str:
-    """List the Documents of a retriever that does not report how it found them."""
+    """Format the Documents of a retriever that does not report how it found them as a list."""
     beginnings = [" ".join(document.page_content.split())[:80] for document in result]
     return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))])
 

@@ -40,15 +40,16 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
 DEFAULT_SESSION = "default"
-# Number of context words in a keyword search next to the vectors of LSA, which know no relation that the texts do not
-# show. nDCG@10 without and with five, of conversations about three subjects: .301 .316, .574 .584, .277 .275.
+# Number of context words that are added to a keyword search if the embedding is LSA, whose vectors contain only
+# relations that occur in the texts. nDCG@10 without and with five words, for conversations about three subjects: .301
+# .316, .574 .584, .277 .275.
 CONTEXT_WORDS = 5
 FUSED = 50  # number of hits of each search that are fused, so that a larger k only adds results at the end
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationSearch:
-    """The stages of a search: read the history, expand the question, search for it, describe the answer.
+    """Search with these stages: read the history, expand the question, search for it, describe the answer.
 
     ``expander``, ``fuse_raw`` and ``get_session_history`` are options of an AdvancedRetriever.
     """
@@ -67,7 +68,7 @@ class ConversationSearch:
         return self._describe(answer, call, expanded, trace)
 
     def _read_history(self, call: ConversationCall, trace: Trace, until: float | None) -> Search[list[Turn]]:
-        """Return the turns before the question; empty if there are none."""
+        """Return the turns before the question, or [] if there are none."""
         history, fetch = call.history, self.get_session_history
         if history is None and fetch is not None:
             run = partial(fetch, call.session_id or DEFAULT_SESSION)
@@ -81,7 +82,7 @@ class ConversationSearch:
     def _expand(
         self, query: str | None, turns_before: Sequence[Turn], trace: Trace, until: float | None
     ) -> Search[ExpandedQuery]:
-        """Return the expanded question; unchanged without a history, or if the expander fails."""
+        """Return the expanded question, which is the raw question if there is no history or the expander fails."""
         raw = ExpandedQuery(query or "")
         if not turns_before or not raw.text.strip():
             return raw
@@ -100,7 +101,7 @@ class ConversationSearch:
     def _search(
         self, call: ConversationCall, expanded: ExpandedQuery, trace: Trace, until: float | None
     ) -> Search[_SearchAnswer]:
-        """Choose the search: the raw question, the expanded one, both, or a vector between question and context."""
+        """Search for the raw question, the expanded question or both, or with a vector between question and context."""
         changes_question = expanded.text != (call.query or "") or bool(expanded.context)
         if not changes_question or not expanded.weight:
             return (yield from self._search_once("raw", call.query, call))
@@ -113,7 +114,7 @@ class ConversationSearch:
         return (yield from self._search_near_context(call, expanded, embeddings, trace, until))
 
     def _search_once(self, kind: str, text: str | None, call: ConversationCall) -> Search[_SearchAnswer]:
-        """Run one search."""
+        """Run one search; ``kind`` is its name in the plan."""
         result = yield from self.retriever.search(
             "retriever", text, call.k, _options_in_time(call), call.callbacks, level=call.level, early=call.early
         )
@@ -123,7 +124,7 @@ class ConversationSearch:
         """Search for the raw and the expanded question, and fuse the answers."""
         k = call.k
         min_score = self.retriever.min_score(call.options)
-        # For retrievers of this package, the mean of both scores has to reach the minimum, not each score.
+        # For this package's retrievers, the mean of both scores has to reach the minimum, not each score.
         options = _options_in_time(call) if min_score is None else {**_options_in_time(call), "min_score": 0.0}
         depth = None if k is None else max(k, FUSED)
         texts = {"question": call.query, "conversation": expanded.text}
@@ -153,7 +154,7 @@ class ConversationSearch:
         trace: Trace,
         until: float | None,
     ) -> Search[_SearchAnswer]:
-        """Search by a weighted mean of the vectors of the question and of its context."""
+        """Search by the weighted mean of the vectors of the question and its context."""
         own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
         texts = [expanded.context] if own is not None else [expanded.context, call.query or ""]
         try:
@@ -165,7 +166,7 @@ class ConversationSearch:
         context, question = _unit_vector(vectors[0]), _unit_vector(own if own is not None else vectors[1])
         vector = cast("Vector", (1 - expanded.weight) * question + expanded.weight * context)
         if self.retriever.has_reranker:
-            # A reranker reads only text, so it needs the words that the follow-up question omits.
+            # A reranker reads only text, so it needs the words that the follow-up question leaves out.
             return (yield from self._search_once("mixed", expanded.text, _with_vector(call, vector)))
         if expanded.sure:
             text = call.query
@@ -175,9 +176,10 @@ class ConversationSearch:
         return (yield from self._search_by_both_vectors(call, question, vector))
 
     def _search_by_both_vectors(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_SearchAnswer]:
-        """Search by the mixed vector and by the question's own, which wins if its best hit is clearly better.
+        """Search by the mixed vector and by the question's own vector, and return one of the two answers.
 
-        After a change of topic, no chunk is similar to both the question and its context.
+        The answer of the question's own vector is returned if its best hit is clearly better, because after a change of
+        topic no chunk is similar to both the question and its context.
         """
         vectors = {"question": question, "conversation": mixed}
         searches = [
@@ -190,7 +192,7 @@ class ConversationSearch:
         return _SearchAnswer("raw", answers[0]) if is_new_topic(*answers) else _SearchAnswer("mixed", answers[1])
 
     def _describe(self, answer: _SearchAnswer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
-        """Return the first k Documents with degradations, plan and answerability."""
+        """Return the first k Documents with the degradations, the plan and the answerability."""
         result, has_own_reasons = answer.result, bool(trace.reasons)
         trace.method = self.retriever.method(result)
         for reason in result.degraded:
@@ -215,7 +217,7 @@ class ConversationSearch:
 
 
 class _SearchAnswer(NamedTuple):
-    """An answer, and the kind of search that returned it."""
+    """Answer with the kind of search that returned it."""
 
     kind: str
     result: Result
@@ -235,9 +237,9 @@ def _embedding_call(embeddings: Embeddings, text: str, until: float | None) -> E
 
 
 def _with_context_words(query: str, expanded: str) -> str:
-    """Return the query, twice, and the first words of the expanded query that it lacks.
+    """Return the query twice, followed by the first words of the expanded query that it lacks.
 
-    A keyword search counts the query's own words twice as much as those of its context.
+    The repetition gives the words of the query twice the weight of context words in a keyword search.
 
     >>> _with_context_words("and its price?", "and its price? red cars Tesla Roadster")
     'and its price? and its price? red cars Tesla Roadster'
@@ -254,7 +256,7 @@ def _unit_vector(vector: Sequence[float] | Vector) -> Vector:
 
 
 def _options_in_time(call: ConversationCall) -> Mapping[str, Any]:
-    """Return the options for the retriever, with the remaining time."""
+    """Return the options for the retriever, with the remaining time as ``deadline_ms``."""
     if call.deadline is None:
         return call.options
     return {**call.options, "deadline_ms": max(1.0, (call.deadline - time.monotonic()) * 1e3)}
@@ -266,7 +268,10 @@ def _with_vector(call: ConversationCall, vector: Vector) -> ConversationCall:
 
 
 def _record_failure(trace: Trace, error: Exception) -> None:
-    """Record that the raw question is used; raise the error if it is a wrong setting of the caller."""
+    """Record that the raw question is used because of an error.
+
+    An error that means an invalid setting by the caller is raised.
+    """
     if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
         raise error
     trace.record("expander", error, "expander-failed")
@@ -275,7 +280,7 @@ def _record_failure(trace: Trace, error: Exception) -> None:
 def _plan_entries(
     answer: _SearchAnswer, call: ConversationCall, expanded: ExpandedQuery, trace: Trace
 ) -> dict[str, Any]:
-    """Return the entries that are added to the retriever's plan."""
+    """Return the entries to add to the wrapped retriever's plan."""
     below = answer.result.plan
     return {
         "query": call.query,

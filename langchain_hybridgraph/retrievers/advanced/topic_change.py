@@ -1,18 +1,18 @@
-"""Detection of a change of topic by two searches."""
+"""Detection of a change of topic."""
 
 from __future__ import annotations
 
 from langchain_hybridgraph.retrievers.advanced.result_fusion import Result, unit_of
 
-# Ratio of best scores from which two searches count as equally good (benchmarks/README.md).
+# Ratio of the best scores above which two searches are considered equally good (benchmarks/README.md).
 SIMILAR_SCORE = 0.9
 
 
 def is_new_topic(by_question: Result, by_context: Result) -> bool:
     """Return whether a question changes the topic of its conversation.
 
-    It does if the search by the question alone has a clearly better best hit than the search by the question mixed with
-    its context: after a change of topic, no chunk is similar to both.
+    The topic has changed if the best hit of a search by the question alone is clearly better than that of a search by
+    the question mixed with its context, because no chunk is then similar to both.
     """
     return _best_score(by_context) < SIMILAR_SCORE * _best_score(by_question)
 
