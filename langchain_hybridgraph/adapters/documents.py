@@ -11,6 +11,7 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import ALL_TIME, Chunk, Hit, content_id
+from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.times import parse_time
 
 Annotate = Literal["all", "score", "none"]
@@ -27,7 +28,9 @@ def chosen_level(called: Annotate | None, return_scores: bool | None, own: Annot
     """
     level = own if called is None else called
     if level not in get_args(Annotate):
-        raise ConfigurationError(f"annotate must be 'all', 'score' or 'none', got {level!r}")
+        near = similar_name(level, get_args(Annotate))
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise ConfigurationError(f"annotate must be 'all', 'score' or 'none', got {quote_value(level)}{hint}")
     return "score" if return_scores and level == "none" else level
 
 

@@ -1,12 +1,16 @@
 """Errors for strings passed instead of Documents."""
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph import AdvancedRetriever, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Chunk, Hit
 
 CALLS = {
     "add": lambda store, texts: store.add_documents(texts),
@@ -70,3 +74,25 @@ def test_labels_of_a_memory_are_a_list():
             with pytest.raises(ValueError, match=r"labels: 'home' is not a list of strings; write \['home'\]"):
                 write([Document("Ada lives in Rome.", metadata={"labels": "home"})])
         assert len(store) == 1
+
+
+def test_the_added_metadata_are_documented():
+    """docs/results.md lists every key that ``annotate="all"`` adds, and no other one."""
+    page = Path(__file__).parents[2].joinpath("docs", "results.md").read_text(encoding="utf-8")
+    table = page.partition("## Metadata")[2].partition("\n## ")[0]
+    documented = [
+        key for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)
+    ]
+    chunk = Chunk("a", "Cats purr.", {"labels": ["cat"]})
+    (document,) = annotate([Hit(chunk, 0.5, "vector", {"vector": 0.5})], "vector", degraded=["keyword-failed"])
+    added = document.metadata.keys() - chunk.metadata.keys()
+    assert sorted(documented) == sorted(added | {"searches"})  # the last one is added if two searches were fused
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, AdvancedRetriever.from_store])
+def test_a_misspelled_level_is_corrected(kind):
+    """The error about a wrong ``annotate`` of a call suggests the similar value."""
+    with HybridGraphStore.from_texts(["Cats purr."]) as store:
+        expected = "^annotate must be 'all', 'score' or 'none', got 'scores'; did you mean 'score'\\?$"
+        with pytest.raises(ConfigurationError, match=expected):
+            kind(store).invoke("cats", annotate="scores")
