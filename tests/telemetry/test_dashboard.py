@@ -1,4 +1,4 @@
-"""dashboards/hybridgraph.json: it asks for what is really exported."""
+"""dashboards/hybridgraph.json queries only metrics and labels that are exported."""
 
 import json
 import re
@@ -24,7 +24,7 @@ GROUPED = re.compile(r"by \(([\w, ]+)\)")
 
 @pytest.fixture(scope="module")
 def exported():
-    """The labels of each sample, after a search that was degraded."""
+    """Return the labels of each exported sample after a degraded search."""
     registry = CollectorRegistry()
     HybridRetriever(pets(), reranker=broken, telemetry={"sinks": [PrometheusSink(registry)]}).invoke(QUESTION)
     assert flush(10)
@@ -33,7 +33,7 @@ def exported():
 
 
 def test_every_metric_is_exported(exported):
-    """The metrics in the panels and the variable are those of a scrape."""
+    """Every metric in the dashboard's panels and variables is exported."""
     queries = {
         name for text in [*QUERIES, *(each["definition"] for each in VARIABLES[1:])] for name in METRIC.findall(text)
     }
@@ -42,7 +42,7 @@ def test_every_metric_is_exported(exported):
 
 
 def test_every_label_is_exported(exported):
-    """Labels that are selected or grouped by are those of the metric."""
+    """Every label that a query selects or groups by is a label of the metric."""
     assert any(SELECTED.search(query) for query in QUERIES)
     assert any(GROUPED.search(query) for query in QUERIES)
     for query in QUERIES:
@@ -55,7 +55,7 @@ def test_every_label_is_exported(exported):
 
 
 def test_every_metric_of_the_contract_is_shown():
-    """None of the four is left out."""
+    """The dashboard shows all four documented metrics."""
     for name in (
         "rag_retrieval_duration_seconds",
         "rag_retrieved_documents_count",
@@ -67,7 +67,7 @@ def test_every_metric_of_the_contract_is_shown():
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_brackets_are_closed(query):
-    """Brackets in a query are closed in order."""
+    """All brackets in a query are closed in order."""
     left = re.sub(r'"[^"]*"', "", query)
     while (shorter := re.sub(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}", "", left)) != left:
         left = shorter
@@ -75,7 +75,7 @@ def test_brackets_are_closed(query):
 
 
 def test_panels_do_not_overlap():
-    """Panels are on a grid of 24 columns and have unique ids."""
+    """Panels are within 24 columns, do not overlap and have unique ids."""
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [
@@ -86,8 +86,8 @@ def test_panels_do_not_overlap():
     assert not any(one & other for one, other in combinations(cells, 2))
 
 
-def test_the_data_source_is_chosen_by_who_imports_it():
-    """Every panel asks the variable, so that the file works in any Grafana."""
+def test_the_data_source_is_a_variable():
+    """Every panel uses the data source variable, so the file works in any Grafana."""
     assert VARIABLES[0]["type"] == "datasource"
     for panel in DASHBOARD["panels"]:
         assert {panel["datasource"]["uid"], *(each["datasource"]["uid"] for each in panel["targets"])} == {

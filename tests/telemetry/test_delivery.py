@@ -1,4 +1,4 @@
-"""Delivery: what a sink does is no matter of the search."""
+"""Delivery of events to sinks, which never affects a search."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ WHERE = ContextVar("where", default="nowhere")
 
 
 class Stuck:
-    """A sink that hangs until it is let go."""
+    """Sink that hangs until it is released."""
 
     def __init__(self):
         self.entered, self.let_go, self.events = threading.Event(), threading.Event(), []
@@ -36,8 +36,8 @@ def store():
     return pets()
 
 
-def test_a_sink_that_hangs_holds_nothing_up(store):
-    """While one sink hangs, searches answer and another sink hears them all."""
+def test_a_sink_that_hangs_delays_nothing(store):
+    """While one sink hangs, searches return hits and another sink receives all events."""
     stuck, events = Stuck(), []
     other = events.append
     retriever = HybridRetriever(store, k=1, telemetry={"sinks": [stuck, other]})
@@ -55,8 +55,8 @@ def test_a_sink_that_hangs_holds_nothing_up(store):
     assert stages(stuck.events).count("search") == 20
 
 
-def test_a_sink_that_raises_touches_no_search(store, caplog):
-    """The search answers, each event counts as failed, and one warning says so."""
+def test_a_sink_that_raises_does_not_affect_a_search(store, caplog):
+    """If a sink raises, the search returns its hits, the events are counted as failed and one warning is logged."""
 
     def broken(event):
         raise ValueError("the disk is full")
@@ -72,7 +72,7 @@ def test_a_sink_that_raises_touches_no_search(store, caplog):
     assert "ValueError: the disk is full" in warning.getMessage()
 
 
-def test_a_sink_that_exits_touches_no_search(store):
+def test_a_sink_that_exits_does_not_affect_a_search(store):
     """SystemExit in a sink ends neither the process nor the delivery."""
 
     def leaving(event):
@@ -89,7 +89,7 @@ def test_a_sink_that_exits_touches_no_search(store):
 
 
 def test_the_queue_is_bounded():
-    """With room for two, a sink that hangs has one in its hands, two wait, and the rest is counted as dropped."""
+    """With a queue of two, a hanging sink has one event, two more wait, and further events are counted as dropped."""
     stuck = Stuck()
     delivery = Delivery(stuck, size=2)
     delivery.enqueue(copy_context(), ["first"])
@@ -102,8 +102,8 @@ def test_the_queue_is_bounded():
     assert (stuck.events, delivery.delivered) == (["first", "second", "third"], 3)
 
 
-def test_a_sink_hears_in_the_context_of_the_search():
-    """Context variables of who searches are those of the sink: the current span, a request's id."""
+def test_a_sink_runs_in_the_context_of_the_search():
+    """A sink is called with the context variables of the caller that searches."""
     events = []
     delivery = Delivery(lambda event: events.append((event, WHERE.get(), threading.current_thread().name)))
     WHERE.set("request 7")
@@ -113,7 +113,7 @@ def test_a_sink_hears_in_the_context_of_the_search():
 
 
 def test_the_thread_ends_and_starts_again(monkeypatch):
-    """A delivery with nothing to do has no thread; the next event begins one."""
+    """The delivery's thread ends when it is idle, and the next event starts a new one."""
     monkeypatch.setattr(module, "_IDLE_SECONDS", 0.01)
     events = []
     delivery = Delivery(events.append)
@@ -126,8 +126,8 @@ def test_the_thread_ends_and_starts_again(monkeypatch):
     assert events == [1, 2]
 
 
-def test_a_delivery_that_nobody_has_is_gone():
-    """It is held by who uses it; the list for flushing does not keep it."""
+def test_an_unused_delivery_is_garbage_collected():
+    """A delivery without other references is garbage collected, although flush knows all deliveries."""
     before = len(module._all)
     Delivery(print)
     gc.collect()
@@ -148,14 +148,14 @@ def run(body):
     ).stdout
 
 
-def test_a_program_that_ends_tells_first():
-    """Queued events are delivered at the interpreter's exit."""
+def test_queued_events_are_delivered_at_exit():
+    """Queued events are delivered when the interpreter exits."""
     body = "d = Delivery(lambda event: print(event, flush=True))\nfor i in range(3): d.enqueue(copy_context(), [i])"
     assert run(body).split() == ["0", "1", "2"]
 
 
-def test_a_program_ends_though_a_sink_hangs():
-    """The exit waits a second, no longer."""
+def test_a_program_exits_even_if_a_sink_hangs():
+    """A hanging sink does not keep the interpreter from exiting."""
     body = (
         "import threading\nDelivery(lambda event: threading.Event().wait()).enqueue(copy_context(), [1])\nprint('done')"
     )
@@ -163,8 +163,8 @@ def test_a_program_ends_though_a_sink_hangs():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_forked_process_tells_too():
-    """A child, which has no thread of its parent's, delivers what it is given."""
+def test_a_forked_process_delivers_its_events():
+    """A forked child process delivers its events in a new thread."""
     body = (
         "import os\nd = Delivery(lambda event: print(os.getpid() == first, event, flush=True))\n"
         "first = os.getpid()\nd.enqueue(copy_context(), ['parent'])\nd.flush(10)\nchild = os.fork()\n"

@@ -1,4 +1,4 @@
-"""Listening: who hears of which search, and what of it."""
+"""Dispatch of events: which sinks receive which events of which searches."""
 
 import asyncio
 import threading
@@ -47,13 +47,13 @@ def all_of(events):
 
 
 def test_one_event_per_stage_and_one_per_search(store, events):
-    """In the order in which the stages ended, the search last."""
+    """A search sends one event for each stage, in the order in which they ended, and then one for the search."""
     HybridRetriever(store, k=2).invoke(QUESTION)
     assert stages(all_of(events)) == PLAIN
 
 
 def test_every_stage_that_runs_is_reported(store, events):
-    """A walk, a reranker and a budget are stages, too."""
+    """Graph expansion, reranking and the token budget send events as stages."""
     GraphRetriever(store, reranker=broken, selection={"budget": TokenBudget()}).retrieve(QUESTION)
     assert stages(all_of(events)) == [
         *PLAIN[:4],
@@ -67,8 +67,8 @@ def test_every_stage_that_runs_is_reported(store, events):
     ]
 
 
-def test_an_event_tells_the_search(store, events):
-    """Retriever, k, mode, ids and scores; the query by its length and hash in what is printed."""
+def test_an_event_describes_the_search(store, events):
+    """The event of a search has retriever, k, mode, ids and scores, and its repr does not contain the query."""
     result = HybridRetriever(store, k=2).retrieve(QUESTION)
     event = all_of(events)[-1]
     assert (event.search.retriever, event.search.k, event.mode) == ("HybridRetriever", 2, "hybrid")
@@ -78,7 +78,7 @@ def test_an_event_tells_the_search(store, events):
 
 
 def test_stages_lie_within_their_search(store, events):
-    """Begin and end of each stage are between those of the search."""
+    """Each stage starts and ends within its search."""
     HybridRetriever(store).invoke(QUESTION)
     *parts, whole = all_of(events)
     end = whole.search.started_at + whole.took_ms * 1e6
@@ -89,7 +89,7 @@ def test_stages_lie_within_their_search(store, events):
 
 
 def plain():
-    """A retriever over a foreign vector store, which is awaited."""
+    """Return a retriever over a foreign vector store."""
     from langchain_core.documents import Document
     from langchain_core.vectorstores import InMemoryVectorStore
 
@@ -100,8 +100,8 @@ def plain():
     return HybridRetriever(InMemoryVectorStore.from_documents(documents, embeddings), documents, k=1)
 
 
-async def test_a_search_that_is_awaited_is_heard(events):
-    """Several at once in one loop, each with its own stages."""
+async def test_an_awaited_search_is_reported(events):
+    """Concurrent searches in one event loop are each reported with their own stages and no parent."""
     retriever = plain()
     await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(5)))
     searches = {event.search for event in all_of(events)}
@@ -110,8 +110,8 @@ async def test_a_search_that_is_awaited_is_heard(events):
     assert {search.parent for search in searches} == {None}
 
 
-def test_settings_that_change_per_call_keep_the_listeners(store):
-    """LangChain's configurable_fields create a new retriever with the same sinks."""
+def test_configured_retrievers_keep_their_sinks(store):
+    """A retriever configured at run time has the sinks of the original."""
     events = []
     retriever = HybridRetriever(store, telemetry={"sinks": [events.append]}).configurable_fields(
         k=ConfigurableField(id="k")
@@ -121,7 +121,7 @@ def test_settings_that_change_per_call_keep_the_listeners(store):
 
 
 def test_failures_are_reported(store, events):
-    """A degraded search says reasons and errors, and what it found."""
+    """The event of a degraded search has its reasons, error types and results."""
     HybridRetriever(store, k=1, reranker=broken).invoke(QUESTION)
     event = all_of(events)[-1]
     assert (event.degraded, event.error_types) == (("rerank-failed",), {"rerank": "TimeoutError"})
@@ -129,7 +129,7 @@ def test_failures_are_reported(store, events):
 
 
 def test_a_search_that_raises_is_reported(store, events):
-    """The exception is in the event, and the caller has it, too."""
+    """The event of a search that raises contains the exception."""
     retriever = HybridRetriever(store, reranker=broken, selection={"mmr_lambda": 0.5})
     with pytest.raises(ConfigurationError):
         retriever.retrieve(3)
@@ -139,8 +139,8 @@ def test_a_search_that_raises_is_reported(store, events):
 
 
 @pytest.mark.parametrize("ask", ["invoke", "retrieve", "ainvoke", "aretrieve", "stream", "batch", "abatch"])
-async def test_every_way_of_asking_is_heard_once(store, events, ask):
-    """Each call of each method is one search."""
+async def test_every_search_method_is_reported_once(store, events, ask):
+    """Each query passed to invoke, retrieve, stream, batch or their async versions sends one search event."""
     retriever = HybridRetriever(store, k=1)
     if ask in ("batch", "abatch"):
         answer = getattr(retriever, ask)([QUESTION, "Who barks?"])
@@ -154,7 +154,7 @@ async def test_every_way_of_asking_is_heard_once(store, events, ask):
 
 
 def test_searches_of_many_threads_do_not_mix(store, events):
-    """Each has its own stages and no parent."""
+    """Searches in several threads each have their own stages and no parent."""
     retriever = HybridRetriever(store, k=1)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(retriever.invoke, [QUESTION] * 40))
@@ -170,7 +170,7 @@ HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_retriever_over_a_retriever_is_the_parent(store, events, is_async):
-    """The search of an AdvancedRetriever is the parent of that of the one below it."""
+    """The search of an AdvancedRetriever is the parent of its inner retriever's search."""
     retriever = AdvancedRetriever(HybridRetriever(store, k=1))
     if is_async:
         await retriever.aretrieve_with_context("Where is it?", HISTORY)
@@ -186,7 +186,7 @@ async def test_a_retriever_over_a_retriever_is_the_parent(store, events, is_asyn
 
 
 def test_two_searches_of_one_question_have_one_parent(store, events):
-    """Raw and expanded question, searched for on two threads."""
+    """The searches for the raw and the expanded question have the same parent."""
     retriever = AdvancedRetriever(
         HybridRetriever(store, k=1), expander=lambda query, inputs: f"{query} cat", fuse_raw=True
     )
@@ -197,14 +197,14 @@ def test_two_searches_of_one_question_have_one_parent(store, events):
 
 
 def test_a_retriever_as_a_source_is_a_part(store, events):
-    """The keyword side of a hybrid search is its child when it is one of ours."""
+    """The search of a keyword retriever is a child of the hybrid search."""
     HybridRetriever(store, k=1, keyword_retriever=HybridRetriever(store)).invoke(QUESTION)
     below, above = [event.search for event in all_of(events) if isinstance(event, SearchEnded)]
     assert below.parent is above
 
 
 async def test_a_tree_is_reported(store, events):
-    """find, search and invoke of a HierarchicalRetriever are searches in its mode, with the uris found."""
+    """find, search and invoke of HierarchicalRetriever are reported with its mode and the uris found."""
     tree = pets_tree()
     retriever = HierarchicalRetriever(tree, k=1)
     retriever.find("Which pets purr?")
@@ -227,8 +227,8 @@ def pets_tree():
     return store
 
 
-def test_a_retrievers_own_sinks_hear_what_is_below_it(store):
-    """And nothing of other retrievers; below it means a part of its searches."""
+def test_a_retrievers_own_sinks_receive_events_of_inner_searches(store):
+    """A retriever's own sinks receive the events of its inner retriever only for searches that it started."""
     events = []
     below = HybridRetriever(store, k=1)
     above = AdvancedRetriever(below, telemetry={"sinks": [events.append]})
@@ -238,8 +238,8 @@ def test_a_retrievers_own_sinks_hear_what_is_below_it(store):
     assert stages(all_of(events)) == [*PLAIN, "search"]
 
 
-def test_a_sink_that_is_named_twice_hears_once(store, events):
-    """In the process and in the retriever, or added twice."""
+def test_a_sink_added_twice_receives_each_event_once(store, events):
+    """A sink that is added twice, or to the process and the retriever, receives each event once."""
     twice = []
     sink = twice.append
     first, second = add_sink(sink), add_sink(sink)
@@ -258,7 +258,7 @@ def test_a_sink_that_is_named_twice_hears_once(store, events):
     [("prometheus", r"such as PrometheusSink\(\)"), (None, r"such as PrometheusSink\(\)"), (LogSink, r": LogSink\(\)")],
 )
 def test_anything_but_a_sink_is_an_error(store, sink, mend):
-    """Both ways to add a sink raise an error that shows the correct line; a class is not a sink."""
+    """Adding a value that is not a sink, or a sink's class, raises an error with the correct line."""
     before = dispatch._process_deliveries
     with pytest.raises(ConfigurationError, match=mend):
         add_sink(sink)
@@ -268,7 +268,7 @@ def test_anything_but_a_sink_is_an_error(store, sink, mend):
 
 
 async def test_a_cancelled_search_is_reported(store, events):
-    """As cancelled, without an error, and the next search has no parent."""
+    """A cancelled search is reported as cancelled, and the next search has no parent."""
     retriever = AdvancedRetriever(HybridRetriever(store), expander=Waiting())
     task = asyncio.create_task(retriever.aretrieve_with_context("Where is it?", HISTORY))
     await retriever.expander.is_called.wait()
@@ -282,7 +282,7 @@ async def test_a_cancelled_search_is_reported(store, events):
 
 
 class Waiting:
-    """An expander that never answers."""
+    """Expander that never returns."""
 
     def __init__(self):
         self.is_called = asyncio.Event()
@@ -296,7 +296,7 @@ class Waiting:
 
 
 def test_an_interrupted_search_is_not_a_parent_of_the_next(store, events):
-    """Ctrl-C in an engine leaves no search behind that is still running."""
+    """A search interrupted by Ctrl-C is reported as cancelled, and the next search has no parent."""
 
     def interrupted(query, texts):
         raise KeyboardInterrupt
@@ -308,8 +308,8 @@ def test_an_interrupted_search_is_not_a_parent_of_the_next(store, events):
     assert (cut.cancelled, after.search.parent) == (True, None)
 
 
-def test_without_a_listener_there_is_only_the_search(store):
-    """Nothing is wrapped, no event is made, no thread begins."""
+def test_without_a_sink_a_search_is_not_wrapped(store):
+    """Without a sink, a search is run directly, without any wrapper."""
     retriever = HybridRetriever(store)
     search = iter(())
     assert dispatch.deliveries_for_search() == ()
@@ -317,7 +317,7 @@ def test_without_a_listener_there_is_only_the_search(store):
 
 
 def test_the_failure_of_all_sources_is_reported(store, events):
-    """The event has the errors of the components and that of the search."""
+    """If all sources fail, the event has the error types of the sources and of the search."""
 
     class Failing(HybridRetriever):
         def _sources(self, options, callbacks=None):
@@ -341,7 +341,7 @@ def test_the_failure_of_all_sources_is_reported(store, events):
 
 @pytest.mark.parametrize("setting", [{"tracer": "jaeger"}, {"logger": 3}, {"sinks": ["stdout"]}])
 def test_an_invalid_sink_is_rejected_by_the_constructor(store, setting):
-    """The error quotes the value."""
+    """An invalid tracer, logger or sink raises an error that contains the value."""
     (value,) = setting.values()
     with pytest.raises(ValueError, match=str(value).strip("[]")):
         HybridRetriever(store, telemetry=setting)

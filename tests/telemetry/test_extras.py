@@ -1,4 +1,4 @@
-"""Telemetry without what it would tell: nothing is imported unasked, and a missing extra names its line."""
+"""Telemetry without its optional libraries, which are never imported unless needed."""
 
 import subprocess
 import sys
@@ -19,27 +19,27 @@ def run(code):
 BLOCKED = "import sys\nsys.modules['prometheus_client'] = sys.modules['opentelemetry'] = None\n"
 
 
-def test_a_search_needs_neither():
-    """With both libraries out of reach a search answers, told to a logger and to a sink."""
+def test_a_search_needs_no_telemetry_library():
+    """Without both telemetry libraries, a search can be logged and sent to a sink."""
     listening = "from langchain_hybridgraph import LogSink, add_sink\nadd_sink(LogSink())\nadd_sink(print)\n"
     assert "stage='gather'" in run(BLOCKED + listening + SEARCH)
 
 
-def test_the_sinks_are_there_without_their_libraries():
-    """Their names can be imported; only creating one needs its library."""
+def test_sinks_can_be_imported_without_their_libraries():
+    """All sink classes can be imported without the libraries that their instances need."""
     assert (
         run(BLOCKED + "from langchain_hybridgraph import LogSink, OpenTelemetrySink, PrometheusSink; LogSink()") == ""
     )
 
 
 def test_a_search_loads_no_metrics():
-    """prometheus_client is not imported unasked. (OpenTelemetry's API is by langsmith, where it is installed.)"""
+    """A search does not import prometheus_client."""
     assert run(f"import sys\n{SEARCH}\nprint('prometheus_client' in sys.modules)").strip() == "False"
 
 
 @pytest.mark.parametrize(("sink", "extra"), [("PrometheusSink", "prometheus"), ("OpenTelemetrySink", "otel")])
 def test_a_missing_extra_names_its_line(sink, extra):
-    """The error names the extra to install if the library cannot be imported."""
+    """The error for a missing library names the extra to install."""
     message = run(
         f"{BLOCKED}from langchain_hybridgraph import {sink}\n"
         f"try:\n    {sink}()\nexcept ImportError as error:\n    print(type(error).__name__, error)"
@@ -48,8 +48,8 @@ def test_a_missing_extra_names_its_line(sink, extra):
     assert f'pip install "langchain-hybridgraph[{extra}]"' in message
 
 
-def test_nothing_phones_home():
-    """A process that searches with telemetry at its defaults opens no connection to anywhere."""
+def test_a_search_opens_no_connection():
+    """A search with default telemetry opens no network connection."""
     hook = """
 import sys
 def told(event, args):

@@ -1,4 +1,4 @@
-"""Events of LangChain's handlers and tracers."""
+"""Custom events for LangChain's handlers and tracers."""
 
 import asyncio
 from contextlib import suppress
@@ -24,7 +24,7 @@ def store():
 
 
 class Handler(BaseCallbackHandler):
-    """Notes what it hears, with the run it belongs to."""
+    """Callback handler that records its events with their runs."""
 
     def __init__(self):
         self.events = []
@@ -43,7 +43,7 @@ class Handler(BaseCallbackHandler):
 
 
 class AwaitingHandler(AsyncCallbackHandler):
-    """Notes the custom events that it hears, and whether it does in the loop."""
+    """Async callback handler that records custom events and checks that it runs in its event loop."""
 
     def __init__(self):
         self.loop = asyncio.get_running_loop()
@@ -55,7 +55,7 @@ class AwaitingHandler(AsyncCallbackHandler):
 
 
 class RecordingHandler(BaseTracer):
-    """Runs as LangSmith's tracer has them, kept."""
+    """Tracer that keeps its root runs, like LangSmith's."""
 
     def __init__(self):
         super().__init__()
@@ -67,7 +67,7 @@ class RecordingHandler(BaseTracer):
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_run_has_an_event_per_stage(store, is_async):
-    """Between start and end of the one run, the stages in their order, then the search; all of the same run."""
+    """Between its start and end, a run has one event for each stage in order, then one for the search."""
     handler = Handler()
     retriever, config = HybridRetriever(store, k=1), {"callbacks": [handler]}
     _ = await retriever.ainvoke(QUESTION, config) if is_async else retriever.invoke(QUESTION, config)
@@ -77,8 +77,8 @@ async def test_a_run_has_an_event_per_stage(store, is_async):
     assert len({run for _, run, _ in handler.events}) == 1
 
 
-def test_an_event_says_how_it_went(store):
-    """When a stage began after the search did, how long it took; the search's mode and degradation."""
+def test_events_have_times_and_outcomes(store):
+    """Stage events have start, duration and error, and the search event has mode and degradation."""
     handler = Handler()
     HybridRetriever(store, reranker=broken).invoke(QUESTION, {"callbacks": [handler]})
     *stages, (_, _, search) = [each for each in handler.events if each[0] in (STAGE, SEARCH)]
@@ -87,15 +87,15 @@ def test_an_event_says_how_it_went(store):
     assert (search["mode"], search["degraded"]) == ("hybrid", ["rerank-failed"])
 
 
-async def test_awaiting_handlers_hear_in_their_loop(store):
-    """Also of an embedded store, whose search runs on a thread."""
+async def test_async_handlers_run_in_their_event_loop(store):
+    """Async handlers receive all events in their event loop, even if the search runs in a thread."""
     handler = AwaitingHandler()
     await HybridRetriever(store).ainvoke(QUESTION, {"callbacks": [handler]})
     assert [name for name, _, _ in handler.events] == [*[STAGE] * 6, SEARCH]
 
 
 async def test_stream_events_have_the_stages(store):
-    """astream_events gives them as on_custom_event, with the run of the retriever."""
+    """astream_events yields the stages as on_custom_event with the retriever's run id."""
     events = [event async for event in HybridRetriever(store).astream_events(QUESTION, version="v2")]
     custom = [event for event in events if event["event"] == "on_custom_event"]
     assert [event["data"]["stage"] for event in custom if event["name"] == STAGE] == STAGES
@@ -103,15 +103,15 @@ async def test_stream_events_have_the_stages(store):
 
 
 def test_a_failing_run_has_its_stages_too(store):
-    """They come before the error."""
+    """A run that fails has its search event before the error."""
     handler = Handler()
     with pytest.raises(ConfigurationError):
         HybridRetriever(store).invoke(3, {"callbacks": [handler]})
     assert [name for name, _, _ in handler.events] == ["start", SEARCH, "error"]
 
 
-def test_a_handler_that_raises_touches_no_search(store):
-    """LangChain logs its error."""
+def test_a_handler_that_raises_does_not_affect_a_search(store):
+    """A handler that raises does not affect the search."""
 
     class Failing(BaseCallbackHandler):
         def on_custom_event(self, name, data, **kwargs):
@@ -121,7 +121,7 @@ def test_a_handler_that_raises_touches_no_search(store):
 
 
 def test_a_run_has_the_names_that_langsmith_shows(store):
-    """Run name, tags and metadata of the retriever and of the call, and LangSmith's own."""
+    """A run has the names, tags and metadata of the retriever and the call, and LangSmith's own metadata."""
     tracer = RecordingHandler()
     retriever = HybridRetriever(store, k=1, tags=["mine"], metadata={"team": "search"})
     retriever.invoke(QUESTION, {"callbacks": [tracer], "tags": ["call"]})
@@ -139,7 +139,7 @@ def test_a_run_has_the_names_that_langsmith_shows(store):
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_the_retriever_below_is_a_child_run(store, is_async):
-    """AdvancedRetriever is one run; the searches for question and conversation are its children, told apart by tag."""
+    """AdvancedRetriever is one run whose child runs are tagged as question and conversation."""
     tracer = RecordingHandler()
     retriever = AdvancedRetriever(
         HybridRetriever(store, k=1), expander=lambda query, inputs: f"{query} cat", fuse_raw=True
@@ -153,7 +153,7 @@ async def test_the_retriever_below_is_a_child_run(store, is_async):
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_child_run_has_the_events_of_a_run(store, is_async):
-    """The stages of the search below come between the start and the end of its own run, and so does its error."""
+    """The inner search's stages or its error are events of its own child run."""
     for options, ending in (({}, ("end", 1)), ({"filter": {"$no": 1}}, ("error", "FilterError"))):
         handler = Handler()
         retriever, config = AdvancedRetriever(HybridRetriever(store, k=1)), {"callbacks": [handler]}
@@ -170,14 +170,14 @@ async def test_a_child_run_has_the_events_of_a_run(store, is_async):
 
 
 class Shelf(BaseRetriever):
-    """A foreign retriever."""
+    """Retriever of another package."""
 
     def _get_relevant_documents(self, query, *, run_manager):
         return [Document("The cat sat on the mat.", id="cat")]
 
 
 def test_a_retriever_as_a_source_is_a_child_run(store):
-    """Any LangChain retriever as the keyword side of a hybrid search."""
+    """A LangChain retriever used as the keyword source is a child run tagged "keyword"."""
     tracer = RecordingHandler()
     HybridRetriever(store, keyword_retriever=Shelf()).invoke(QUESTION, {"callbacks": [tracer]})
     (run,) = tracer.roots
@@ -186,7 +186,7 @@ def test_a_retriever_as_a_source_is_a_child_run(store):
 
 
 async def test_a_tree_has_its_stages():
-    """Those of a walk down a tree, invoked in both ways."""
+    """A search by HierarchicalRetriever sends the events of its stages, sync and async."""
     tree = HybridGraphStore(None)
     ingest([Document("Cats purr.", metadata={"uri": "pets/cats.md"}, id="cats")], tree)
     for is_async in (False, True):
@@ -198,7 +198,7 @@ async def test_a_tree_has_its_stages():
 
 
 def test_an_advanced_run_has_its_own_stages(store):
-    """Those of the conversation; the search below has its own, of its own run."""
+    """Stages of the conversation belong to AdvancedRetriever's run, and the search's stages to the child run."""
     handler = Handler()
     AdvancedRetriever(HybridRetriever(store, k=1)).invoke(
         {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [handler]}
@@ -209,7 +209,7 @@ def test_an_advanced_run_has_its_own_stages(store):
 
 
 def test_without_handlers_there_is_no_event(store, monkeypatch):
-    """Nothing is made of the stages when nobody hears of them."""
+    """Without handlers no events are created."""
     from langchain_hybridgraph.telemetry import langchain_callbacks
 
     monkeypatch.setattr(langchain_callbacks, "_events", lambda trace: pytest.fail("events were made"))

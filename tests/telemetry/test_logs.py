@@ -1,4 +1,4 @@
-"""LogSink: a structured line per search, without the query."""
+"""LogSink: one structured log line per search, without the query."""
 
 import io
 import json
@@ -19,7 +19,7 @@ def store():
 
 @pytest.fixture
 def logger():
-    """A logger of its own whose lines are kept, as (level, message) and as records."""
+    """Return a logger whose records are kept."""
     logger = logging.getLogger("test.retrieval")
     logger.setLevel(logging.INFO)
     handler = RecordingHandler()
@@ -46,8 +46,10 @@ def logged(record):
     return json.loads(record.getMessage().partition(" ")[2])
 
 
-def test_a_line_says_how_the_search_went(store, logger):
-    """Length and hash of the query, k, results, mode and degradation; as JSON and as attributes of the record."""
+def test_a_line_describes_the_search(store, logger):
+    """A search is logged with the query's length and hash, k, results, mode and degradation, as JSON and as
+    attributes.
+    """
     HybridRetriever(store, k=2, telemetry={"logger": logger}).invoke(QUESTION)
     (record,) = records(logger)
     line = logged(record)
@@ -68,7 +70,7 @@ def test_a_line_says_how_the_search_went(store, logger):
 
 
 def test_a_degraded_search_is_a_warning_without_the_query(store, logger):
-    """The reranker's message quotes the query, so that only its type is logged."""
+    """A degraded search is logged as a warning with error types but without messages, which may quote the query."""
     HybridRetriever(store, reranker=broken, telemetry={"logger": "test.retrieval"}).invoke(QUESTION)
     (record,) = records(logger)
     assert (record.levelname, record.degraded, record.errors) == (
@@ -80,14 +82,14 @@ def test_a_degraded_search_is_a_warning_without_the_query(store, logger):
 
 
 def test_a_normal_outcome_is_not_a_warning(store, logger):
-    """A reason of level ``info`` is in the line, and the line is INFO."""
+    """A degradation reason of level ``info`` is logged at level INFO."""
     assert MemoryRetriever(store, telemetry={"logger": logger}).retrieve(QUESTION).degraded == ("no-edges",)
     (record,) = records(logger)
     assert (record.levelname, record.degraded) == ("INFO", ["no-edges"])
 
 
 def test_a_search_that_raises_is_an_error_without_the_query(store, logger):
-    """The exception is named, not printed."""
+    """A search that raises is logged as an error with the exception's type, without its message."""
     with pytest.raises(ConfigurationError, match="got b'Where is the cat"):
         HybridRetriever(store, telemetry={"logger": logger}).retrieve(QUESTION.encode())
     (record,) = records(logger)
@@ -96,7 +98,7 @@ def test_a_search_that_raises_is_an_error_without_the_query(store, logger):
 
 
 def test_text_is_opted_in(store, logger):
-    """With text=True the query and the messages are in the line."""
+    """With text=True the log line contains the query and the error messages."""
     sink = LogSink(logger, text=True)
     HybridRetriever(store, reranker=broken, telemetry={"sinks": [sink]}).invoke(QUESTION)
     (record,) = records(logger)
@@ -105,7 +107,7 @@ def test_text_is_opted_in(store, logger):
 
 
 def test_stages_are_lines_at_debug(store, logger):
-    """One each, before that of the search."""
+    """At level DEBUG each stage is logged in its own line before the search."""
     logger.setLevel(logging.DEBUG)
     HybridRetriever(store, telemetry={"logger": logger}).invoke(QUESTION)
     *stages, search = records(logger)
@@ -115,14 +117,14 @@ def test_stages_are_lines_at_debug(store, logger):
 
 
 def test_an_adapter_is_a_logger(store, logger):
-    """A LoggerAdapter logs for its logger."""
+    """A LoggerAdapter can be used as the logger."""
     adapter = logging.LoggerAdapter(logger)
     HybridRetriever(store, telemetry={"logger": adapter}).invoke(QUESTION)
     assert len(records(logger)) == 1
 
 
 def test_the_whole_process_logs(store):
-    """To langchain_hybridgraph.retrieval, as any handler of the application shows it."""
+    """LogSink without a logger logs to langchain_hybridgraph.retrieval."""
     stream = io.StringIO()
     logger = logging.getLogger("langchain_hybridgraph.retrieval")
     handler = logging.StreamHandler(stream)

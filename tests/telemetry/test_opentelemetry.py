@@ -1,4 +1,4 @@
-"""OpenTelemetrySink: what a collector receives."""
+"""OpenTelemetrySink: the spans that a collector receives."""
 
 import json
 import logging
@@ -44,7 +44,7 @@ def store():
 
 
 class Collector:
-    """A tracer, and the spans that the collector got from it."""
+    """Tracer with the spans that its collector received."""
 
     def __init__(self, exporter, exports):
         self.provider = TracerProvider()
@@ -76,7 +76,7 @@ def collector():
 
 
 class LineHandler(logging.Handler):
-    """A logger of its own, and its lines."""
+    """Handler that collects the lines of a private logger."""
 
     def __init__(self):
         super().__init__()
@@ -89,7 +89,7 @@ class LineHandler(logging.Handler):
 
 
 def test_a_search_is_a_span_with_a_child_per_stage(store, both):
-    """Over HTTP and gRPC: names, kinds, parents, and times within those of the search."""
+    """A search is a span with one child span per stage, exported over HTTP and gRPC with names, kinds and times."""
     HybridRetriever(store, telemetry={"tracer": both.tracer}).invoke(QUESTION)
     search, *stages = both.spans()
     assert (search.name, search.kind, search.parent_span_id) == ("retriever.retrieve", CLIENT, b"")
@@ -104,7 +104,7 @@ def test_a_search_is_a_span_with_a_child_per_stage(store, both):
 
 
 def test_a_span_has_the_attributes_of_a_retrieval(store, collector):
-    """Ours, and those of the semantic conventions; the query is not among them."""
+    """A span has this package's attributes and those of the semantic conventions, without the query."""
     HybridRetriever(store, k=2, telemetry={"tracer": collector.tracer}).invoke(QUESTION)
     search = collector.spans()[0]
     assert attributes(search) == {
@@ -120,7 +120,7 @@ def test_a_span_has_the_attributes_of_a_retrieval(store, collector):
 
 
 def test_text_and_documents_are_opted_in(store, collector):
-    """The conventions' own attributes for them: the query, and ids with scores."""
+    """With text=True and documents=True, a span has the query and the ids with their scores."""
     sink = OpenTelemetrySink(collector.tracer, text=True, documents=True)
     documents = HybridRetriever(store, k=1, telemetry={"sinks": [sink]}).invoke(QUESTION, return_scores=True)
     exported = attributes(collector.spans()[0])
@@ -131,7 +131,7 @@ def test_text_and_documents_are_opted_in(store, collector):
 
 
 def test_failures_within_a_search_are_recorded(store, collector):
-    """A failure is an exception event with its component and type, without the message; the search is not an error."""
+    """A failing stage is an exception event with component and type but no message, and the span is not an error."""
     HybridRetriever(store, telemetry={"tracer": collector.tracer}, reranker=broken).invoke(QUESTION)
     search = collector.spans()[0]
     (event,) = search.events
@@ -147,7 +147,7 @@ def test_failures_within_a_search_are_recorded(store, collector):
 
 
 def test_an_exception_that_ends_the_search_is_recorded(store, collector):
-    """With its stack trace; the span is an error, and has the conventions' error.type."""
+    """A search that raises is an error span with error.type and the stack trace, but without the message."""
     with pytest.raises(ConfigurationError):
         HybridRetriever(store, telemetry={"tracer": collector.tracer}).retrieve(b"secret")
     search = collector.spans()[0]
@@ -174,7 +174,7 @@ SECRET = 'SECRET "cat" isn\'t\non mät?'
 
 @pytest.mark.parametrize("form", QUOTED)
 def test_no_message_that_quotes_the_query_is_reported(store, collector, form):
-    """However a component quotes it: neither in spans nor in lines of log nor in metrics."""
+    """An error message that quotes the query in any form is not in spans, log lines or metrics."""
     lines, registry = LineHandler(), CollectorRegistry()
 
     def reranker(query, texts):
@@ -188,8 +188,8 @@ def test_no_message_that_quotes_the_query_is_reported(store, collector, form):
 
 
 @pytest.mark.parametrize("form", QUOTED)
-def test_nor_is_the_message_of_what_ends_a_search(collector, form):
-    """Not even of the exception that it was raised from, nor the line of code that holds the question."""
+def test_no_message_of_a_final_exception_is_reported(collector, form):
+    """The message of the exception that ends a search, and of its cause, is not in spans, log lines or metrics."""
     lines, registry = LineHandler(), CollectorRegistry()
     try:
         try:
@@ -206,7 +206,7 @@ def test_nor_is_the_message_of_what_ends_a_search(collector, form):
 
 
 def test_messages_are_opted_in_with_the_text(store, collector):
-    """With text=True message, stack trace and status are those of the exception."""
+    """With text=True a span has the exception's message and status."""
     error = ValueError(f"cannot search for {QUESTION!r}")
     OpenTelemetrySink(collector.tracer, text=True)(
         SearchEnded(Search("HybridRetriever", 1, QUESTION, 1), "hybrid", 1.0, error=error)
@@ -217,7 +217,9 @@ def test_messages_are_opted_in_with_the_text(store, collector):
 
 
 async def test_a_search_within_a_search_is_its_child(store, collector):
-    """AdvancedRetriever over HybridRetriever, asked asynchronously, with a tracer above only."""
+    """The span of an inner search is a child of the outer search's span, even if only the outer retriever has a
+    tracer.
+    """
     retriever = AdvancedRetriever(HybridRetriever(store), telemetry={"tracer": collector.tracer})
     await retriever.aretrieve_with_context("Where is it?", HISTORY)
     spans = collector.spans()
@@ -240,7 +242,7 @@ async def test_the_callers_span_is_the_parent(store, collector, is_async):
 
 
 def test_searches_in_a_batch_are_spans_of_their_own(store, collector):
-    """Each with its stages, under the caller's span."""
+    """Each search in a batch is a span with its own stages below the caller's span."""
     with collector.tracer.start_as_current_span("request"):
         HybridRetriever(store, telemetry={"tracer": collector.tracer}).batch([QUESTION] * 5)
     spans = collector.spans()
@@ -251,7 +253,7 @@ def test_searches_in_a_batch_are_spans_of_their_own(store, collector):
 
 
 class Stuck(SpanExporter):
-    """An exporter whose collector does not answer."""
+    """Exporter whose collector does not answer."""
 
     def __init__(self):
         self.let_go = threading.Event()
@@ -260,8 +262,8 @@ class Stuck(SpanExporter):
         self.let_go.wait()
 
 
-def test_an_exporter_that_hangs_holds_no_search_up(store):
-    """Not even one that exports each span when it ends, on the thread that ends it."""
+def test_an_exporter_that_hangs_delays_no_search(store):
+    """An exporter that hangs does not delay searches, even if it exports each span as it ends."""
     exporter, provider = Stuck(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     retriever = HybridRetriever(store, telemetry={"tracer": provider.get_tracer("app")})
@@ -272,8 +274,8 @@ def test_an_exporter_that_hangs_holds_no_search_up(store):
     assert flush(10)
 
 
-def test_a_tracer_that_hangs_or_raises_holds_no_search_up(store):
-    """Samplers, processors and tracers may be anybody's."""
+def test_a_tracer_that_hangs_or_raises_delays_no_search(store):
+    """A tracer that hangs and then raises does not delay a search."""
     let_go = threading.Event()
 
     class Hanging(trace.NoOpTracer):

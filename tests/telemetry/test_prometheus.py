@@ -1,4 +1,4 @@
-"""PrometheusSink: what a server of Prometheus scrapes."""
+"""PrometheusSink: the metrics that a Prometheus server scrapes."""
 
 import urllib.request
 from itertools import product
@@ -33,7 +33,7 @@ def store():
 
 @pytest.fixture
 def scrape():
-    """The samples that a scrape gives, by name and labels; all searches of the process are counted meanwhile."""
+    """Return a function that scrapes the samples of all searches, by name and labels."""
     registry = CollectorRegistry()
     sink = PrometheusSink(registry)
     add_sink(sink)
@@ -54,7 +54,7 @@ def scrape():
 
 
 def test_searches_are_scraped(store, scrape):
-    """Two searches: their count, the sum of their Documents, and where their durations lie."""
+    """Two searches are scraped with their number, durations and numbers of Documents."""
     retriever = HybridRetriever(store)
     retriever.invoke(QUESTION, k=1)
     took_ms = retriever.retrieve(QUESTION, k=2).took_ms
@@ -68,7 +68,7 @@ def test_searches_are_scraped(store, scrape):
 
 
 def test_sinks_of_one_registry_count_a_search_once(store):
-    """Two of the process and one of the retriever; also what failed."""
+    """Several sinks with the same registry count a search and its failures once."""
     registry = CollectorRegistry()
     sinks = [PrometheusSink(registry) for _ in range(3)]
     try:
@@ -89,7 +89,7 @@ def test_sinks_of_one_registry_count_a_search_once(store):
 
 
 def test_mode_and_class_are_labels(store, scrape):
-    """Searches with and without a conversation, and kinds of retrievers, have labels of their own."""
+    """The mode (plain or context) and the retriever's class are labels of the metrics."""
     HybridRetriever(store, semantic_weight=0, keyword_weight=1).invoke(QUESTION)
     advanced = AdvancedRetriever(HybridRetriever(store))
     advanced.retrieve_with_context("Where is it?", HISTORY)
@@ -113,7 +113,7 @@ def test_mode_and_class_are_labels(store, scrape):
 
 
 def test_degradation_and_errors_are_scraped(store, scrape):
-    """A reranker that fails degrades the search, and is an error of the component."""
+    """A failing reranker increments the counters of degradations and errors."""
     HybridRetriever(store, reranker=broken).invoke(QUESTION)
     scraped = scrape()
     assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
@@ -121,7 +121,7 @@ def test_degradation_and_errors_are_scraped(store, scrape):
 
 
 def test_a_normal_outcome_is_not_counted(store, scrape):
-    """A reason of level ``info`` does not count as a degradation that raises an alarm."""
+    """A degradation reason of level ``info`` is not counted."""
     assert MemoryRetriever(store, reranker=broken).retrieve(QUESTION).degraded == ("no-edges", "rerank-failed")
     scraped = scrape()
     assert ("rag_retrieval_degraded_total", "no-edges") not in scraped
@@ -129,7 +129,7 @@ def test_a_normal_outcome_is_not_counted(store, scrape):
 
 
 def test_a_search_that_raises_is_scraped(store, scrape):
-    """As an error of the retriever; it took its time, and gave no Documents that could be counted."""
+    """A search that raises is counted as an error with its duration but without a number of Documents."""
     with pytest.raises(ConfigurationError):
         HybridRetriever(store).retrieve(3)
     scraped = scrape()
@@ -139,7 +139,7 @@ def test_a_search_that_raises_is_scraped(store, scrape):
 
 
 def test_nested_searches_are_counted_once(store, scrape):
-    """A retriever below another is a part of its search: one search, one degradation, one error."""
+    """An inner search is not counted separately, and its degradations and errors are counted once."""
     below = HybridRetriever(store, k=1, reranker=broken)
     AdvancedRetriever(below).retrieve_with_context("Where is it?", HISTORY)
     scraped = scrape()
@@ -149,7 +149,7 @@ def test_nested_searches_are_counted_once(store, scrape):
 
 
 def test_only_these_metrics_are_exported(store, scrape):
-    """The metrics are those of the contract (a counter also has its creation time)."""
+    """Only the documented metrics are exported."""
     HybridRetriever(store, reranker=broken).invoke(QUESTION)
     names = {name.removesuffix("_created") for name, *_ in scrape()}
     assert names == {
@@ -161,6 +161,6 @@ def test_only_these_metrics_are_exported(store, scrape):
 
 
 def test_sinks_of_one_registry_share_its_metrics():
-    """Also of the registry of the process, which does not take a name twice."""
+    """Sinks with the same registry, such as the default one, share its metrics."""
     assert PrometheusSink()._metrics is PrometheusSink(REGISTRY)._metrics
     assert PrometheusSink(CollectorRegistry())._metrics is not PrometheusSink()._metrics

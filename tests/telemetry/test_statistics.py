@@ -18,15 +18,15 @@ def answer(*reasons):
 
 
 def test_nothing_is_known_before_the_first_call():
-    """Means and percentiles are None before the first call, not 0."""
+    """Means and percentiles are None before the first call."""
     report = RetrievalStatistics().report()
     assert report == {
         "calls": 0, "errors": {}, "mean_documents": None, "p50_ms": None, "p95_ms": None, "degraded": {}
     }  # fmt: skip
 
 
-def test_the_mean_is_that_of_the_calls_that_were_answered():
-    """A call that raises counts as a call and has no Documents; its error is raised."""
+def test_the_mean_excludes_calls_that_raised():
+    """A call that raises is counted as a call and an error, but not in the mean number of Documents."""
     statistics = RetrievalStatistics()
     statistics.record_answer(answer(), documents=2)
     statistics.record_answer(answer("vector-failed"), documents=4)
@@ -38,8 +38,8 @@ def test_the_mean_is_that_of_the_calls_that_were_answered():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
-def test_a_forked_process_trusts_no_lock_of_its_parent():
-    """The child can add a sink and report, also when threads of the parent hold the locks."""
+def test_a_forked_process_is_not_blocked_by_locks_of_its_parent():
+    """A forked child can add a sink and report while threads of the parent hold the locks."""
     program = """
 import os, sys, threading
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, add_sink

@@ -1,4 +1,4 @@
-"""docs/telemetry.md is true: its code runs and shows what it says."""
+"""The code in docs/telemetry.md runs and its tables are complete."""
 
 import logging
 import re
@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding=
 
 
 def test_the_code_runs(capsys, monkeypatch):
-    """Block after block; metrics, stages and the sink's words are seen."""
+    """The page's code runs in order and prints the stages, the metrics and the log line."""
     monkeypatch.setattr(logging.root, "handlers", [])
     names = {}
     level = logging.root.level
@@ -46,7 +46,7 @@ def test_the_code_runs(capsys, monkeypatch):
 
 
 def test_the_stages_are_those_of_the_code():
-    """The table names every stage that is timed, and no other."""
+    """The page's table lists exactly the stages in the code."""
     package = Path(langchain_hybridgraph.__file__).parent
     code = "".join(file.read_text(encoding="utf-8") for file in package.rglob("*.py"))
     table = PAGE.partition("\n## Stages\n")[2]
@@ -57,7 +57,7 @@ def test_the_stages_are_those_of_the_code():
 
 
 def test_the_metrics_are_those_of_the_sink():
-    """The table names what the registry has, with its labels."""
+    """The page's table lists exactly the metrics of PrometheusSink, with their labels."""
 
     metrics = PrometheusSink(REGISTRY)._metrics
     table = dict(re.findall(r"^\| `(rag_\w+)` \| \w+ \| (.*?) \|", PAGE, re.MULTILINE))
