@@ -41,7 +41,7 @@ def _is_own(thing: Any, name: str) -> bool | None:
     method = getattr(type(thing), name)
     if _runs_in_executor(method):
         return False
-    if name == "_agenerate":  # a simple LLM delegates to one more method
+    if name == "_agenerate":  # the base class for simple LLMs calls another method, _acall
         return not (_is_of_core(method) and _runs_in_executor(getattr(type(thing), "_acall", None)))
     if name == "ainvoke" and getattr(thing, "func", None) is not None:  # a RunnableLambda
         return getattr(thing, "afunc", None) is not None

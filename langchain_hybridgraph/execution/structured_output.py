@@ -171,10 +171,11 @@ def _fill_gaps(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
 
 
 def parse_answer(answer: Any) -> Any:
-    """Return the JSON value of an answer, found in a tool call, as plain JSON, in a code fence or within prose.
+    """Return the JSON value in a model's answer, which may be a tool call, plain JSON, JSON in a code fence or in
+    prose.
 
     ``answer`` is the output of a model, with or without ``include_raw=True``. Raises ValueError if it contains no JSON,
-    for example because the model answered in prose.
+    for example because the model answered only in prose.
 
     >>> parse_answer({"raw": None, "parsed": {"a": 1}, "parsing_error": None})
     {'a': 1}
@@ -224,7 +225,7 @@ def strip_reasoning(text: str) -> str:
 
 
 def find_json(text: str) -> Any:
-    """Return the longest JSON object or list in a text, or None.
+    """Return the longest JSON object or list in a string, or None.
 
     >>> find_json('As of [1]: ```json {"a": [1, 2]} ```'), find_json("no {json}")
     ({'a': [1, 2]}, None)

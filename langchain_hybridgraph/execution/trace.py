@@ -46,7 +46,7 @@ class Trace:
 
     @property
     def stages(self) -> dict[str, float]:
-        """Milliseconds of each stage, summed over all its runs."""
+        """Duration of each stage in milliseconds, summed over all its runs."""
         durations: dict[str, float] = {}
         for run in self.runs:
             durations[run.name] = durations.get(run.name, 0.0) + run.took_ms

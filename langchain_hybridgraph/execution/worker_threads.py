@@ -28,7 +28,10 @@ ABANDONED_CALLS = 4
 """Number of running abandoned calls of one lane from which on further calls of the lane are rejected."""
 
 ABANDONED_CALLS_OF_KIND = 16
-"""Number of such calls of all lanes of one kind, which limits the threads of objects created for a single call."""
+"""Number of running abandoned calls of all lanes of one kind from which on further calls are rejected.
+
+This limit is needed for objects that are created for a single call, each of which has a lane of its own.
+"""
 
 _IDLE_SECONDS = 10.0
 
@@ -98,7 +101,7 @@ class Workers:
         self._queues: dict[Lane, deque[Job[Any]]] = {}
         self._running: dict[Job[Any], float] = {}  # running calls that are included in the size, oldest first
         self._overdue: Counter[Lane] = Counter()
-        self._abandoned: Counter[Hashable] = Counter()  # by lane, and by the kinds of lanes
+        self._abandoned: Counter[Hashable] = Counter()  # number of abandoned calls by lane, and by kind of lane
         self._idle = self._watching = 0
 
     def submit(self, jobs: Iterable[Job[Any]]) -> None:
@@ -116,7 +119,7 @@ class Workers:
             job.set_exception(OverloadedError("too many earlier calls have not come back"))
 
     def abandon(self, job: Job[Any]) -> None:
-        """Let another job run in place of a running one; see :meth:`Job.abandon`."""
+        """Let another job run while an abandoned one keeps running; see :meth:`Job.abandon`."""
         with self._changed:
             if job.done() or job.is_abandoned:
                 return

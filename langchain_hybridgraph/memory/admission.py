@@ -230,7 +230,7 @@ class _Candidate(NamedTuple):
 def _make_plan(
     candidates: Iterable[_Candidate], store: MemoryTarget, judge: Contradictions | None, near_duplicate: float
 ) -> _Plan:
-    """Return the outcome for new memories, given the current state of the store."""
+    """Return the plan for new memories, given the current state of the store."""
     plan = _Plan(store, judge, store.clock(), near_duplicate)
     for candidate in candidates:
         plan.outcomes.append(plan.admit(candidate))

@@ -1,4 +1,4 @@
-"""Chunks, and ids for texts without one."""
+"""Chunks, and ids for texts without an id."""
 
 from __future__ import annotations
 

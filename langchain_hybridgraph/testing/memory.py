@@ -33,7 +33,7 @@ class MemoryTests(StoreTests):
         assert not store.keyword_search(Query("the cat", 9, before), 9).entries
 
     def test_turns_of_a_session_are_newest_first(self, store: Any) -> None:
-        """Only turns in scope are returned; an unknown session has none."""
+        """Only turns in scope are returned, newest first; an unknown session has no turns."""
         self._require("sessions", store)
         turns = [Chunk(f"t{n}", f"turn {n}", {"session_id": "s", "turn": n, "odd": n % 2}) for n in range(12)]
         self.fill(store, [*turns, Chunk("other", "turn", {"session_id": "t", "turn": 99})])

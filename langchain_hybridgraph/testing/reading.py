@@ -18,7 +18,7 @@ class ReadingTests(StoreTests):
     """Tests of reading chunks, parents and vectors."""
 
     def test_features_are_declared(self, store: Any) -> None:
-        """The store implements the protocol of every feature that it does not declare as lacking."""
+        """The store implements the protocols of all features except those that it declares in ``lacks``."""
         assert wrong_declarations(store) == []
 
     def test_reads_chunks_as_they_were_written(self, full_store: FullStore) -> None:
@@ -66,7 +66,7 @@ class ReadingTests(StoreTests):
             self._read(full_store, ["cat"], Scope(tenant="somebody else"))
 
     def test_has_parents_after_parents_were_written(self, store: Any) -> None:
-        """An empty store has no parents."""
+        """An empty store has no parents; a store to which parents were written has some."""
         self._require("parents", store)
         assert not store.has_parents
         self.fill(store, CHUNKS, PARENTS)
@@ -88,7 +88,7 @@ class ReadingTests(StoreTests):
         assert store.read_parents(["birds"], Scope(as_of=END + SECOND)) == {}
 
     def test_searches_do_not_return_parents(self, full_store: FullStore) -> None:
-        """Only chunks are hits, even for the text of a parent."""
+        """Searches return only chunks, even for the text of a parent."""
         for search in ("vector_search", "keyword_search"):
             if hasattr(full_store, search):
                 hits = getattr(full_store, search)(Query(PARENTS[0].text, 10), 10).entries

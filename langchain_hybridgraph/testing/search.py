@@ -52,7 +52,7 @@ class SearchTests(StoreTests):
             assert [entry.id for entry in store.vector_search(Query("the cat", n), n).entries] == best[:n]
 
     def test_vector_search_stays_in_scope(self, full_store: FullStore) -> None:
-        """Every hit matches the filter and the time, and chunks that do not match never use up any of the n results."""
+        """Every hit matches the filter and the time, and chunks that do not match take up none of the n results."""
         store = self._require("vectors", full_store)
         query = Query("the cat", 3, Scope(ANIMALS, as_of=END + SECOND))
         assert {entry.id for entry in store.vector_search(query, 3).entries} == {"cat", "dog", "owl"}
@@ -90,7 +90,7 @@ class SearchTests(StoreTests):
         assert ("cat" in {entry.id for entry in hits}) == ("cat" in text)
 
     def test_keyword_search_stays_in_scope(self, full_store: FullStore) -> None:
-        """Every hit matches the filter and the time, and chunks that do not match never use up any of the n results."""
+        """Every hit matches the filter and the time, and chunks that do not match take up none of the n results."""
         query = Query("cat interest", 2, Scope(ANIMALS, as_of=END + SECOND))
         hits = self._require("keywords", full_store).keyword_search(query, 2).entries
         assert {entry.id for entry in hits} == {"cat", "dog"}
@@ -108,7 +108,7 @@ class SearchTests(StoreTests):
         assert list(self._require("keywords", store).keyword_search(Query("cat", 3), 3).entries) == []
 
     def test_keyword_scores_are_those_of_the_search(self, full_store: FullStore) -> None:
-        """Searching and scoring give a chunk the same score; chunks without any of the words are left out."""
+        """A search and ``keyword_scores`` give a chunk the same score; chunks without any of the words are left out."""
         store = self._require("keywords", full_store)
         hits = {entry.id: entry.score for entry in store.keyword_search(Query("cat mat", 5), 5).entries}
         assert {"cat", "dog"} <= hits.keys()

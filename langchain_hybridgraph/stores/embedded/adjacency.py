@@ -171,7 +171,7 @@ class SortedEdges:
         return self.starts[place], self.starts[place + 1]
 
     def incident(self, nodes: NDArray[np.int64], stale: Mask | None, selection: EdgeSelection) -> IncidentEdges:
-        """Return the edges of these nodes that the selection accepts."""
+        """Return the edges of these nodes that are not stale and meet the conditions of the selection."""
         origin, position = self.at(nodes)
         keep: Mask | None = None
         if stale is not None:
@@ -201,7 +201,7 @@ class NodeFacts:
 
     @classmethod
     def empty(cls) -> Self:
-        """Return facts for no nodes."""
+        """Return the facts of a graph without nodes."""
         return cls(np.full(1, -1, np.int32), np.zeros(1, np.bool_), np.zeros(1, np.int32), np.zeros(0, np.int32))
 
     def enlarged_to(self, nodes: int, rows: int) -> NodeFacts:

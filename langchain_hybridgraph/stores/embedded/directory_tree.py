@@ -72,7 +72,7 @@ class TreeRows(Protocol):
 
     @property
     def living(self) -> int:
-        """Number of rows whose chunk still exists."""
+        """Number of rows whose chunks still exist."""
         ...
 
     def ids(self, rows: Iterable[int]) -> list[str]:

@@ -22,7 +22,7 @@ class FileRecords:
             return self._index.catalog.files(self._index.rows.tenant)
 
     def write(self, records: Sequence[FileRecord]) -> None:
-        """Insert or replace records."""
+        """Insert or replace the records of files."""
         if records:
             stored = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
             with self._index.writer(), self._index.catalog.writing() as connection:

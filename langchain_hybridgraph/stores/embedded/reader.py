@@ -380,7 +380,7 @@ def _allowed_rows(rows: NDArray[np.int64], n: int, allowed_rows: Mask) -> NDArra
 
 
 def is_in(entry: StoredChunk, scope: Scope) -> bool:
-    """Return whether a chunk is in a scope of its tenant."""
+    """Return whether a chunk is in a scope; both must belong to the same tenant."""
     return entry.valid(scope.as_of, scope.known_at) and (
         scope.filter is None or scope.filter.matches(filterable(entry))
     )

@@ -96,7 +96,7 @@ class CurrentSummaries:
 
 
 class _SummaryMirror:
-    """The open index of the summaries with its generation, and the states of the summaries in one version."""
+    """The open index of the summaries with its generation, and the states recorded in the summaries of one version."""
 
     opened: tuple[int, SummaryIndex] | None = None
     states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None

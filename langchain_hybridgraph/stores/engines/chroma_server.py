@@ -84,7 +84,9 @@ class ServedChroma:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the collection is incomplete and the wait after the last failure is over."""
+        """Whether the collection is incomplete and may be updated now, because the pause after the last failure is
+        over.
+        """
         state = self._state()
         is_behind = state is None or state.applied != self._catalog.version()
         return is_behind and time.monotonic() >= self._retry_at
@@ -150,7 +152,7 @@ class ServedChroma:
             return self._writer[1]
 
     def rebuild(self, generation: Generation) -> None:
-        """Compare the collection with the matrix row by row, and correct all differences.
+        """Compare the rows of the collection with the rows of the index; add missing rows and delete surplus ones.
 
         Raises StoreError if the server fails.
         """

@@ -158,7 +158,7 @@ class RankBM25Index:
 
 
 class _IdentifierForms(NamedTuple):
-    """The compound words in a text, and the name that the text is about, if any."""
+    """The compound words in a text, and the name at its start, or None."""
 
     compounds: list[str]
     name: str | None

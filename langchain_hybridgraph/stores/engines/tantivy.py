@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
 
-K1 = 1.2  # the value that is fixed in Tantivy; its b is 0.75
+K1 = 1.2  # the fixed value in Tantivy, whose b is 0.75
 
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
 # 64,000 texts take 5 s of processor time and give one segment; with 15 MB, they give eleven segments. A writer is
@@ -470,7 +470,7 @@ _TEXT_FIELDS = ("text", "written", "name")
 
 
 class _Fields(NamedTuple):
-    """The indexed form of a text, in the order of ``_TEXT_FIELDS``."""
+    """The contents of the text fields of one text, in the order of ``_TEXT_FIELDS``."""
 
     text: str
     compounds: str

@@ -39,5 +39,5 @@ def searches_server(rows: int) -> bool:
 
 
 def searches_despite_filter(share: float) -> bool:
-    """Return whether Chroma is searched although only this share of the rows is allowed."""
+    """Return whether Chroma is searched under a filter that allows this share of the rows."""
     return share >= OVERFETCH_SHARE

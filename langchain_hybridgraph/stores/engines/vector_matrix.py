@@ -63,7 +63,7 @@ class VectorMatrix:
         self.remap()
 
     def __len__(self) -> int:
-        """Return the number of rows in the file, written or not."""
+        """Return the number of rows in the file, including rows that were never written."""
         return len(self._matrix)
 
     def write(
@@ -132,7 +132,7 @@ class VectorMatrix:
         if self._path is None:
             return np.ones(len(row_array), np.bool_)
         self._keep_within_file()
-        if not self._path.exists():  # searches continue with the map, which is lost when the process ends
+        if not self._path.exists():  # the mapping can still be searched, but is lost when the process ends
             return np.zeros(len(row_array), np.bool_)
         is_intact: Mask = row_array < len(self._matrix)
         is_intact[is_intact] = _sums(self._matrix, row_array[is_intact]) == _read(

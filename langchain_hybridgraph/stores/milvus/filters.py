@@ -67,7 +67,7 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMark
 
 @lru_cache(maxsize=1 << 16)
 def mark(*parts: str) -> str:
-    """Return the mark of a statement: a digest of 20 characters.
+    """Return the mark of a statement, which is a digest of 20 characters.
 
     >>> mark("equals", "year", "n2020") == mark("equals", "year", "n2021")
     False

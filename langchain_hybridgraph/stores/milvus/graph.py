@@ -58,7 +58,7 @@ class FetchedGraph:
         self._is_complete = False  # whether all edges have been read
         self._surrounded: set[str] = set()  # ids whose neighbours have been read
         self._entities: dict[str, Sequence[str]] = {}  # entities of chunks whose edges may not have been read
-        self._needs_degrees = False  # whether the traversal follows links from chunk to chunk, by their degrees
+        self._needs_degrees = False  # whether the traversal has read the degrees of chunks
         self._rows: dict[str, StoredRow | None] = {}
         self._ends: Nodes | None = None
 

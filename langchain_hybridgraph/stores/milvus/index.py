@@ -147,7 +147,7 @@ class MilvusIndex:
         return [id for row in rows.values() for id in row.neighbours]
 
     def note_write(self, keys: Iterable[str]) -> None:
-        """Remove these rows from the cache, and discard the cached numbers of rows."""
+        """Remove these rows from the cache, and discard all cached counts."""
         self.recent.drop(keys)
         self.cache.clear()
         self.written_at = time.monotonic()
@@ -195,7 +195,7 @@ class MilvusIndex:
         return int(row["count(*)"])
 
     def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
-        """Return the chunks or parents with these ids, by id."""
+        """Return the chunks or parents with these ids, as a dict by id."""
         fields = [*CHUNK_FIELDS, "vector"] if with_vectors else list(CHUNK_FIELDS)
         results = {}
         for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
@@ -205,7 +205,7 @@ class MilvusIndex:
         return results
 
     def read_keys(self, collection: str, keys: Sequence[str]) -> dict[str, StoredRow]:
-        """Return the chunks with these keys, by key, and add them to the cache."""
+        """Return the chunks with these keys, as a dict by key, and add them to the cache."""
         entities = self.read(collection, self.with_keys(keys), ["key", *CHUNK_FIELDS], len(keys))
         rows = {entity["key"]: stored_row(entity) for entity in entities}
         self.recent.add({key: row.copied() for key, row in rows.items()})

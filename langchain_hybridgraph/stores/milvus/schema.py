@@ -148,7 +148,7 @@ def chunk_schema(dimension: int, description: str) -> CollectionSchema:
 
 
 def parent_schema(description: str) -> CollectionSchema:
-    """Return the schema of the parent collection; parents are read by id only."""
+    """Return the schema of the parent collection; its vector field is unused, because parents are only read by id."""
     schema = _schema(description)
     _add_chunk_fields(schema)
     _add_unused_vector(schema)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ReadsChunks(Protocol):
-    """The part of every store that the ``admit`` stage calls."""
+    """A store that can return chunks by id, which the ``admit`` stage needs from every store."""
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that exist in this tenant, pass the filter and are valid; omit the others.

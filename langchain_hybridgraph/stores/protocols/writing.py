@@ -44,7 +44,7 @@ class AcceptsChunks(Protocol):
         ...
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; return the number deleted."""
+        """Delete chunks and parents together with their edges; return the number deleted."""
         ...
 
 
@@ -77,7 +77,7 @@ class FileRecords(Protocol):
         ...
 
     def write(self, records: Sequence[FileRecord]) -> None:
-        """Insert or replace records."""
+        """Insert or replace the records of files."""
         ...
 
 

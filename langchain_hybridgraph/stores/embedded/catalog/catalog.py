@@ -168,7 +168,7 @@ class Catalog(CatalogConnections):
             return [row for (row,) in connection.execute("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
 
     def text_hashes(self) -> dict[int, bytes]:
-        """Return the text hash of every chunk by its row, ascending."""
+        """Return the text hash of every chunk, as a dict by row, ascending."""
         with self.reading() as connection:
             return dict(connection.execute("SELECT row, text_hash FROM nodes WHERE row NOT NULL ORDER BY row"))
 
@@ -223,7 +223,7 @@ class Catalog(CatalogConnections):
         return {**counts, "edges": edges, "entities": entities}
 
     def tenants(self) -> dict[str, int]:
-        """Return the number of chunks of each tenant that has any data, by name."""
+        """Return the number of chunks of each tenant that has any data, as a dict by name."""
         with self.reading() as connection:
             return dict(
                 connection.execute(
@@ -402,7 +402,7 @@ class Catalog(CatalogConnections):
             )
 
     def ids_of_nodes(self, nodes: Iterable[int]) -> dict[int, str]:
-        """Return the id of each node that exists."""
+        """Return the ids of those nodes that exist, as a dict by node."""
         with self.reading() as connection:
             return dict(
                 connection.execute(

@@ -68,7 +68,7 @@ class CatalogConnections:
     def snapshot(self) -> Iterator[None]:
         """Make all reads of this thread within the ``with`` block use the same commit, despite concurrent writes."""
         if getattr(self._snapshot, "connection", None) is not None:
-            yield  # nested
+            yield  # a nested call uses the outer snapshot
             return
         with self.reading() as connection:
             connection.execute("BEGIN")
@@ -168,7 +168,10 @@ class CatalogConnections:
 
     @contextmanager
     def _lending(self) -> Iterator[None]:
-        """Count a connection as lent; a thread without a connection waits while a fork is being prepared."""
+        """Count one more lent connection within the ``with`` block.
+
+        While a fork is being prepared, a thread that holds no connection has to wait.
+        """
         lent = getattr(self._snapshot, "lent", 0)
         with _fork.changed:
             if _fork.is_near and not lent:

@@ -106,7 +106,7 @@ def learned(
     }
 
 
-# Row, confidence, utility, active count, used at, updated at, began, valid until, provenance depth, memory type.
+# Row, confidence, utility, active count, used at, updated at, began at, valid until, provenance depth, memory type.
 ByRow = tuple[
     int, float | None, float | None, int, float | None, float | None, float | None, float | None, int, str | None
 ]

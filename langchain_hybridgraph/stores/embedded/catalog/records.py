@@ -176,5 +176,5 @@ def json_list(texts: Iterable[str]) -> str:
 
 
 def number_list(values: Iterable[int]) -> str:
-    """Encode numbers for ``json_each``."""
+    """Encode numbers for SQLite's ``json_each``."""
     return json.dumps(list(values))
