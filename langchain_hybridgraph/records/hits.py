@@ -1,59 +1,14 @@
-"""Hits, and the probability of an answer among them."""
+"""Search hits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_hybridgraph.records.chunks import Chunk
-from langchain_hybridgraph.records.explanation import explain_answerability, explain_hit, explain_route
+from langchain_hybridgraph.records.explanation import explain_hit, explain_route
 from langchain_hybridgraph.records.serialization import Serializable
-
-
-@dataclass(frozen=True, slots=True)
-class Answerability(Serializable):
-    """Probability that a question has an answer among the texts, and the reasons.
-
-    ``value`` is in [0, 1]; a question with at least .5 is considered answerable. ``similarity`` is the distance of the
-    best cosine from the mean cosine with arbitrary texts, as a share of the largest possible distance. ``matched`` is
-    the best BM25 score divided by the BM25 score of a text with all words of the question, including words that no text
-    contains. Both are None if unknown. ``exact`` is the probability that the question refers to a text by an identifier
-    in it. ``words`` is the number of different words in the question. ``unit`` is the factor by which ranking scores
-    are multiplied.
-
-    >>> Answerability(0.92, 0.6, 0.5).explain()
-    'answerable (0.92): similarity 0.60 · words matched 0.50'
-    """
-
-    value: float
-    similarity: float | None = None
-    matched: float | None = None
-    exact: float = 0.0
-    words: int = 0
-    unit: float = 1.0
-
-    @property
-    def is_answerable(self) -> bool:
-        """Whether ``value`` is at least 0.5."""
-        return self.value >= 0.5
-
-    def explain(self) -> str:
-        """Return one line with the probability that the question has an answer, and the reasons."""
-        return explain_answerability(
-            self.value,
-            is_answerable=self.is_answerable,
-            similarity=self.similarity,
-            matched=self.matched,
-            exact=self.exact,
-        )
-
-    def scale(self, hit: Hit) -> Hit:
-        """Return the hit with its score (at most 1) and the parts of its score multiplied by ``unit``."""
-        if self.unit == 1:
-            return hit
-        parts = {name: self.unit * part for name, part in hit.parts.items()}
-        return replace(hit, score=min(1.0, self.unit * hit.score), parts=parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.text.accents import Unaccented, combining_marks
+from langchain_hybridgraph.text.stop_words import ENGLISH_STOP_WORDS, TANTIVY_STOP_WORD_LANGUAGES
 
 if TYPE_CHECKING:
     Reduce = Callable[[str], list[str]]
@@ -50,27 +51,6 @@ _UNSTEMMED = {
 }  # fmt: skip
 _CODES = _STEMMED | _UNSTEMMED
 LANGUAGES = tuple(sorted({*_CODES.values(), "cjk", "multilingual", "none"}))
-
-# Tantivy has stop words for these languages; its English list lacks question words.
-_STOPPED = frozenset(
-    {
-        "danish", "dutch", "finnish", "french", "german", "hungarian",
-        "italian", "norwegian", "portuguese", "russian", "spanish", "swedish",
-    }
-)  # fmt: skip
-
-# Snowball's English list and the remains of contractions. Mean nDCG@10 over thirteen evaluation sets: .605; with the
-# 33 words of Tantivy and Lucene .587 (lower on every set), without stop words .585.
-_ENGLISH = """
-i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
-it its itself they them their theirs themselves what which who whom this that these those am is are was were be
-been being have has had having do does did doing would should could ought can will a an the and but if or because
-as until while of at by for with about against between into through during before after above below to from up
-down in out on off over under again further then once here there when where why how all any both each few more
-most other some such no nor not only own same so than too very just now
-don doesn didn isn aren wasn weren hasn haven hadn wouldn couldn shouldn
-"""
-_ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
 
 _LONGEST = 128  # maximum number of characters of a word: the length of a SHA-512 in hex; anything longer is data
 _CACHE_SIZE = 1 << 18  # surface forms; 64,000 texts of 640 characters have 153,000
@@ -206,7 +186,7 @@ def _vocabulary(language: str, without_stop_words: bool) -> _Vocabulary:
     keep: Callable[[str], object] = bool
     if without_stop_words and language == "english":
         keep = _is_not_english_stop_word
-    elif without_stop_words and language in _STOPPED:
+    elif without_stop_words and language in TANTIVY_STOP_WORD_LANGUAGES:
         keep = _tantivy_steps(stop_words=language) or bool
     stem = _stemmer(language) or _as_it_is
     lower = _turkish_lower if language == "turkish" else str.lower
@@ -236,7 +216,7 @@ def _tantivy_steps(*, stop_words: str | None = None, stemmer: str | None = None)
 
 
 def _is_not_english_stop_word(word: str) -> bool:
-    return word not in _ENGLISH_STOP_WORDS
+    return word not in ENGLISH_STOP_WORDS
 
 
 def _as_it_is(word: str) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from langchain_hybridgraph.query.answerability import answerability as answerability_of
 from langchain_hybridgraph.query.fusion import COSINE
 from langchain_hybridgraph.query.pipeline.settings import Candidates, Pipeline, SearchContext
 from langchain_hybridgraph.records import Answerability, Hit
+from langchain_hybridgraph.records.answerability import answerability as answerability_of
 
 
 def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError, TenantError
-from langchain_hybridgraph.execution.forking import ForkSafeLock
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.connection import MilvusConnection, ServerCall
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
+from langchain_hybridgraph.stores.milvus.row_cache import COUNTS_FRESH, FRESH, RecentRows
 from langchain_hybridgraph.stores.milvus.rows import StoredRow, key_of, seconds, stored_row
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -26,53 +25,7 @@ Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 MOST_RESULTS = 16_384
 # Largest number of keys in one expression.
 MOST_KEYS = 4_000
-# Seconds for which a row that a search returned is not read again. With "Strong" consistency, it is always read again.
-FRESH = 2.0
-MOST_FRESH = 4_096
-# Seconds for which the number of chunks and the presence of edges are cached.
-COUNTS_FRESH = 60.0
 CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash", "neighbours")
-
-
-class RecentRows:
-    """Short-lived cache of the chunks that searches have returned, by key.
-
-    Later stages of a search can use these chunks without another call to the server.
-    """
-
-    def __init__(self) -> None:
-        self._lock = ForkSafeLock()
-        self._rows: OrderedDict[str, tuple[float, StoredRow]] = OrderedDict()
-
-    def add(self, rows: Mapping[str, StoredRow]) -> None:
-        """Add rows that have just been read to the cache."""
-        now = time.monotonic()
-        with self._lock:
-            for key, row in rows.items():
-                self._rows.pop(key, None)
-                self._rows[key] = now, row
-            while len(self._rows) > MOST_FRESH:
-                self._rows.popitem(last=False)
-
-    def get(self, keys: Iterable[str], *, with_vectors: bool) -> dict[str, StoredRow]:
-        """Return the cached rows with these keys that were read less than ``FRESH`` seconds ago.
-
-        If ``with_vectors`` is True, return only rows with a vector.
-        """
-        oldest = time.monotonic() - FRESH
-        with self._lock:
-            recent = {key: self._rows[key] for key in keys if key in self._rows}
-        return {
-            key: row.copied()
-            for key, (read_at, row) in recent.items()
-            if read_at > oldest and (row.vector is not None or not with_vectors)
-        }
-
-    def drop(self, keys: Iterable[str]) -> None:
-        """Remove the rows with these keys because they are being written or deleted."""
-        with self._lock:
-            for key in keys:
-                self._rows.pop(key, None)
 
 
 @dataclass

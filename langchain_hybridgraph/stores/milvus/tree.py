@@ -10,7 +10,8 @@ import numpy as np
 
 from langchain_hybridgraph.stores.embedded.catalog.records import TreePosition
 from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree, TreeState, UriNumbers
-from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, FRESH
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS
+from langchain_hybridgraph.stores.milvus.row_cache import FRESH
 from langchain_hybridgraph.stores.milvus.rows import stored_row
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from langchain_hybridgraph.query.graph import BFS as BreadthFirst
 from langchain_hybridgraph.query.graph import LinkEvidence, PersonalizedPageRank
 from langchain_hybridgraph.query.graph.scores import HopDecay
 from langchain_hybridgraph.records import Chunk, Query, Scope
-from langchain_hybridgraph.stores.milvus import graph, index
+from langchain_hybridgraph.stores.milvus import graph, index, row_cache
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings, counted_calls
 
@@ -199,7 +199,8 @@ def assert_calls(store, retriever, expected, question="the river floods the vall
 def calls_of(store, retriever, question="the river floods the valley"):
     """Return the calls of a query, and its result, in a process that knows the sizes of the collections but no rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "FRESH", 60.0)  # long enough for a slow machine
+        for module in (index, row_cache):
+            patch.setattr(module, "FRESH", 60.0)  # long enough for a slow machine
         retriever.invoke(question)
         store._index.recent.drop(list(store._index.recent._rows))
         with counted_calls(store) as calls:
