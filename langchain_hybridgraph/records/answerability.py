@@ -31,11 +31,10 @@ class Answerability(Serializable):
 
     ``value`` is in [0, 1]; a question with at least ``ANSWERABLE`` is considered answerable. ``similarity`` is the
     distance of the best cosine from the mean cosine with arbitrary texts, as a share of the largest possible distance.
-    ``matched`` is
-    the best BM25 score divided by the BM25 score of a text with all words of the question, including words that no text
-    contains. Both are None if unknown. ``exact`` is the probability that the question refers to a text by an identifier
-    in it. ``words`` is the number of different words in the question. ``unit`` is the factor by which ranking scores
-    are multiplied.
+    ``matched`` is the best BM25 score divided by the BM25 score of a text with all words of the question, including
+    words that no text contains. Both are None if unknown. ``exact`` is the probability that the question refers to a
+    text by an identifier in it. ``words`` is the number of different words in the question. ``unit`` is the factor by
+    which ranking scores are multiplied.
 
     >>> Answerability(0.92, 0.6, 0.5).explain()
     'answerable (0.92): similarity 0.60 · words matched 0.50'
