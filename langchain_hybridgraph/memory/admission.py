@@ -298,8 +298,9 @@ class _Plan:
         return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAR_DUPLICATE)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
-        """Return (id, cosine) of memories that are near to a new one and valid at the same time; new memories come
-        last.
+        """Return (id, cosine) of memories that are near to a new one and valid at the same time.
+
+        New memories come last.
         """
         if new.vector is None:
             return []

@@ -116,8 +116,9 @@ class Contradictions:
 
 
 def _probabilities(answer: Any) -> dict[int, float]:
-    """Return the probabilities in a model's answer by statement number; raise ValueError if it is not such an
-    answer.
+    """Return the probabilities in a model's answer by statement number.
+
+    Raises ValueError if it is not such an answer.
     """
     judgements = answer.get("judgements") if isinstance(answer, Mapping) else answer
     if not isinstance(judgements, list):

@@ -260,8 +260,9 @@ class _Sample:
 def _shares(
     old: CopySource, new: CopySource, samples: Mapping[str, Sequence[ChunkRecord]]
 ) -> tuple[float | None, float | None]:
-    """Run sample queries on both stores; return the shares of common results for vector search and for keyword
-    search.
+    """Run sample queries on both stores.
+
+    Return the shares of common results for vector search and for keyword search.
     """
     vectors: list[float] = []
     keywords: list[float] = []

@@ -46,10 +46,10 @@ class ParsedMetadata(NamedTuple):
 
     @classmethod
     def check(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
-        """Return the values in the metadata; raise ValueError for an unusable value or an end of validity before the
-        start.
+        """Return the values in the metadata.
 
-        ``labels`` must be a list, because any substring of a string would match as a label.
+        Raises ValueError for an unusable value or an end of validity before the start. ``labels`` must be a list,
+        because any substring of a string would match as a label.
 
         >>> ParsedMetadata.check({"confidence": 7})
         Traceback (most recent call last):

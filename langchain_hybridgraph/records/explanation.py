@@ -86,8 +86,9 @@ def _shares(parts: Mapping[str, float]) -> list[str]:
 
 
 def _step(step: Mapping[str, Any], one: str, two: str) -> str:
-    """Return a description of the edge between two chunks; an edge that was followed backward is shown with both
-    ends.
+    """Return a description of the edge between two chunks.
+
+    An edge that was followed backward is shown with both ends.
     """
     weight, description = f"weight {step['weight']:.2f}", str(step["description"])
     if entity := str(step.get("entity", "")):

@@ -87,8 +87,9 @@ class Ranking:
 
 
 class FusedCandidate(NamedTuple):
-    """A candidate after fusion, with its score in [0, 1] and each source's part of the score; the parts sum to the
-    score.
+    """A candidate after fusion, with its score in [0, 1] and each source's part of the score.
+
+    The parts sum to the score.
     """
 
     id: str

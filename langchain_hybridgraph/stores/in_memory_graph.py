@@ -291,8 +291,9 @@ class _View:
         return self._state.relations
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """Return the node of each id; see :class:`~langchain_hybridgraph.stores.protocols.Graph` for this and the other
-        methods.
+        """Return the node of each id.
+
+        See :class:`~langchain_hybridgraph.stores.protocols.Graph` for this and the other methods.
         """
         count = len(self._state.ids)
         results = np.array([self._node_of.get(id, -1) for id in ids], np.int64)

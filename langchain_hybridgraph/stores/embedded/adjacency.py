@@ -277,8 +277,9 @@ class Adjacency:
         return replace(self, version=version, position=position)
 
     def incident(self, nodes: NDArray[np.int64], selection: EdgeSelection, *, backwards: bool) -> IncidentEdges:
-        """Return the selected edges that leave these nodes, or, with ``backwards``, that arrive at them, in no
-        particular order.
+        """Return the selected edges that leave these nodes, or, with ``backwards``, the edges that arrive at them.
+
+        The edges are in no particular order.
         """
         half, stale = (self.into, self.into_stale) if backwards else (self.out, self.out_stale)
         edges = half.incident(nodes, stale, selection)

@@ -84,8 +84,9 @@ class TreeRows(Protocol):
         ...
 
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        """Return these rows, sorted by their distance to a unit vector, nearest first; the result may stop after ``n``
-        rows.
+        """Return these rows, sorted by their distance to a unit vector, nearest first.
+
+        The result may stop after ``n`` rows.
         """
         ...
 
@@ -228,8 +229,9 @@ class TreeState:
 
 
 class ScopedTree:
-    """The tree in one state, limited to what one call may see (see ``stores.protocols.Tree``); empty nodes are left
-    out.
+    """The tree in one state, limited to what one call may see (see ``stores.protocols.Tree``).
+
+    Empty nodes are left out.
     """
 
     def __init__(self, tree_state: TreeState, rows: TreeRows, allowed_rows: Mask) -> None:
@@ -284,8 +286,9 @@ class ScopedTree:
         )
 
     def child_level(self, node: int) -> Level:
-        """Return the children of a directory, or the top of the tree for -1; cached for calls that may see all
-        chunks.
+        """Return the children of a directory, or the top of the tree for -1.
+
+        The result is cached for calls that may see all chunks.
         """
         level = self._below.get(node)
         if level is None:

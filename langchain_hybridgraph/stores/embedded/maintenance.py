@@ -189,8 +189,8 @@ class Maintenance:
     def refit(self) -> int:
         """Fit an embedding such as LSA to all texts that are currently stored, whether or not a fit is due.
 
-        Return the number of texts that this call embedded. Raises ConfigurationError if the embedding is not fitted to
-        the texts.
+        Return the number of texts that this call embedded. Raises ConfigurationError if the embedding of the index is
+        of a kind that cannot be fitted.
         """
         if not isinstance(self._index.embedding, FittedEmbedding):
             raise ConfigurationError(

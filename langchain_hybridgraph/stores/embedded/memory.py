@@ -59,10 +59,9 @@ class EmbeddedMemory:
             return catalog_memory.learned(connection, self._index.rows.tenant, ids, scope.known_at)
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the states of these chunks as columns (see ``stores.protocols.HasMemory``); the values of parents are
-        unset.
+        """Return the states of these chunks as columns (see ``stores.protocols.HasMemory``).
 
-        After the first call, the current states are kept in memory.
+        The values of parents are unset. After the first call, the current states are kept in memory.
         """
         self._index.check_scope(scope)
         if scope.known_at is not None:

@@ -90,8 +90,9 @@ class Reader:
         return self._index.rows.has_parents
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``; missing ids are left
-        out.
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``.
+
+        Missing ids are left out.
         """
         with self._index.guard:
             chunks = {entry.id: entry.chunk() for entry in self._index.catalog.read_ids(self._index.rows.tenant, ids)}

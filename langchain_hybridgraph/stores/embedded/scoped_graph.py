@@ -108,8 +108,9 @@ class ScopedGraph:
         return replace(self, ends=np.unique(nodes[self.allowed_rows[self.adjacency.facts.row[nodes]]]))
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
-        """Return the chunks one hop away, through an edge or a shared entity; from an entity, the chunks that mention
-        it.
+        """Return the chunks one hop away, through an edge or a shared entity.
+
+        For an entity, they are the chunks that mention it.
         """
         return self._best(self._hops(nodes))
 
@@ -295,8 +296,9 @@ class ScopedGraph:
     # -- explaining a traversal -----------------------------------------------------------------------------
 
     def _entities_between(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        """Return the entity that connects each pair of nodes, or -1 for a direct edge; unconnected pairs are left
-        out.
+        """Return the entity that connects each pair of nodes, or -1 for a direct edge.
+
+        Unconnected pairs are left out.
         """
         pair_set = set(pairs)
         origins = np.array(sorted({one for one, _ in pair_set}), np.int64)

@@ -171,8 +171,9 @@ class EmbeddedStore:
         return self._reader.read_parents(ids, scope)
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``; missing ids are left
-        out.
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``.
+
+        Missing ids are left out.
         """
         return self._reader.get(ids)
 

@@ -269,8 +269,9 @@ class EmbeddedDestination:
         return None if stored is None else dict(json.loads(stored))
 
     def begin(self, facts: StoreFacts) -> None:
-        """Create an empty index with the settings of the source; raise StoreError if the folder already has an
-        index.
+        """Create an empty index with the settings of the source.
+
+        Raises StoreError if the folder already has an index.
         """
         self._facts = facts
         about = read_facts(self.path)

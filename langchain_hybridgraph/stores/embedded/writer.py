@@ -167,8 +167,9 @@ class Writer:
         return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
 
     def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _EarlyVectors | None:
-        """Embed the texts of this batch that have no vector yet, before taking the write lock, which others can then
-        use.
+        """Embed the texts of this batch that have no vector yet, before the write lock is taken.
+
+        In the meantime, other threads and processes can write.
         """
         with self._index.guard:
             generation = self._index.snapshot().generation
@@ -210,8 +211,9 @@ class Writer:
         return rows, len(texts)
 
     def _reusable_rows(self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]) -> dict[int, int]:
-        """Return the rows whose undamaged vectors can be reused, by the position in ``new`` of the entry with the same
-        text.
+        """Return the rows whose undamaged vectors can be reused, as a dict by position in ``new``.
+
+        A vector can be reused if the stored chunk with the same id has the same text.
         """
         reusable = {
             place: row
@@ -342,7 +344,5 @@ def _needs_vector(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
 
 
 def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:
-    """Return the stored row of the same chunk, whose vector can be kept, if its text has not changed; None
-    otherwise.
-    """
+    """Return the row whose vector can be kept because the text of its chunk has not changed, or None."""
     return stored_hashes.row if stored_hashes is not None and stored_hashes.text_hash == entry.text_hash else None

@@ -53,10 +53,9 @@ class BinaryQuantizer:
             self._rows = len(matrix)
 
     def nearest(self, vector: Vector, n: int, allowed_rows: Mask) -> NDArray[np.int64]:
-        """Return the ``n`` allowed rows with the fewest differing bits, in ascending order of row; more than ``n`` for
-        ties.
+        """Return the ``n`` allowed rows with the fewest differing bits, in ascending order of row.
 
-        ``allowed_rows`` is a mask of rows; all of these rows must have been added.
+        Ties may give more than ``n`` rows. ``allowed_rows`` is a mask of rows; all of these rows must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = _differing(self._words[:, : len(allowed_rows)], _signs((vector - self._middle)[None])[0])

@@ -109,8 +109,9 @@ class ChromaRows:
                 self._collection.delete(ids=[str(row) for row in rows[start : start + self._batch]])
 
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
-        """Return approximately the ``n`` rows with the largest inner products, best first; all rows of a smaller
-        collection.
+        """Return approximately the ``n`` rows with the largest inner products, best first.
+
+        If the collection is smaller, all its rows are returned.
         """
         with guarded("query", self._where):
             answer = self._collection.query(query_embeddings=vector, n_results=n, include=[])

@@ -370,8 +370,9 @@ def _is_float(value: Any) -> bool:
 
 
 def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
-    """Return an array with space for at least ``size`` values; an array that must grow grows by at least half its
-    size.
+    """Return an array with space for at least ``size`` values.
+
+    An array that must grow grows by at least half its size.
     """
     if size <= len(values):
         return values

@@ -209,8 +209,9 @@ class VectorMatrix:
         self._verify(np.arange(end), end)
 
     def _verify(self, rows: NDArray[np.int64], limit: int = VERIFIED) -> bool:
-        """Verify the first ``limit`` of these rows that are not verified yet; return False if any of them is
-        damaged.
+        """Verify the first ``limit`` of these rows that are not verified yet.
+
+        Return False if any of them is damaged.
         """
         verified, damaged = self._verified, self._damaged
         new = _below(rows, len(verified))
@@ -364,8 +365,9 @@ def _below(rows: NDArray[np.int64], end: int) -> NDArray[np.int64]:
 def _sums(
     matrix: NDArray[np.float32], rows: NDArray[np.int64], texts: Sequence[bytes] | None = None
 ) -> NDArray[np.uint32]:
-    """Return the CRC-32 of each of these rows; with ``texts``, the CRC-32 of each vector together with its text's
-    hash.
+    """Return the CRC-32 of each of these rows.
+
+    With ``texts``, return the CRC-32 of each vector together with its text's hash.
     """
     if texts is None:
         return np.array([zlib.crc32(matrix[row]) for row in rows.tolist()], "<u4")

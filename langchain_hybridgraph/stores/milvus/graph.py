@@ -77,8 +77,9 @@ class FetchedGraph:
         return {*self._view().relations, *selected}
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """Return the node of each id; see :class:`~langchain_hybridgraph.stores.protocols.Graph` for this and the other
-        methods.
+        """Return the node of each id.
+
+        See :class:`~langchain_hybridgraph.stores.protocols.Graph` for this and the other methods.
         """
         self._fetch(ids)
         return self._view().nodes(ids)
@@ -104,8 +105,9 @@ class FetchedGraph:
         return self._view().links(nodes)
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """Return the number of edges of each node; after a call with chunks, later reads include the edges of the next
-        two hops.
+        """Return the number of edges of each node.
+
+        After a call with chunks, later reads include the edges of the next two hops.
         """
         self._needs_degrees = self._needs_degrees or bool(self._view().is_chunk(nodes).any())
         self._fetch(self._view().ids(nodes))

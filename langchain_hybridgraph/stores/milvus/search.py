@@ -86,8 +86,9 @@ class Searcher:
     # -- one search -------------------------------------------------------------------------------------------
 
     def _search(self, scope: Scope, n: int, field: str, data: Any, metric: str) -> Calls[list[ScoredId]]:
-        """Return the ``n`` best hits in a scope; fetch more if the filter rejects some of the rows that Milvus
-        returned.
+        """Return the ``n`` best hits in a scope.
+
+        More hits are fetched if the filter rejects some of the rows that Milvus returned.
         """
         filter = self._index.in_scope(scope)
         limit = n + SPARE

@@ -199,8 +199,9 @@ class MilvusChunkStore:
         return {id: row.chunk for id, row in rows.items() if row.is_in(scope, filtered=False)}
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``; missing ids are left
-        out.
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``.
+
+        Missing ids are left out.
         """
         names = self._index.names
         rows = self._index.rows(names.parents, ids) | self._index.rows(names.chunks, ids)
@@ -334,8 +335,9 @@ class MilvusChunkStore:
         return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new
-        edges.
+        """Replace all edges of these relations that leave these sources with ``edges``.
+
+        Return the number of new edges.
         """
         return self._writer.replace_edges(sources, relations, edges)
 
@@ -362,8 +364,9 @@ class MilvusChunkStore:
         return 0
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges, and parents left without children; return the number
-        deleted.
+        """Delete chunks and parents together with their edges; return the number deleted.
+
+        Parents left without children are also deleted, but not included in the number.
         """
         return self._writer.remove(ids)
 

@@ -120,10 +120,9 @@ class Writer:
                 connection.call("flush", collection_name=collection)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges, and parents left without children; return the number
-        deleted.
+        """Delete chunks and parents together with their edges; return the number deleted.
 
-        The parents left without children are not included in the number.
+        Parents left without children are also deleted, but not included in the number.
         """
         index, names = self._index, self._index.names
         removed, parents = 0, set()
@@ -140,8 +139,9 @@ class Writer:
         return removed
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new
-        edges.
+        """Replace all edges of these relations that leave these sources with ``edges``.
+
+        Return the number of new edges.
         """
         index = self._index
         new = heaviest(checked_edges(edges))

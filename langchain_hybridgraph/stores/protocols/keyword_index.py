@@ -30,8 +30,9 @@ class KeywordIndex(Protocol):
         ...
 
     def bound(self, text: str) -> float:
-        """Return the largest possible BM25 score for this query, Σ idf·(k1 + 1); 0 if no row contains any of its
-        words.
+        """Return the largest possible BM25 score for this query, Σ idf·(k1 + 1).
+
+        The result is 0 if no row contains any of its words.
         """
         ...
 

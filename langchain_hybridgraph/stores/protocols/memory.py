@@ -19,14 +19,16 @@ class Memory(Protocol):
         ...
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the state of each of these chunks, as known at the scope's ``known_at``; missing chunks are left
-        out.
+        """Return the state of each of these chunks, as known at the scope's ``known_at``.
+
+        Missing chunks are left out.
         """
         ...
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the states of these chunks as columns with one entry per id; the values of a missing chunk are
-        unset.
+        """Return the states of these chunks as columns with one entry per id.
+
+        The values of a missing chunk are unset.
         """
         ...
 

@@ -38,8 +38,9 @@ class AcceptsChunks(Protocol):
         ...
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace all edges of these relations that leave these sources with ``edges``; return the number of new
-        edges.
+        """Replace all edges of these relations that leave these sources with ``edges``.
+
+        Return the number of new edges.
         """
         ...
 

@@ -188,8 +188,9 @@ class CatalogConnections:
                     _fork.changed.notify_all()
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
-        """Return a pooled connection that was opened in the file's current state; close connections from older
-        states.
+        """Return a pooled connection that was opened in the file's current state.
+
+        Connections from older states are closed.
         """
         while True:
             try:

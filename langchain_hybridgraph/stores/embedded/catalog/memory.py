@@ -129,8 +129,9 @@ def position(connection: sqlite3.Connection) -> int:
 
 
 def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether changes after the one with this number are missing from the log; all states must then be read
-    again.
+    """Return whether changes after the one with this number are missing from the log.
+
+    If so, all states must be read again.
     """
     first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
     return number < 0 or (first is not None and first > number + 1)

@@ -90,8 +90,9 @@ def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[
 
 
 def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
-    """Delete a tenant's edges with a missing end, then its graph nodes without edges; return the number of deleted
-    edges.
+    """Delete a tenant's edges with a missing end, then its graph nodes without edges.
+
+    Return the number of deleted edges.
     """
     connection.execute(
         f"{_CONNECTED_NODES} DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) "
@@ -144,9 +145,7 @@ def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge
 
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
-    """Delete those of the entities that are no longer mentioned, their edges, and the nodes used only in these
-    edges.
-    """
+    """Delete all of these entities that are no longer mentioned, their edges, and nodes used only in these edges."""
     orphan_nodes = connection.execute(
         f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
         (number_list(entities),),

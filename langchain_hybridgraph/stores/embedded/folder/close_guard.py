@@ -39,8 +39,9 @@ class CloseGuard:
                 self._condition.notify_all()
 
     def shut(self, patience: float = 10.0) -> bool:
-        """Reject new calls and wait up to ``patience`` seconds for running ones; return False if the guard was already
-        shut.
+        """Reject new calls and wait up to ``patience`` seconds for running ones.
+
+        Return False if the guard was already shut.
         """
         with self._condition:
             if self._shut:

@@ -38,7 +38,7 @@ class NoEmbedding:
     """Placeholder for the embedding of an index in which no texts will be embedded; the name identifies the model."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Raise StoreError; the index then checks the embedding by its name."""
+        """Raise StoreError, after which an index compares embeddings by name."""
         raise StoreError("this index was opened without its embedding, so nothing can be embedded")
 
     def embed_query(self, text: str) -> list[float]:

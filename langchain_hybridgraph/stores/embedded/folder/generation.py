@@ -127,8 +127,9 @@ class Generation:
             yield part, self.matrix.take(part)
 
     def remove(self) -> None:
-        """Delete the generation's files, but not its collection; processes that have mapped the matrix can still read
-        it.
+        """Delete the generation's files, but not its collection.
+
+        Processes that have mapped the matrix can still read it.
         """
         matrix = self._file("vectors", ".f32")
         for file in (matrix, matrix and checksums(matrix), matrix and owners(matrix), self.model_file):

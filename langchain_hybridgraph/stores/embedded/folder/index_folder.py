@@ -135,8 +135,9 @@ class IndexFolder:
         return self.generation.embedding
 
     def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
-        """Return the object of this class that mirrors the folder in memory while it is open; create it at first
-        use.
+        """Return the object of this class that mirrors the folder in memory while it is open.
+
+        The object is created at first use.
         """
         mirrors = self._state.mirrors
         mirror: Mirror | None = mirrors.get(kind)
@@ -338,10 +339,9 @@ class IndexFolder:
         return is_fitted and generation.embedding is self.settings.embedding
 
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
-        """Return the unit vectors of texts, len(texts) × dimension; raise ValueError if the embedding returns another
-        shape.
+        """Return the unit vectors of texts, len(texts) × dimension.
 
-        The generation's model must have been fitted.
+        Raises ValueError if the embedding returns another shape. The generation's model must have been fitted.
         """
         vectors = unit(generation.embedding.embed_documents(list(texts)))
         if vectors.ndim != 2 or len(vectors) != len(texts):
@@ -378,8 +378,9 @@ _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
 def _hold_memory() -> None:
-    """Wait until no thread uses an index in memory; otherwise, the locks of that thread would never be released in the
-    child.
+    """Wait until no thread uses an index in memory.
+
+    Otherwise, the locks of that thread would never be released in the child.
     """
     deadline = time.monotonic() + FORK_PATIENCE
     for index in _in_memory():

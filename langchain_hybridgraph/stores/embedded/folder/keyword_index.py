@@ -22,10 +22,10 @@ Answer = TypeVar("Answer")
 
 
 class KeywordEngine:
-    """The keyword index of a folder, or in memory if ``path`` is None; it is opened at first use and filled from the
-    catalog.
+    """The keyword index of a folder, or in memory if ``path`` is None.
 
-    :meth:`follow` and :meth:`rebuild` write to it; the caller must hold the write lock.
+    It is opened at first use and filled from the catalog. :meth:`follow` and :meth:`rebuild` write to it; the caller
+    must hold the write lock.
     """
 
     def __init__(self, path: Path | None, language: str, catalog: Catalog) -> None:
@@ -46,8 +46,9 @@ class KeywordEngine:
         return index
 
     def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
-        """Return the result of a call on the index; if the index is replaced during the call, repeat the call on the
-        new one.
+        """Return the result of a call on the index.
+
+        If the index is replaced during the call, repeat the call on the new one.
         """
         index = self.index
         try:

@@ -90,10 +90,10 @@ class FileLock:
         return self._file is not None
 
     def acquire(self, deadline: float) -> bool:
-        """Try to acquire the lock until ``deadline`` (``time.monotonic()``), at least once; return whether it is now
-        held.
+        """Try to acquire the lock until ``deadline`` (``time.monotonic()``), at least once.
 
-        Raises ReadOnlyError if the file cannot be written to, and StoreError if the file system does not support locks.
+        Return whether it is now held. Raises ReadOnlyError if the file cannot be written to, and StoreError if the file
+        system does not support locks.
         """
         if self._file is not None:
             return True
@@ -194,8 +194,9 @@ class WriterLock:
             self._threads.release()
 
     def pause(self, deadline: float) -> bool:
-        """Wait until no other thread of this process holds the lock, then block them; return False after the
-        deadline.
+        """Wait until no other thread of this process holds the lock, then block them.
+
+        Return False after the deadline.
         """
         self._is_paused = self._threads.acquire(deadline - time.monotonic())
         return self._is_paused
