@@ -1,4 +1,4 @@
-"""Setup of all tests: no network, no settings from outside, the same examples on every run."""
+"""Setup of all tests: no network, no outside settings, and the same Hypothesis examples in every run."""
 
 import os
 import socket
@@ -10,14 +10,14 @@ from hypothesis import settings
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 
-# Compiling what ranx does takes a minute, fusing twenty lists without it no time.
+# Compiling ranx takes a minute, while fusing twenty lists without compiling takes no time.
 os.environ["NUMBA_DISABLE_JIT"] = "1"
 os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "ANONYMIZED_TELEMETRY": "False"}
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_network():
-    """Connecting to another machine fails, whatever library tries."""
+    """Make every connection to another machine fail."""
     connect = socket.socket.connect
 
     def local_only(self, address):
@@ -32,6 +32,6 @@ def _no_network():
 
 @pytest.fixture(autouse=True)
 def _no_outside_settings(monkeypatch):
-    """HYBRIDGRAPH_ variables of whoever runs the tests do not reach them."""
+    """Remove HYBRIDGRAPH_ variables from the environment of the tests."""
     for name in [name for name in os.environ if name.upper().startswith("HYBRIDGRAPH_")]:
         monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is true: its tour covers every folder, and its list of files is that of the package."""
+"""ARCHITECTURE.md is up to date: its tour covers every folder, and its list of files matches the package."""
 
 import re
 import runpy
@@ -12,7 +12,7 @@ FILES = runpy.run_path(str(ROOT / "docs" / "architecture_files.py"))
 
 
 def test_the_tour_covers_every_folder():
-    """Every folder directly in the package is named."""
+    """The tour names every folder directly in the package."""
     folders = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
     assert folders
     assert folders - set(re.findall(r"`(\w+/)", TOUR)) == set()
@@ -27,12 +27,12 @@ def test_named_modules_exist():
 
 
 def test_the_list_of_files_is_up_to_date():
-    """``python docs/architecture_files.py`` has been run since a module or its first line changed."""
+    """The list of files is the output of ``python docs/architecture_files.py``."""
     assert FILES["updated"](PAGE) == PAGE, "run: python docs/architecture_files.py"
 
 
-def test_modules_say_in_under_ten_words_what_they_do():
-    """The first lines of the modules' docstrings fit into the list of files."""
+def test_first_lines_of_modules_have_fewer_than_ten_words():
+    """The first line of every module's docstring has fewer than ten words."""
     lines = {str(path.relative_to(PACKAGE)): FILES["summary"](path) for path in PACKAGE.rglob("*.py")}
     assert len(lines) > 100
     assert {name: line for name, line in lines.items() if not 0 < len(line.split()) < 10} == {}
@@ -44,7 +44,7 @@ def folders(root):
 
 
 def test_the_tests_mirror_the_package():
-    """Each folder of the package has a folder of tests, and each other folder of tests has one of a few purposes."""
+    """Each folder of the package has a folder of tests, and every other folder of tests has a known purpose."""
     tests, package = folders(ROOT / "tests"), folders(PACKAGE)
     assert len(package) > 20
     assert package - tests == set()
@@ -52,7 +52,7 @@ def test_the_tests_mirror_the_package():
 
 
 def test_folders_of_helpers_stay_small():
-    """A folder below tests/support holds at most fifteen modules."""
+    """Every folder below tests/support has at most fifteen modules."""
     support = ROOT / "tests" / "support"
     assert not list(support.glob("*.py"))
     sizes = {path: len(list((support / path).glob("*.py"))) for path in folders(support)}

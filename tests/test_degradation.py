@@ -1,4 +1,4 @@
-"""Degradation reasons: the table in langchain_hybridgraph/degradation.py is complete and documented."""
+"""Degradation reasons: the table of reasons is complete and documented."""
 
 import ast
 import re
@@ -33,7 +33,7 @@ def reasons_in(tree):
 
 
 def test_every_reason_in_the_code_is_in_the_table():
-    """No module reports a reason without a level and a meaning."""
+    """Every reason reported in the package has a level and a meaning in the table."""
     reasons = {
         reason
         for file in (ROOT / "langchain_hybridgraph").rglob("*.py")
@@ -44,14 +44,14 @@ def test_every_reason_in_the_code_is_in_the_table():
 
 
 def test_the_documentation_has_the_table():
-    """docs/results.md lists every reason with its level and meaning, in the table's order."""
+    """docs/results.md lists every reason with its level and meaning."""
     rows = [f"| `{each.name}` | {each.level} | {each.meaning} |" for each in REASONS.values()]
     assert "\n".join(["| reason | level | meaning |", "|---|---|---|", *rows, ""]) in ANSWERS
 
 
 @pytest.mark.parametrize("name", REASONS)
 def test_an_entry_is_complete(name):
-    """Each entry has its name, a level and a meaning that fits into a table cell; normal outcomes miss no hits."""
+    """Each entry has a name, a level and a one-line meaning, and entries of level info never miss hits."""
     entry = REASONS[name]
     assert entry.name == name
     assert entry.level in {"warning", "info"}
@@ -69,18 +69,18 @@ def test_an_entry_is_complete(name):
     ],
 )
 def test_a_reason_with_a_source_matches_its_pattern(reason, entry):
-    """A reason that contains a source uses the general entry, unless it has its own."""
+    """A reason that contains a source uses the general entry unless it has its own."""
     assert degradation(reason) is REASONS[entry]
 
 
 def test_an_unknown_reason_is_a_warning():
-    """A custom planner may report a reason that is not in the table."""
+    """A reason that is not in the table, such as one from a custom planner, is a warning."""
     assert degradation("quota-used-up").level == "warning"
     assert degradation("quota-used-up").meaning
 
 
 def test_warnings_leave_out_normal_outcomes():
-    """``degraded`` keeps both levels; ``warnings`` keeps only what was requested and did not happen."""
+    """``degraded`` has reasons of both levels, and ``warnings`` only those of level warning."""
     result = RetrievalResult([], degraded=["converged-early", "vector-failed", "node-cap-reached"])
     assert result.degraded == ("converged-early", "vector-failed", "node-cap-reached")
     assert result.warnings == warnings_in(result.degraded) == ("vector-failed",)

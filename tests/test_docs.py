@@ -1,4 +1,4 @@
-"""The pages in docs/ are true: their code runs and prints what its comments say, their links and tables are right."""
+"""The pages in docs/ are correct: their code prints what its comments promise, and links and tables are up to date."""
 
 import ast
 import importlib
@@ -47,7 +47,7 @@ def promises(code):
 
 
 def matches(output, promise):
-    """Compare the output of a print with its comment, in which ``…`` stands for anything."""
+    """Return whether the output of a print matches its comment, in which ``…`` matches anything."""
     return re.fullmatch(".*".join(map(re.escape, promise.split("…"))), output, re.DOTALL) is not None
 
 
@@ -75,7 +75,7 @@ def broken_promises(path, namespace):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder with one page of a guide in ``docs``, as the current folder."""
+    """Change to an empty folder with one page of a guide in ``docs``."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "guide.md").write_text("# Guide\n\nReset your password by the link in the mail.\n")
@@ -83,7 +83,7 @@ def folder(tmp_path, monkeypatch):
 
 
 class Letters:
-    """An encoding whose tokens are letters, in place of tiktoken's, which is downloaded."""
+    """Encoding with one token per letter, instead of tiktoken's, which would be downloaded."""
 
     def encode_ordinary(self, text):
         return [ord(letter) for letter in text]
@@ -92,7 +92,7 @@ class Letters:
 
 
 class EmbeddingsHandler(BaseHTTPRequestHandler):
-    """OpenAI's endpoint for embeddings; a vector counts the letters of its text."""
+    """Handler for OpenAI's embeddings endpoint; a vector counts the letters of its text."""
 
     def do_POST(self):
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
@@ -125,8 +125,8 @@ def openai(monkeypatch):
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_the_code_of_a_page_does_what_it_says(request, folder, path):
-    """Its Python blocks run in order, and every print shows what its comment says."""
+def test_the_code_of_a_page_prints_what_its_comments_promise(request, folder, path):
+    """The Python blocks of a page run in order, and every print matches its comment."""
     for module in NEEDS.get(path.stem, []):
         pytest.importorskip(module)
     if path.stem == "choose-an-embedding":
@@ -159,8 +159,8 @@ WITH_LINKS = [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), *ROOT.glob("benchmarks/
 
 
 @pytest.mark.parametrize("path", WITH_LINKS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(path):
-    """Linked files and headings exist; so do the files that are named in code."""
+def test_linked_files_and_headings_exist(path):
+    """Linked files and headings exist, and so do the files named in code."""
     page = path.read_text(encoding="utf-8")
     prose = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
     for file, heading in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", prose):
@@ -197,7 +197,7 @@ def test_names_in_the_package_exist():
 
 
 def test_every_extra_is_in_the_table():
-    """The table of extras is that of pyproject.toml."""
+    """The table of extras lists exactly the extras in pyproject.toml, except dev."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     table = ENGINES.partition("\n## Extras\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
@@ -205,14 +205,14 @@ def test_every_extra_is_in_the_table():
 
 
 def test_the_sizes_of_the_vector_engines_are_those_of_the_code():
-    """The sizes at which exact search ends and Chroma begins."""
+    """docs/engines.md has the sizes at which exact search ends and Chroma starts."""
     for size in (EXACT_BYTES, MATRIX_BYTES):
         assert f"{size >> 20} MB of vectors (about {round(size / 384 / 4, -3):,.0f} of 384 dimensions)" in ENGINES
 
 
 @pytest.mark.parametrize(("name", "least"), [("README.md", 10), ("benchmarks/README.md", 20)])
 def test_the_figures_are_those_of_the_benchmarks(name, least):
-    """Every measure of quality in the tables is in the pages of the benchmarks, to three places."""
+    """Every measure of quality in the tables appears in the pages of the benchmarks."""
     pages = [path for path in ROOT.glob("benchmarks/*.md") if path.name != "README.md"]
     measured = "".join(path.read_text(encoding="utf-8") for path in pages)
     measures = {f"{float(figure):.3f}"[1:] for figure in re.findall(r"(?<![\d.])\.\d{3,4}\b", measured)}

@@ -1,4 +1,4 @@
-"""Length of error messages."""
+"""Length of error messages that contain values."""
 
 import pickle
 
@@ -79,7 +79,7 @@ CALLS = {
     ids=lambda value: value[:20],
 )
 def test_a_huge_value_is_shortened(store, call, value):
-    """The message quotes only a few hundred characters of a five-megabyte value."""
+    """An error message about a five-megabyte value has fewer than 2,000 characters."""
     with pytest.raises((ValueError, TypeError, OSError)) as raised:
         CALLS[call](store, value)
     assert 0 < len(str(raised.value)) < 2_000
@@ -87,7 +87,7 @@ def test_a_huge_value_is_shortened(store, call, value):
 
 
 def test_the_end_of_a_message_is_kept():
-    """The fix at the end of a message survives shortening."""
+    """Shortening an error message keeps the fix at its end."""
     error = ConfigurationError(f"mode is {HUGE!r}; pass 'quick' or 'thinking'")
     assert str(error).startswith("mode is 'xxx")
     assert str(error).endswith("xxx'; pass 'quick' or 'thinking'")
@@ -97,6 +97,6 @@ def test_the_end_of_a_message_is_kept():
 
 
 def test_short_values_are_quoted_in_full():
-    """Short values appear exactly as their repr."""
+    """Short values appear in messages exactly as their repr."""
     assert quote_value("a'b") == repr("a'b")
     assert quote_value(["a", 1]) == "['a', 1]"

@@ -1,4 +1,4 @@
-"""Measuring retrievers on questions with known answers."""
+"""Evaluation of retrievers on questions with known answers."""
 
 import math
 
@@ -18,7 +18,7 @@ TEXTS = {"train": "Trains carry coal.", "ship": "Ships carry wood.", "plane": "P
 
 
 def giving(*ids):
-    """A function that finds these ids for any question."""
+    """Return a function that finds these ids for any question."""
     return lambda question, k: [Document("text", id=id) for id in ids][:k]
 
 
@@ -28,7 +28,7 @@ def figures(rankings, relevant, measures):
 
 
 def test_figures_by_hand():
-    """Two of three answers at places 1 and 3: nDCG is (1 + 1/2) / (1 + 1/log2 3 + 1/2), and so on."""
+    """The measures for two of three answers at ranks 1 and 3 equal values computed by hand."""
     ideal = 1 + 1 / math.log2(3) + 0.5
     assert figures(["a", "x", "b"], ["a", "b", "c"], ["nDCG@3", "R@3", "P@3", "RR@3", "Success@1"]) == [
         round(1.5 / ideal, 6),
@@ -40,20 +40,20 @@ def test_figures_by_hand():
 
 
 def test_grades():
-    """A better answer further down costs more than a worse one; grade 0 answers nothing."""
+    """nDCG uses the grades of answers, and an answer of grade 0 is ignored."""
     assert figures(["low", "high"], {"low": 1, "high": 3, "none": 0}, ["nDCG@2"]) == [
         round((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)), 6)
     ]
 
 
-def test_only_so_deep():
-    """A retriever that returns too many results gains nothing by it, and order decides, not ids."""
+def test_results_beyond_the_depth_are_ignored():
+    """Results beyond a measure's depth are ignored, and results are ranked by order, not by id."""
     assert figures(["z", "a", "b"], ["b"], ["R@2", "RR@2"]) == [0.0, 0.0]
     assert figures(["z", "a"], ["z"], ["RR@2"]) == [1.0]
 
 
 def test_nothing_found_is_zero():
-    """A question without any hit counts as 0 and stays in the mean."""
+    """A question without hits is measured as 0 and is part of the mean."""
     answers = {"known": ["a"], "unknown": []}
     report = measure(
         {"r": lambda question, k: [Document("t", id=id) for id in answers[question]]},
@@ -66,7 +66,7 @@ def test_nothing_found_is_zero():
 
 
 def test_several_chunks_of_one_answer():
-    """The first of several Documents with one id counts, and the later ones take no rank."""
+    """Several Documents with the same id occupy one rank, that of the first."""
     chunks = [Document("t", id=f"{source}#{n}", metadata={"source": source}) for source in "ab" for n in range(3)]
     report = measure(
         {"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], id_of=lambda document: document.metadata["source"]
@@ -99,7 +99,7 @@ def test_real_retrievers():
 
 
 def test_degradation_is_reported():
-    """A figure that was not reached as asked says so."""
+    """The report lists the degradation reasons of each retriever with their counts."""
     store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS))
     report = measure({"r": HybridRetriever(store)}, {"xyzzy": ["train"], "coal": ["train"]}, ["R@1"])
     assert report.degraded["r"] == {"query-out-of-vocabulary": 1}
@@ -108,14 +108,14 @@ def test_degradation_is_reported():
 
 
 def test_the_table_is_escaped():
-    """Names of retrievers are words."""
+    """Names of retrievers are escaped in the HTML table."""
     report = measure({"<script>": giving("a")}, {"q": ["a"]}, ["R@1"])
     assert "<script>" not in report._repr_html_()
     assert "&lt;script&gt;" in report._repr_html_()
 
 
 def test_difference():
-    """Mean and counts by hand; an interval that has the mean in it, and is a point where all gain the same."""
+    """difference returns the mean, the counts and an interval around the mean."""
     result = difference([1.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5])
     assert (result.mean, result.better, result.equal, result.worse) == (0.25, 2, 1, 1)
     assert result.low < 0.25 < result.high
@@ -124,8 +124,8 @@ def test_difference():
     assert difference([0.75, 1.0], [0.5, 0.75]).is_sure
 
 
-def test_the_interval_is_that_of_scipy():
-    """SciPy's bootstrap gives the same bounds, up to chance."""
+def test_the_interval_equals_scipys_bootstrap():
+    """The interval equals that of SciPy's bootstrap, up to random variation."""
     from scipy.stats import bootstrap
 
     gained = np.random.default_rng(1).normal(0.1, 0.3, 40)
@@ -147,25 +147,25 @@ def test_the_interval_is_that_of_scipy():
     ],
 )
 def test_invalid_questions_and_measures_raise(questions, measures, message):
-    """The error names the question or measure and shows a correction."""
+    """The error for an invalid question or measure names it and shows a correction."""
     with pytest.raises(ConfigurationError, match=message):
         measure({"r": giving("a")}, questions, measures)
 
 
 def test_documents_without_an_id_raise():
-    """A Document that cannot be judged is an error, not a score of 0."""
+    """A Document without an id raises an error instead of being measured as 0."""
     with pytest.raises(ConfigurationError, match="id_of="):
         measure({"r": lambda question, k: [Document("t")]}, {"q": ["a"]})
 
 
 def test_an_object_that_is_not_a_retriever_raises():
-    """The error names the entry and its type."""
+    """The error for an object that is not a retriever has its name and type."""
     with pytest.raises(ConfigurationError, match="'r' has the type int"):
         measure({"r": 7}, {"q": ["a"]})
 
 
 def test_unknown_names_raise():
-    """The error lists what was measured."""
+    """The error for an unknown retriever or measure lists the measured ones."""
     measured = measure({"r": giving("a")}, {"q": ["a"]}, ["R@1"])
     with pytest.raises(ConfigurationError, match="measured are 'r' by R@1"):
         measured.of("s")

@@ -1,4 +1,4 @@
-"""The examples run: by themselves, and over a model behind langchain-openai and a server on localhost."""
+"""The examples run alone with a fake chat model, and with langchain-openai and a local server."""
 
 import os
 import runpy
@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs an example as its user does, with a server that answers; gives what it printed and the server's requests."""
+    """Return a function that runs an example with a server that answers and returns the output and the requests."""
 
     def run(name, answer):
         with OpenAIServer(answer) as server:
@@ -41,7 +41,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_example_runs_without_a_key(name, tmp_path):
-    """As its first lines say, in a process of its own, over the fake chat model in it."""
+    """Each example runs without an API key, in a separate process, with its own fake chat model."""
     environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
     environment["PYTHONPATH"] = str(EXAMPLES.parent)
     command = [sys.executable, str(EXAMPLES / name)]
@@ -53,12 +53,12 @@ def test_an_example_runs_without_a_key(name, tmp_path):
 
 
 def prompt(request):
-    """All that a request's messages say."""
+    """Return the contents of all messages of a request."""
     return "\n".join(str(message["content"]) for message in request["messages"])
 
 
 def test_rag_chain(run):
-    """The documents come first with their scores, then the answer in pieces; the model has read the texts found."""
+    """The example prints the documents first and then the answer, and the model receives the retrieved texts."""
     printed, (request,) = run("rag_chain.py", "A second factor [errors.md].")
     lines = printed.splitlines()
     assert [line.split()[1] for line in lines[:2]] == ["errors.md", "factors.md"]
@@ -69,7 +69,7 @@ def test_rag_chain(run):
 
 
 def test_rag_chain_when_the_model_fails():
-    """The model's own error is raised, and not an answer without a model."""
+    """If the model fails, the chain raises the model's error."""
     import openai
 
     names = runpy.run_path(str(EXAMPLES / "rag_chain.py"))
@@ -81,7 +81,7 @@ def test_rag_chain_when_the_model_fails():
 
 
 async def test_rag_chain_awaited():
-    """The chain's asynchronous stream says the same as its answer."""
+    """The parts of the chain's asynchronous stream add up to its answer."""
     names = runpy.run_path(str(EXAMPLES / "rag_chain.py"))
     store = names["HybridGraphStore"].from_texts(["Cats purr."], "lsa", [{"source": "cats.md"}])
     with OpenAIServer("Cats do [cats.md].") as server:
@@ -91,7 +91,7 @@ async def test_rag_chain_awaited():
 
 
 def test_conversation(run):
-    """Each question is searched for after what its own customer has said, who alone is remembered in it."""
+    """Each customer's question is answered with the conversation of that customer only."""
 
     def answer(request):
         return "The roadster." if "The roadster is red" in prompt(request) else "The van."
@@ -113,7 +113,7 @@ def test_conversation(run):
 
 
 def test_agent(run):
-    """The model calls the tool in its form, reads what it found, and answers; the thread keeps what was said."""
+    """The agent's model calls the tool with arguments, receives its result and answers from it, within one thread."""
 
     def answer(request):
         last = request["messages"][-1]
@@ -137,7 +137,7 @@ def test_agent(run):
 
 
 def test_agent_whose_filter_is_wrong(run):
-    """A call with invalid arguments is returned to the model, which may correct it."""
+    """A call with an invalid filter is returned to the model, which then corrects it."""
 
     def answer(request):
         last = request["messages"][-1]
@@ -153,7 +153,7 @@ def test_agent_whose_filter_is_wrong(run):
 
 
 def test_memory_agent(run):
-    """A conversation knows facts from an earlier one; changed facts are known with their times."""
+    """The agent recalls facts from an earlier conversation, and changed facts as of their time."""
 
     def answer(request):
         messages = request["messages"]
@@ -181,8 +181,8 @@ def test_memory_agent(run):
     assert [message["role"] for message in requests[3]["messages"]] == ["system", "user"]
 
 
-def test_memory_agent_that_replaces_what_is_not_there(run):
-    """A wrong id is the tool's answer, which the model reads, and nothing is kept."""
+def test_memory_agent_that_replaces_an_unknown_memory(run):
+    """Replacing an unknown memory returns an error to the model, and nothing is stored."""
 
     def answer(request):
         if request["messages"][-1]["role"] == "user":
@@ -196,7 +196,7 @@ def test_memory_agent_that_replaces_what_is_not_there(run):
 
 
 def test_llama_index_query_engine(run, monkeypatch):
-    """Files are ingested once, and the answer's second passage is found."""
+    """The LlamaIndex example finds the passage that another one leads to, without calling a model."""
     pytest.importorskip("llama_index.core")
     from llama_index_instrumentation import get_dispatcher
 
@@ -208,6 +208,6 @@ def test_llama_index_query_engine(run, monkeypatch):
 
 
 def test_every_example_is_run():
-    """Every example is run by a test."""
+    """Every example is run by a test in this module."""
     here = Path(__file__).read_text(encoding="utf-8")
     assert [file.name for file in EXAMPLES.glob("*.py") if f'"{file.name}"' not in here] == []

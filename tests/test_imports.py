@@ -1,4 +1,4 @@
-"""Imports point down: from each folder only to folders earlier in one list."""
+"""Modules import only from their own folder and from folders earlier in one list."""
 
 import ast
 import importlib
@@ -116,18 +116,18 @@ def folder(module):
 
 
 def test_the_order_is_complete():
-    """Every folder and top-level module of the package is in the order, once."""
+    """Every folder and top-level module of the package appears once in the order."""
     assert sorted(ORDER) == sorted({folder(name) for name in MODULES if name})
 
 
 def test_imports_point_down():
-    """A module imports from its own folder and from earlier ones, at any time and for any purpose."""
+    """A module imports only from its own folder and earlier ones, including late and type-only imports."""
     place = {name: at for at, name in enumerate(ORDER)} | {"": len(ORDER)}
     assert violations(lambda each: place[folder(each.imported)] <= place[folder(each.importer)]) == []
 
 
 def test_there_are_no_import_cycles():
-    """No module imports, early, late or for its types, a module that imports it."""
+    """No two modules import each other, directly or through others, including late and type-only imports."""
     imported_by = {name: {each.imported for each in INTERNAL if each.importer == name} for name in MODULES if name}
     assert len(list(TopologicalSorter(imported_by).static_order())) >= len(imported_by)
 
@@ -141,7 +141,7 @@ def test_protocols_depend_on_no_store():
 
 
 def test_queries_depend_on_no_store():
-    """A query reaches stores through their protocols only."""
+    """Modules of ``query`` import no store, only the protocols of stores."""
     uses = [each for each in INTERNAL if folder(each.importer) == "query" and folder(each.imported) == "stores"]
     assert {each.imported for each in uses} == {"stores.protocols"}
 
@@ -204,7 +204,7 @@ def test_no_module_imports_private_names_of_another():
 
 
 def test_all_kinds_of_imports_are_read():
-    """Early, late and type-only imports, a module after ``from package``, and modules named by strings."""
+    """Early, late and type-only imports, submodules after ``from package``, and modules in strings are all found."""
     source = (
         f"import numpy\nfrom {PACKAGE}.query import rerank\n"
         "if TYPE_CHECKING:\n    import scipy\n"

@@ -1,4 +1,4 @@
-"""Plain English: words that make readers stop are found in nothing that a person reads."""
+"""Everything that a person reads is in plain English."""
 
 import ast
 import io
@@ -50,7 +50,7 @@ DATA = ("langchain_hybridgraph/text/function_words.py", "tests/test_language.py"
 
 
 class Passage(NamedTuple):
-    """A piece of text that a person reads."""
+    """Piece of text that a person reads."""
 
     path: str
     line: int
@@ -59,7 +59,7 @@ class Passage(NamedTuple):
 
 
 def python_passages(path: str, source: str) -> Iterator[Passage]:
-    """Yield the docstrings and comments of a module, the texts in package code, and the names of tests."""
+    """Yield the docstrings, comments and test names of a module, and the strings in package code."""
     in_package, documented = path.startswith(PACKAGE), set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
@@ -76,7 +76,7 @@ def python_passages(path: str, source: str) -> Iterator[Passage]:
 
 
 def notebook_passages(path: str, source: str) -> Iterator[Passage]:
-    """Yield the cells of a notebook; their number takes the place of a line."""
+    """Yield the cells of a notebook, with their number as the line."""
     for number, cell in enumerate(json.loads(source)["cells"], 1):
         yield Passage(path, number, "".join(cell["source"]))
 
@@ -112,7 +112,7 @@ def findings(passage: Passage) -> Iterator[str]:
 
 
 def test_everything_is_in_plain_english():
-    """Docstrings, comments, messages, pages, notebooks and names of tests use none of the phrases above."""
+    """Docstrings, comments, messages, pages, notebooks and test names contain none of the phrases above."""
     read = list(passages())
     assert {"README.md", "langchain_hybridgraph/result.py", "notebooks/03_graph.ipynb"} <= {each.path for each in read}
     problems = [finding for each in read for finding in findings(each)]
@@ -131,13 +131,13 @@ def test_everything_is_in_plain_english():
     ],
 )
 def test_phrases_are_recognised(text, problems):
-    """Whole words are found, words that contain them are not."""
+    """Phrases are recognised as whole words, not within other words."""
     assert len(list(findings(Passage("x", 1, text)))) == problems
 
 
 @pytest.mark.parametrize("text", ["What says what is known.", "Of two the first.", "How many there are.", "The same."])
 def test_docstrings_begin_with_a_verb_or_a_noun(text):
-    """A docstring does not begin with a relative clause; a comment may."""
+    """A docstring that begins with a relative clause is reported."""
     assert list(findings(Passage("x", 1, text, is_docstring=True)))
     assert "Whole texts." not in "".join(findings(Passage("x", 1, "Whole texts.", is_docstring=True)))
 
@@ -165,7 +165,7 @@ def names_defined(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("folder", [PACKAGE, "tests", "benchmarks", "docs", "examples"])
 def test_names_are_not_bare_participles(folder):
-    """No name consists of a participle alone."""
+    """No function, class, parameter, variable or attribute is named by a participle alone."""
     files = sorted((ROOT / folder).rglob("*.py"))
     assert files
     problems = [

@@ -1,4 +1,4 @@
-"""docs/migration.md is true: its code runs, and what is old there gives what the new gives."""
+"""The code in docs/migration.md runs, and the old and the new code give the same results."""
 
 import importlib.util
 import random
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def blocks(section):
-    """The section's code, each with whether it needs the old package."""
+    """Return the section's blocks of code, each with whether it needs the old package."""
     matches = re.findall(r"^```python( before)?\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     return [(bool(before), code) for before, code in matches]
 
@@ -45,7 +45,7 @@ def run(name, only_new=False, **names):
 
 @pytest.fixture(autouse=True)
 def _no_collections():
-    """All of Chroma's collections in memory are those of one process."""
+    """Delete Chroma's in-memory collections after each test, since the process shares them."""
     yield
     client = chromadb.Client()
     for collection in client.list_collections():
@@ -55,13 +55,13 @@ def _no_collections():
 
 @pytest.fixture
 def conversation_server():
-    """A chat model behind a server, which says what the question means."""
+    """Start a server with a chat model that rewrites the question."""
     with OpenAIServer("How long is the link valid that resets a password?") as server:
         yield server
 
 
 def old_and_new(name, conversation_server=None):
-    """The section's names, old code included; skipped where an old package is not installed."""
+    """Return the names defined by a section, including old code; skip the test if an old package is missing."""
     for needed in OLD:
         if needed in BY_NAME[name] and importlib.util.find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed")
@@ -76,20 +76,20 @@ def texts(documents):
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_new_runs_without_the_old(name, conversation_server):
-    """The new code needs none of the old packages."""
+    """The new code of each section runs without the old packages."""
     assert "now" in run(name, only_new=True, llm=conversation_server.chat_model())
 
 
 def test_every_row_of_the_table_has_a_section():
-    """The table contains the names in the examples, old and new."""
+    """Each row of the table links a section, and each section has old and new code."""
     rows = re.findall(r"^\| \[[^\]]+\]\(#([a-z0-9_-]+)\)", PAGE, re.MULTILINE)
     assert rows == [name.lower().replace(" ", "-") for name in BY_NAME]
     assert all({before for before, _ in blocks(section)} == {True, False} for section in SECTIONS)
 
 
 def test_ensemble_retriever():
-    """A shared keyword retriever and ``fusion="rrf"`` give the order of the peer; with the own index the first hit
-    agrees.
+    """A shared keyword retriever and rrf give EnsembleRetriever's order, and the package's own index the same first
+    hit.
     """
     page = old_and_new("EnsembleRetriever")
     assert len(page["before"]) == 5
@@ -98,7 +98,7 @@ def test_ensemble_retriever():
 
 
 def many():
-    """400 texts of 300 words, and 20 questions."""
+    """Return 400 texts of 8 to 20 words, and 20 questions."""
     rng = random.Random(3)
     vocabulary = [f"w{number}" for number in range(300)]
     texts = [" ".join(rng.choices(vocabulary, k=rng.randint(8, 20))) for _ in range(400)]
@@ -106,7 +106,7 @@ def many():
 
 
 class Hashed(Embeddings):
-    """A direction at random for each word, so that no two texts are equally near."""
+    """Embedding with a random direction for each word, so no two texts are equally near."""
 
     def embed_query(self, text):
         vectors = [np.random.default_rng(zlib.crc32(word.encode())).normal(size=64) for word in text.split()]
@@ -118,7 +118,7 @@ class Hashed(Embeddings):
 
 @pytest.fixture(scope="module")
 def large():
-    """A Chroma collection of 400 texts, and questions."""
+    """Return a Chroma collection of 400 texts, the texts, and questions."""
     texts, questions = many()
     collection = Chroma("many", Hashed(), collection_metadata={"hnsw:space": "cosine"})
     collection.add_texts(texts, ids=[f"t{number}" for number in range(len(texts))])
@@ -128,7 +128,9 @@ def large():
 
 @pytest.mark.parametrize(("k", "overfetch", "fetched"), [(5, 3, 100), (10, 3, 100), (20, 5, 100)])
 def test_ensemble_retriever_over_a_large_collection(large, k, overfetch, fetched):
-    """The best k in the same order for every question, where both fetch as much, and with it what the words find."""
+    """For every question, the best k are the same as EnsembleRetriever's if both fetch the same number of
+    candidates.
+    """
     classic = pytest.importorskip("langchain_classic.retrievers")
     community = pytest.importorskip("langchain_community.retrievers")
     collection, contents, questions = large
@@ -145,7 +147,7 @@ def test_ensemble_retriever_over_a_large_collection(large, k, overfetch, fetched
 
 
 def test_contextual_compression_over_a_large_collection(large):
-    """Both choose equal Documents for every question with rerank_depth=k."""
+    """With rerank_depth=k, the Documents are the same as ContextualCompressionRetriever's for every question."""
     classic = pytest.importorskip("langchain_classic.retrievers")
     compressors = pytest.importorskip("langchain_classic.retrievers.document_compressors")
     collection, _, questions = large
@@ -160,7 +162,7 @@ def test_contextual_compression_over_a_large_collection(large):
 
 
 def test_ensemble_retrievers_sum():
-    """The scores are EnsembleRetriever's sums w / (60 + rank), divided by the largest that there can be, 1 / 61."""
+    """The scores are EnsembleRetriever's sums of w / (60 + rank), divided by the maximum of 1 / 61."""
     page = old_and_new("EnsembleRetriever")
     ranked = [texts(page[side].invoke(page["question"])) for side in ("meanings", "words")]
     fused = HybridRetriever(
@@ -174,7 +176,7 @@ def test_ensemble_retrievers_sum():
 
 
 def test_ensemble_retrievers_failing_side():
-    """EnsembleRetriever raises if one side raises; HybridRetriever answers with the other and reports it."""
+    """If one retriever raises, EnsembleRetriever raises and HybridRetriever returns the other's hits and reports it."""
     page = old_and_new("EnsembleRetriever")
 
     def fail(_question):
@@ -190,7 +192,7 @@ def test_ensemble_retrievers_failing_side():
 
 
 def test_bm25_retriever():
-    """Texts and order are equal, except for texts without any word of the question."""
+    """The new code gives the same first text as BM25Retriever and leaves out texts without any word of the question."""
     page = old_and_new("BM25Retriever")
     assert len(page["before"]) == 5
     assert texts(page["now"])[0] == texts(page["before"])[0]
@@ -198,7 +200,7 @@ def test_bm25_retriever():
 
 
 def test_bm25_retriever_finds_punctuated_words():
-    """A word before a question mark is a word here, and not there."""
+    """A word before a question mark is found here but not by BM25Retriever."""
     page = old_and_new("BM25Retriever")
     old = page["BM25Retriever"].from_documents(page["documents"])
     assert max(old.vectorizer.get_scores(old.preprocess_func("factor?"))) == 0
@@ -207,7 +209,7 @@ def test_bm25_retriever_finds_punctuated_words():
 
 
 def test_parent_document_retriever():
-    """Both find a piece and give the whole."""
+    """Both the old and the new code find a piece and return its parent."""
     page = old_and_new("ParentDocumentRetriever")
     assert texts(page["now"]) == texts(page["before"]) == [page["long"][0].page_content]
     children = HybridRetriever(page["store"], return_parents=False).invoke(page["question"])
@@ -216,7 +218,7 @@ def test_parent_document_retriever():
 
 
 def test_parent_document_retriever_adds_only():
-    """A text handed in again doubles its pieces there, and changes nothing here."""
+    """Adding a document again duplicates its pieces in ParentDocumentRetriever and changes nothing here."""
     page = old_and_new("ParentDocumentRetriever")
     page["old"].add_documents(page["long"])
     assert len(page["old"].vectorstore.get()["ids"]) == 10
@@ -225,7 +227,7 @@ def test_parent_document_retriever_adds_only():
 
 
 def test_contextual_compression_retriever():
-    """Both choose equal Documents in equal order."""
+    """The old and the new code return the same Documents in the same order."""
     page = old_and_new("ContextualCompressionRetriever")
     assert 0 < len(page["before"]) < 5
     assert texts(page["same"]) == texts(page["before"])
@@ -236,7 +238,7 @@ def test_contextual_compression_retriever():
 
 
 def test_time_weighted_retriever():
-    """Both give equal orders: the recent one of two similar memories, the new one, the old one."""
+    """The old and the new code rank the memories in the same order."""
     page = old_and_new("TimeWeightedVectorStoreRetriever")
     assert (
         texts(page["now"])
@@ -246,7 +248,7 @@ def test_time_weighted_retriever():
 
 
 def test_recency_of_time_weighted_retriever():
-    """The recency part of a score is 0.99 ** hours / 2; TimeWeighted's own recency is 0.99 ** hours."""
+    """The recency part of a score is 0.99 ** hours / 2, half of the recency in TimeWeightedVectorStoreRetriever."""
     page = old_and_new("TimeWeightedVectorStoreRetriever")
     retriever = page["MemoryRetriever"](page["memories"], k=3, mode=page["time_weighted"])
     hits = retriever.retrieve("What is the gate code?").hits
@@ -257,7 +259,7 @@ def test_recency_of_time_weighted_retriever():
 
 
 def test_time_weighted_retriever_forgets(tmp_path):
-    """Over the vector store that is left after a restart it raises; our folder still answers."""
+    """After a restart TimeWeightedVectorStoreRetriever raises, while a store in a folder still returns its memories."""
     page = old_and_new("TimeWeightedVectorStoreRetriever")
     made_anew = page["TimeWeightedVectorStoreRetriever"](vectorstore=page["relevance"])
     with pytest.raises(IndexError):
@@ -269,7 +271,7 @@ def test_time_weighted_retriever_forgets(tmp_path):
 
 
 def test_time_weighted_retriever_over_chroma():
-    """Chroma refuses the datetimes that it writes."""
+    """TimeWeightedVectorStoreRetriever fails over Chroma, which rejects datetimes."""
     page = old_and_new("TimeWeightedVectorStoreRetriever")
     old = page["TimeWeightedVectorStoreRetriever"](vectorstore=page["chroma"])
     with pytest.raises(ValueError, match="datetime"):
@@ -277,7 +279,7 @@ def test_time_weighted_retriever_over_chroma():
 
 
 def test_create_history_aware_retriever(conversation_server):
-    """Both find the same document, with the model's rewrite and without a model."""
+    """The old and the new code find the same document, with the model's rewrite and without a model."""
     page = old_and_new("create_history_aware_retriever", conversation_server)
     assert page["before"][0].id == "login"
     assert [document.id for document in page["rewritten"]] == [document.id for document in page["before"]]
@@ -288,28 +290,30 @@ def test_create_history_aware_retriever(conversation_server):
 
 
 def test_multi_query_retriever(conversation_server):
-    """Around ours there are no duplicates; alone it finds the same first."""
+    """MultiQueryRetriever around a HybridRetriever returns no duplicates, and HybridRetriever alone has the same
+    first hit.
+    """
     page = old_and_new("MultiQueryRetriever", conversation_server)
     assert len(texts(page["around"])) == len(set(texts(page["around"]))) >= 2
     assert "E-4711" in texts(page["now"])[0]
 
 
 def test_multi_vector_retriever():
-    """Both search the summaries and give the documents."""
+    """The old and the new code search summaries and return documents."""
     page = old_and_new("MultiVectorRetriever")
     assert {document.id for document in page["before"]} <= set(page["texts"])
     assert {"cards", "factors"} <= {document.id for document in page["now"]} <= set(page["texts"])
 
 
 def test_self_query_retriever():
-    """A question that is all filter gives what the filter matches, by each way."""
+    """A question that consists of a filter returns the matching document with each variant of the code."""
     page = old_and_new("SelfQueryRetriever")
     for way in ("before", "same", "hybrid", "now"):
         assert [document.metadata["source"] for document in page[way]] == ["billing.md"], way
 
 
 def test_create_retriever_tool():
-    """The texts, and with ours the ids and scores of those that the filter leaves."""
+    """The new tool returns ids and scores of the texts that match the filter, while the old one returns only texts."""
     page = old_and_new("create_retriever_tool")
     assert page["texts"]["errors"] in page["before"]
     assert page["now"].count("score: ") == 2
@@ -317,14 +321,14 @@ def test_create_retriever_tool():
 
 
 def test_llama_index_retrievers():
-    """Both use one index; the keywords compensate for meaningless vectors."""
+    """Both retrievers search one index, and keywords find the right node although its vectors are meaningless."""
     page = old_and_new("LlamaIndex retrievers")
     assert len(page["before"]) == len(page["now"]) == 2
     assert page["now"][0].node_id == "errors"
 
 
 def test_langchain_graph_retriever():
-    """Both find the same documents at the same depth."""
+    """The old and the new code find the same documents at the same depths."""
     page = old_and_new("langchain-graph-retriever")
     depths = {document.id: document.metadata["_depth"] for document in page["before"]}
     assert depths == {"otter": 0, "capybara": 1, "heron": 1, "pike": 2}
@@ -332,7 +336,7 @@ def test_langchain_graph_retriever():
 
 
 def test_langchain_graph_retriever_over_chroma():
-    """As released, every search over Chroma fails on a name that Chroma no longer has; ours answers."""
+    """langchain-graph-retriever fails over current Chroma, and GraphRetriever returns a hit."""
     page = old_and_new("langchain-graph-retriever")
     collection = page["Chroma"]("animals", page["of_animals"])
     collection.add_documents(
@@ -345,7 +349,7 @@ def test_langchain_graph_retriever_over_chroma():
 
 
 def test_links_of_langchain_graph_retriever():
-    """``("links", "$id")`` there are CitationEdges here."""
+    """CitationEdges correspond to edges of ``("links", "$id")`` in langchain-graph-retriever."""
     from langchain_hybridgraph import CitationEdges, GraphRetriever, ingest
 
     page = old_and_new("langchain-graph-retriever")

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, are stored with what they show, and can be looked at."""
+"""The notebooks run from top to bottom, are stored with their outputs, and display correctly."""
 
 import os
 import re
@@ -23,9 +23,9 @@ NEEDED = {"06_measuring": "ir_measures", "07_llamaindex": "llama_index.core"}
 
 
 def run(path, folder, monkeypatch, before=None):
-    """The notebook with its outputs, made in this folder, when no other machine can be reached.
+    """Run a notebook in this folder without a network and return it with its outputs.
 
-    Modules in the folder ``before`` come before those of the same name that are installed.
+    Modules in the folder ``before`` take precedence over installed modules of the same name.
     """
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, NOWHERE)
@@ -40,13 +40,13 @@ def run(path, folder, monkeypatch, before=None):
 
 @pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
 def path(request):
-    """Each notebook."""
+    """Return the path of each notebook."""
     return request.param
 
 
 @pytest.fixture(scope="module")
 def executed(path, tmp_path_factory):
-    """Every cell runs; each notebook runs once, in a kernel of its own."""
+    """Run each notebook once, in its own kernel."""
     if path.stem in NEEDED:
         pytest.importorskip(NEEDED[path.stem])
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -54,22 +54,22 @@ def executed(path, tmp_path_factory):
 
 
 def forms(cell):
-    """The forms in which a cell shows something; of a slider, which needs a kernel, nothing."""
+    """Return the formats of a cell's outputs; a slider, which needs a kernel, has none."""
     if "ipywidgets" in cell.source:
         return []
     return [sorted(output.get("data", [output.output_type])) for output in cell.outputs]
 
 
-def test_is_stored_with_its_output(path, executed):
-    """Every cell has what a run of it shows, in the same forms."""
+def test_notebooks_are_stored_with_their_outputs(path, executed):
+    """Every cell is stored with outputs in the same formats as in a run."""
     stored = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in stored] == list(range(1, len(stored) + 1))
     assert [forms(cell) for cell in stored] == [forms(cell) for cell in executed.cells if cell.cell_type == "code"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_is_stored_without_a_trace_of_a_machine(path):
-    """No output names a folder or an address in memory, and no cell failed."""
+def test_stored_outputs_name_no_machine(path):
+    """No stored output contains a machine's path or a memory address, and no cell failed."""
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     outputs = [
         "".join(value) if isinstance(value, list) else str(value)
@@ -84,8 +84,8 @@ def test_is_stored_without_a_trace_of_a_machine(path):
     ] == []
 
 
-def test_runs_without_a_network(executed):
-    """Every cell runs, in an empty folder, when no other machine can be reached, and nothing warns."""
+def test_notebooks_run_without_a_network(executed):
+    """Every cell of a notebook runs in an empty folder without a network and prints no warning."""
     streams = [
         output for cell in executed.cells for output in cell.get("outputs", ()) if output.output_type == "stream"
     ]
@@ -94,8 +94,8 @@ def test_runs_without_a_network(executed):
 
 @needs_browser
 @pytest.mark.filterwarnings("ignore:Your element with mimetype")  # a picture by plotly is for notebooks alone
-def test_can_be_looked_at(executed, tmp_path):
-    """In a narrow, dark browser every table has rows, every picture a size, and no table is wider than its cell."""
+def test_notebooks_are_displayed_correctly(executed, tmp_path):
+    """In a narrow, dark browser, tables have rows, pictures have a size, and no table is wider than its cell."""
     page, _ = pytest.importorskip("nbconvert").HTMLExporter(theme="dark").from_notebook_node(executed)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", ()) if "data" in output]
     expression = "(() => { const tables = [...document.querySelectorAll('.hybridgraph table')], \
@@ -111,7 +111,7 @@ def test_can_be_looked_at(executed, tmp_path):
 
 
 def test_the_slider_may_be_missing(tmp_path, monkeypatch):
-    """Without ipywidgets the cell that has the slider shows one answer in its place."""
+    """Without ipywidgets, the cell with the slider displays one result."""
     (tmp_path / "ipywidgets.py").write_text("raise ImportError('not here')")
     path = tmp_path / "weights.ipynb"
     notebook = nbformat.read(ROOT / "notebooks" / "02_hybrid_weights.ipynb", as_version=4)

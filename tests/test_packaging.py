@@ -58,8 +58,8 @@ FEATURES = {
     ),
 }
 MODULES = sorted({module for modules, _ in FEATURES.values() for module in modules.split()})
-# What the package does not import in this process: benchmarks, the user's own programs and the process that reads
-# documents (tests/ingestion/readers/test_document_readers.py) do.
+# Extras that this process does not import: they are for benchmarks, the user's own programs and the process that
+# reads documents (tests/ingestion/readers/test_document_readers.py).
 FOR_OTHERS = {"eval", "community", "documents", "all", "dev"}
 
 
@@ -70,7 +70,7 @@ def run(code, missing=()):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel of this tree, unpacked names and metadata."""
+    """Return a wheel built from this repository."""
     builders = pytest.importorskip("hatchling.builders.wheel")
     (path,) = builders.WheelBuilder(str(ROOT)).build(
         directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]
@@ -80,7 +80,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory):
-    """The source distribution of this tree, unpacked."""
+    """Return the folder of an unpacked source distribution built from this repository."""
     builders = pytest.importorskip("hatchling.builders.sdist")
     folder = tmp_path_factory.mktemp("sdist")
     (path,) = builders.SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
@@ -94,18 +94,18 @@ def modules(folder):
     return {file.relative_to(folder).as_posix() for file in folder.rglob("*.py")}
 
 
-# -- what is published ----------------------------------------------------------------------------------------------
+# -- published files ----------------------------------------------------------------------------------------------
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel):
-    """Every module, the mark that it is typed, the table of topics, and no test."""
+def test_the_wheel_contains_only_the_package(wheel):
+    """The wheel contains all modules of the package, py.typed and the table of topics, and nothing else."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     others = {"langchain_hybridgraph/py.typed", "langchain_hybridgraph/embeddings/topics_english.txt"}
     assert names == {f"langchain_hybridgraph/{name}" for name in modules(PACKAGE)} | others
 
 
-def test_the_wheel_says_what_it_is(wheel):
-    """Name, licence and its text, Python, extras, command, and the README as its description."""
+def test_the_metadata_of_the_wheel(wheel):
+    """The wheel's metadata has name, licence, Python version, extras, command and the README."""
     (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     metadata = Parser().parsestr(wheel.read(name).decode())
     assert (metadata["Name"], metadata["License-Expression"], metadata["Requires-Python"]) == (
@@ -121,7 +121,7 @@ def test_the_wheel_says_what_it_is(wheel):
 
 
 def test_the_sdist_is_complete(sdist):
-    """Package, tests, examples, notebooks, benchmarks and pages: what is in the repository and belongs to it."""
+    """The source distribution contains the package, tests, examples, notebooks, benchmarks and pages."""
     for folder in ("langchain_hybridgraph", "tests", "examples", "benchmarks"):
         assert modules(sdist / folder) == modules(ROOT / folder)
     for kind in ("docs/**/*.md", "notebooks/*.ipynb", "dashboards/*.json", "benchmarks/*.json"):
@@ -132,25 +132,25 @@ def test_the_sdist_is_complete(sdist):
 
 
 def test_the_sdist_builds_the_same_wheel(sdist, wheel, tmp_path):
-    """A wheel from the sdist holds the files of a wheel from the repository."""
+    """A wheel built from the source distribution has the same files as one built from the repository."""
     from hatchling.builders.wheel import WheelBuilder
 
     (path,) = WheelBuilder(str(sdist)).build(directory=str(tmp_path), versions=["standard"])
     assert sorted(zipfile.ZipFile(path).namelist()) == sorted(wheel.namelist())
 
 
-def test_the_version_is_one():
-    """The package, pyproject.toml and the changelog speak of the same."""
+def test_the_versions_agree():
+    """The package and pyproject.toml have the same version."""
     from langchain_hybridgraph import __version__
 
     assert __version__ == PROJECT["version"]
 
 
-# -- what is not installed --------------------------------------------------------------------------------------------
+# -- missing extras --------------------------------------------------------------------------------------------
 
 
-def test_nothing_of_an_extra_is_needed():
-    """Without any extra all public names can be imported, an index is created, and every retriever answers."""
+def test_no_extra_is_needed():
+    """Without any extra all public names can be imported and every retriever returns hits."""
     done = run(
         """
 import tempfile, langchain_hybridgraph
@@ -170,7 +170,7 @@ print("ok")
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_missing_extra_names_the_line_to_install(feature):
-    """Everything that needs a missing extra raises one error, which names the extra."""
+    """The error for a missing extra has the line that installs it."""
     names, code = FEATURES[feature]
     done = run(code, names.split())
     assert done.returncode != 0
@@ -180,7 +180,7 @@ def test_a_missing_extra_names_the_line_to_install(feature):
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_every_extra_alone_is_enough(feature):
-    """With this extra's modules, and none of the others', the feature works."""
+    """A feature works with the modules of its own extra and without those of the others."""
     names, code = FEATURES[feature]
     for name in names.split():
         pytest.importorskip(name)
@@ -191,13 +191,13 @@ def test_every_extra_alone_is_enough(feature):
     assert done.returncode == 0, done.stderr
 
 
-def test_every_extra_is_looked_at():
-    """No extra without a feature above."""
+def test_every_extra_is_tested():
+    """Every extra has a feature in the table above or is excluded from it."""
     assert {feature.partition(",")[0] for feature in FEATURES} | FOR_OTHERS == set(EXTRAS)
 
 
-def test_every_line_to_install_names_an_extra_that_is_there():
-    """No message and no page names an extra that pyproject.toml lacks."""
+def test_extras_named_in_messages_and_pages_exist():
+    """Every extra that a message or page names exists in pyproject.toml."""
     pages = [
         *PACKAGE.rglob("*.py"),
         *ROOT.glob("*.md"),
@@ -214,8 +214,8 @@ def test_every_line_to_install_names_an_extra_that_is_there():
     assert names - set(EXTRAS) == set()
 
 
-def test_all_is_every_extra_of_ours():
-    """``all`` leaves out what is for others to import only."""
+def test_all_contains_every_other_extra():
+    """``all`` contains every extra except dev and community."""
     (everything,) = EXTRAS["all"]
     names = set(re.findall(r"\[(.*)\]", everything)[0].split(","))
     assert names == set(EXTRAS) - {"all", "dev", "community"}

@@ -1,4 +1,4 @@
-"""Everything that asks a chat model works with models that have no structured output."""
+"""Stages that use a chat model work with models that have no structured output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def material(messages):
 
 @KIND
 async def test_the_planner(kind):
-    """The plan's query, from JSON in a fence; sync and async."""
+    """QueryPlanner reads its plan from JSON in a fenced block, sync and async."""
     answer = {"queries": [{"query": "price of the roadster", "context_type": "resource", "intent": "i", "priority": 1}]}
     planner = QueryPlanner(kind(answer=lambda messages: fenced(answer)))
     for plan in (planner("", [], "And its price?"), await planner.acall("", [], "And its price?")):
@@ -35,7 +35,7 @@ async def test_the_planner(kind):
 
 @KIND
 async def test_the_reranker(kind):
-    """The marks turn the order round, in batches; nothing is degraded."""
+    """LLMReranker reads scores from plain answers in batches and reorders the hits without degradation."""
 
     def marks(messages):
         passages = material(messages)["passages"]
@@ -52,7 +52,7 @@ async def test_the_reranker(kind):
 @KIND
 @pytest.mark.parametrize("is_list", [False, True])
 def test_edges_from_a_plain_model(kind, is_list):
-    """An edge between the passages in the prompt is stored, even if the answer is a bare list of edges."""
+    """LLMEdges stores the edge in a plain answer, even if the answer is a bare list of edges."""
 
     def edges(messages):
         one, two = re.findall(r"Passage (\S+):", messages[-1].content)[:2]
@@ -69,7 +69,7 @@ def test_edges_from_a_plain_model(kind, is_list):
 
 @KIND
 def test_contradictions(kind):
-    """The model's probability counts and not that of the labels."""
+    """Contradictions uses the probability in the model's plain answer."""
     answer = {"judgements": [{"statement": 1, "probability": 0.9}]}
     judges = Contradictions(kind(answer=lambda messages: fenced(answer)))
     new, old = Statement("n", "The gate is open.", frozenset("x")), Statement("o", "The gate is shut.", frozenset("x"))
@@ -79,7 +79,7 @@ def test_contradictions(kind):
 
 @KIND
 def test_summaries(kind):
-    """A directory's abstract is the model's."""
+    """build_layers uses the abstract in the model's plain answer."""
     answer = {"abstract": "All about cats.", "overview": "They purr."}
     pages = [Document("Cats purr.", metadata={"uri": f"animals/{name}.md"}) for name in ("a", "b")]
     with HybridGraphStore.from_documents(pages, "lsa") as store:
@@ -89,8 +89,10 @@ def test_summaries(kind):
 
 
 @pytest.mark.parametrize("kind", [PlainModel, SilentModel, WordyModel])
-def test_an_answer_in_prose_degrades_as_ever(kind):
-    """The raw query is planned, the earlier order stays, the window is dropped with a warning, the labels decide."""
+def test_an_answer_in_prose_degrades(kind):
+    """A prose answer is reported as planner-failed, rerank-failed or a warning, and contradictions are judged by
+    labels.
+    """
     llm = kind(answer=lambda messages: "I would rather not.")
     assert QueryPlanner(llm)("", [], "Where?").degraded == ("planner-failed",)
     with HybridGraphStore.from_texts(["A cat sleeps.", "A dog barks."], "lsa") as store:
@@ -105,6 +107,6 @@ def test_an_answer_in_prose_degrades_as_ever(kind):
 
 
 def test_langchains_generic_fake_chat_model():
-    """It has no tools: the plan is read from its text."""
+    """QueryPlanner reads the plan from the text of a model without tools."""
     llm = GenericFakeChatModel(messages=iter([AIMessage('```json\n{"queries": [{"query": "cats"}]}\n```')]))
     assert [each.query for each in QueryPlanner(llm)("", [], "What of cats?")] == ["cats"]

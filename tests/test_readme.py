@@ -1,4 +1,4 @@
-"""README.md is true: its code and commands run, and it is short."""
+"""README.md is correct: its code and commands run, and it is short."""
 
 import re
 import shlex
@@ -23,13 +23,13 @@ def blocks(language, page=README):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder, as the current folder."""
+    """Change to an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def test_python_runs(folder, capsys):
-    """Every Python block runs as it is, and the error code is found, in a store and over Chroma."""
+    """Every Python block in the README runs unchanged and finds the error code."""
     namespace = {}
     for code in blocks("python"):
         exec(compile(code, "README.md", "exec"), namespace)
@@ -40,19 +40,19 @@ def test_python_runs(folder, capsys):
 
 
 def test_a_newcomer_reads_it_in_five_minutes():
-    """At 200 words a minute, commands and code included."""
+    """The README has at most 1,100 words, which take about five minutes to read."""
     assert len(re.findall(r"\w[\w'.-]*", README)) <= 1_100
 
 
 def test_the_start_is_five_lines():
-    """From texts to an answer, not counting imports."""
+    """The first example in the README has at most five lines, not counting imports."""
     lines = [line for line in blocks("python")[0].splitlines() if line and not line.startswith(("from", "import"))]
     assert len(lines) <= 5
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/tour.md", "docs/command-line.md"])
 def test_commands_run(folder, name):
-    """Every hybridgraph command of a page runs, one after the other, over a folder of files."""
+    """Every hybridgraph command of a page runs, in order, over a folder of files."""
     (folder / "docs").mkdir()
     (folder / "docs" / "guide.md").write_text("# Guide\n\nReset your password by the link in the mail.\n")
     (folder / "docs" / "faq.txt").write_text("A parcel takes two days.\n")
@@ -71,7 +71,7 @@ def test_commands_run(folder, name):
         assert done.stdout
 
 
-def test_make_targets_are_there():
+def test_make_targets_exist():
     """The Makefile has every target that the README names."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = re.findall(r"^\$ make (\w+)", README, re.MULTILINE)

@@ -9,7 +9,7 @@ from langchain_hybridgraph.registry import from_config, parameters_of, parse_con
 
 @dataclass(frozen=True)
 class Wide:
-    """A kind with a parameter, a field of the pipeline's, and facts about itself."""
+    """Class with parameters, a field that is set later, and a class variable."""
 
     is_wide: ClassVar[bool] = True
 
@@ -25,7 +25,7 @@ class Wide:
 
 
 class Narrow:
-    """A class that is not a dataclass."""
+    """Class that is not a dataclass."""
 
     def __init__(self, *, edge=1):
         self.edge = edge
@@ -39,7 +39,7 @@ def create(form):
 
 
 def test_a_name_a_mapping_and_an_object():
-    """A name has the defaults, a mapping its parameters, an object stays itself."""
+    """An object can be given by its name, by a mapping with parameters, or directly."""
     assert create("wide") == Wide()
     assert create({"type": "wide", "width": 5}) == Wide(5)
     assert create({"type": "narrow", "edge": 2}).edge == 2
@@ -65,25 +65,25 @@ def test_a_name_a_mapping_and_an_object():
         ({"type": "wide", "width": 0}, "^width is from 1$"),
     ],
 )
-def test_a_form_that_says_nothing(form, message):
-    """The error has the setting, what was given, what is near and what there is."""
+def test_the_error_for_an_invalid_form(form, message):
+    """The error for an invalid form has the setting, the value passed, a suggestion and the accepted values."""
     with pytest.raises(ConfigurationError, match=message):
         create(form)
 
 
 def test_parameters_are_those_that_a_file_may_give():
-    """No class variables, no fields that are set later or elsewhere."""
+    """parameters_of leaves out class variables and fields that are not set in the constructor."""
     assert parameters_of(Wide) == ["width", "names"]
     assert parameters_of(Narrow) == ["edge"]
 
 
-def test_naming_makes_nothing():
-    """Name and parameters can be looked at before an object is made, which may take a model."""
+def test_parsing_creates_no_object():
+    """parse_config returns name and parameters without creating the object."""
     assert parse_config("road", {"type": "wide", "width": 0}, KINDS) == ("wide", {"width": 0})
 
 
 def test_the_form_of_an_object():
-    """It has every parameter, with sets as sorted lists; what is of no kind has none."""
+    """to_config returns every parameter of a known object, with sets as sorted lists, and rejects other objects."""
     assert to_config("road", Wide(4, frozenset("ba")), KINDS) == {"type": "wide", "width": 4, "names": ["a", "b"]}
     with pytest.raises(
         ConfigurationError, match="road 3 cannot be written as a mapping; only objects of wide, narrow can"

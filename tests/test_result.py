@@ -1,11 +1,11 @@
-"""Results as they are printed."""
+"""Printing of results."""
 
 from langchain_hybridgraph.records import Chunk, Hit, content_id
 from langchain_hybridgraph.result import RetrievalResult
 
 
 def test_a_result_prints_as_a_list():
-    """One line per hit with rank, score, id and text, then the degradation reasons; the repr is one short line."""
+    """A result prints one line per hit and then the degradation reasons, while its repr is one short line."""
     hashed = Chunk(content_id("Dogs bark.", "dogs.md"), "Dogs bark.", {"source": "dogs.md"})
     hits = [Hit(Chunk("cat", "The cat\n" + "sleeps " * 20), 0.9, "vector", {}), Hit(hashed, 0.25, "keyword", {})]
     result = RetrievalResult(["…", "…"], hits=hits, degraded=["vector-failed"], took_ms=1.25)
@@ -17,5 +17,5 @@ def test_a_result_prints_as_a_list():
 
 
 def test_a_result_without_hits_prints_its_repr():
-    """An empty result has no lines to list."""
+    """An empty result prints its repr."""
     assert str(RetrievalResult([], degraded=["no-query-text"])) == repr(RetrievalResult([], degraded=["no-query-text"]))

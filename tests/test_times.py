@@ -1,4 +1,4 @@
-"""Times in any usual form become unix seconds UTC."""
+"""Conversion of times in any usual form to unix seconds in UTC."""
 
 import math
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -33,38 +33,38 @@ MAY = 1714557600.0  # 2024-05-01T10:00:00Z
     ],
 )
 def test_iso_8601_texts_of_one_instant_are_one_time(text):
-    """Every usual way to write an instant in ISO 8601 gives its unix seconds, UTC without a zone."""
+    """Every usual ISO 8601 form of an instant gives the same unix seconds, with UTC as the default zone."""
     assert parse_time(text) == MAY
 
 
 def test_a_date_is_its_midnight_in_utc():
-    """A date, as text or object, is the first instant of its day in UTC."""
+    """A date, as a string or an object, is midnight in UTC at the start of its day."""
     assert parse_time("1970-01-02") == parse_time("19700102") == parse_time(date(1970, 1, 2)) == 86400.0
 
 
 @pytest.mark.parametrize("value", ["1970-01-02T00:00", 86_400, datetime(1970, 1, 2), " 1970-01-02T00:00:00Z"])
 def test_the_end_of_a_time_is_itself(value):
-    """Only a date without a time has a day to last."""
+    """parse_end returns the last microsecond of a date and leaves a time unchanged."""
     assert parse_end(value) == 86_400.0
     assert parse_end("1970-01-02") == parse_end("19700102 ") == parse_end(date(1970, 1, 2)) == 172_799.999999
     with pytest.raises(ValueError, match="is not a time"):
         parse_end("1970-02-30")
 
 
-def test_the_last_day_there_is():
-    """Often written for "for ever": its end can be shown as a time, too."""
+def test_the_end_of_the_last_possible_day():
+    """The end of 9999-12-31, often written for "forever", can be formatted as a time."""
     assert iso_time(parse_end("9999-12-31")) == "9999-12-31T23:59:59Z"
 
 
 def test_a_naive_datetime_is_in_utc():
-    """A datetime without a zone is read as UTC, one with a zone as itself."""
+    """A datetime without a zone is read as UTC, and one with a zone as its own instant."""
     assert parse_time(datetime(2024, 5, 1, 10)) == MAY
     assert parse_time(datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))) == MAY
 
 
 @pytest.mark.parametrize("seconds", [0, -1.5, 1_700_000_000, np.float32(0.5), np.int64(7)])
 def test_numbers_are_unix_seconds(seconds):
-    """Numbers are returned as floats of the same value."""
+    """parse_time returns a number as a float with the same value."""
     assert parse_time(seconds) == float(seconds)
     assert type(parse_time(seconds)) is float
 
@@ -84,26 +84,26 @@ def test_unreadable_times_raise(unusable):
 
 
 def test_the_error_shows_the_value_and_valid_examples():
-    """The message quotes the value and an example of a time."""
+    """The error for an unreadable time has the value and an example of a time."""
     with pytest.raises(ValueError, match=r"'next week' is not a time.*'2024-05-01'"):
         parse_time("next week")
 
 
 def test_the_error_for_milliseconds_shows_the_fix():
-    """Numbers far out of range are most often milliseconds."""
+    """The error for a number far out of range suggests dividing milliseconds by 1000."""
     with pytest.raises(ValueError, match="divide milliseconds by 1000"):
         parse_time(1_700_000_000_000)
 
 
 @pytest.mark.parametrize("text", ["20240501", "2024-05-01\n", " 2024-05-01", "12024-05-01", "2024-05-01Tnoon", ""])
 def test_iso_seconds_accepts_only_dates_with_dashes(text):
-    """iso_seconds returns None for texts that may be numbers or phrases."""
+    """iso_seconds returns None for strings that may be numbers or phrases."""
     assert iso_seconds(text) is None
 
 
 @given(st.datetimes(timezones=st.timezones()))
 def test_a_datetime_and_its_iso_text_are_the_same_time(moment):
-    """isoformat() of any datetime with a zone of whole minutes reads as the datetime's own timestamp."""
+    """A datetime and its isoformat() string give the same timestamp."""
     offset = moment.utcoffset()
     if offset is None or offset.total_seconds() % 60:
         return

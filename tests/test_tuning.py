@@ -44,20 +44,20 @@ def test_the_check_uses_unseen_questions():
 
 
 def test_ties_go_to_the_default_then_to_the_first():
-    """The position of the default does not matter."""
+    """Among equally good settings the default is chosen, or the first if the default is not among them."""
     assert choose_setting(measured(a=[1, 0], default=[0, 1]), "default", parts=2).best == "default"
     assert choose_setting(measured(default=[0, 0], b=[1, 0], a=[0, 1]), "default", parts=2).best == "b"
 
 
 def test_the_same_seed_gives_the_same_choice():
-    """Two runs with one seed are equal."""
+    """Two choices with the same seed are equal."""
     chance = np.random.default_rng(0)
     figures = measured(default=chance.random(20), a=chance.random(20), b=chance.random(20))
     assert choose_setting(figures, "default", seed=3) == choose_setting(figures, "default", seed=3)
 
 
 def test_weights_are_those_of_the_call():
-    """Each weight configures a call: 1 searches vectors only, 0 keywords only."""
+    """vary_weight makes one search per weight: 1 searches only vectors, 0 only keywords."""
     store = HybridGraphStore.from_texts(["Trains carry coal.", "Coal is black."], "lsa", ids=["train", "coal"])
     retriever = HybridRetriever(store)
     ask = vary_weight(retriever, [0, 1])
@@ -67,6 +67,6 @@ def test_weights_are_those_of_the_call():
 
 @pytest.mark.parametrize(("default", "parts"), [("none", 2), ("default", 1), ("default", 3)])
 def test_an_invalid_default_or_number_of_parts_raises(default, parts):
-    """The error names the default or the parts."""
+    """An unknown default or an invalid number of parts raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match=r"measured|parts"):
         choose_setting(measured(default=[0, 1]), default, parts=parts)

@@ -1,4 +1,4 @@
-"""mypy and pyright, run on a program as a user writes it."""
+"""Checks of a user's program by mypy and pyright."""
 
 import json
 import re
@@ -87,7 +87,7 @@ follow_imports = silent
 
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory):
-    """The lines with an error, by checker; both run at the same time."""
+    """Return the lines with an error by checker; both checkers run at the same time."""
     folder = tmp_path_factory.mktemp("program")
     (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
     (folder / "mypy.ini").write_text(MYPY, encoding="utf-8")
@@ -114,14 +114,14 @@ def errors(tmp_path_factory):
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_a_misspelt_setting_is_an_error_and_nothing_else_is(errors, checker):
-    """Exactly in the lines that are marked as wrong."""
+    """The type checkers report errors exactly in the lines that are marked as wrong."""
     lines = PROGRAM.splitlines()
     wrong = {number for number, line in enumerate(lines, start=1) if line.endswith("# wrong")}
     errors_found, text = errors[checker]
     assert errors_found == wrong, text
 
 
-# Not settings: the first argument, and what a retriever makes of it.
+# Fields that are not settings: the store and the inner retriever.
 _INNER = {"vector_store", "retriever"}
 
 
@@ -136,6 +136,6 @@ _INNER = {"vector_store", "retriever"}
     ],
 )
 def test_the_typed_settings_are_the_fields(kind, typed):
-    """An editor completes these names, and they have to be all."""
+    """The typed arguments of a retriever, which editors complete, are exactly its fields."""
     assert typed.__optional_keys__ == kind.model_fields.keys() - _INNER
     assert not typed.__required_keys__
