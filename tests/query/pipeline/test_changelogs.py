@@ -9,7 +9,7 @@ from langchain_hybridgraph.query.pipeline.changelogs import is_changelog, with_c
 from langchain_hybridgraph.records import Ranking, ScoredId
 
 GUIDE = "A middleware handles every request before the page does. Add one with app.add_middleware, and mind the order."
-NOTES = "Fix the middleware: add it to every request, and add more. Fix the order."
+NOTES = "Fix the middleware: add one to every request, and add it to the order."
 
 
 def page(source, text):
@@ -32,9 +32,8 @@ def sources(retriever, query, **options):
 def test_release_notes_do_not_outrank_the_guide(store, kind):
     """Release notes that match better than the guide are ranked below it, unless changelog_weight is 1."""
     query = "How do I add a middleware to every request?"
-    unweighted = kind(store, semantic_weight=0.4, selection={"changelog_weight": 1.0})
-    assert sources(unweighted, query)[0] == "docs/release-notes.md"
-    assert sources(kind(store, semantic_weight=0.4), query)[:2] == ["docs/middleware.md", "docs/release-notes.md"]
+    assert sources(kind(store, selection={"changelog_weight": 1.0}), query)[0] == "docs/release-notes.md"
+    assert sources(kind(store), query)[:2] == ["docs/middleware.md", "docs/release-notes.md"]
 
 
 def test_the_parts_of_a_lowered_score_sum_to_it(store):
