@@ -1,1 +1,1 @@
-"""Adapters for foreign stores, retrievers, compressors and documents."""
+"""Adapters for other stores, retrievers, compressors and documents."""

@@ -1,4 +1,4 @@
-"""LangChain's document compressors as rerankers."""
+"""LangChain document compressors as rerankers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ _SCORE = "relevance_score"
 class CompressorReranker:
     """Reranker that wraps any LangChain compressor.
 
-    The compressor receives copies of the chunks as Documents. Only the compressor's choice, order and scores are used:
-    the hits keep the full text of the chunk, even if the compressor shortens it. A returned Document is matched to its
-    chunk by an id in its metadata, else by ``Document.id``, else by its text. If a chunk is returned several times, the
-    first one gives its rank. If all returned Documents have a number as ``relevance_score``, these are the scores (the
-    highest of several for one chunk); otherwise the i-th of n has the score 1 − i/n. ``filters=False`` keeps what the
-    compressor leaves out, ranked below the rest. ``callbacks`` are passed on.
+    The compressor receives copies of the chunks as Documents. Only the compressor's selection, order and scores are
+    used: the hits keep the full text of the chunk, even if the compressor shortens it. A returned Document is matched
+    to its chunk by an id in its metadata, then by ``Document.id``, then by its text. If a chunk is returned several
+    times, its first position is its rank. If all returned Documents have a number as ``relevance_score``, these are the
+    scores (the highest of several for one chunk); otherwise, the i-th of n, from 0, has the score 1 − i/n. With
+    ``filters=False``, hits that the compressor leaves out are kept and ranked below the others. ``callbacks`` are
+    passed to the compressor.
 
-    Raises ConfigurationError on construction for anything but a compressor, and ValueError in ``rerank`` if the
+    The constructor raises ConfigurationError if ``compressor`` is not a compressor. ``rerank`` raises ValueError if the
     compressor returns a Document that it did not receive.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
@@ -63,26 +64,26 @@ class CompressorReranker:
         return is_asynchronous(self.compressor)
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return one score per hit; None for hits that the compressor left out."""
+        """Return one score per hit, or None for hits that the compressor left out."""
         compress = self.compressor.compress_documents
         return _scores(hits, compress(_documents(hits), query, **self._passed_on(compress)))
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return the scores of :meth:`rerank`, computed by the compressor's asynchronous method."""
+        """Return the same scores as :meth:`rerank`, computed with the compressor's asynchronous method."""
         compress = self.compressor.acompress_documents
         return _scores(hits, await compress(_documents(hits), query, **self._passed_on(compress)))
 
     def _passed_on(self, compress: Callable[..., Any]) -> dict[str, Any]:
-        # LangChain's own pipeline checks this, too: many compressors do not have the argument
+        # Many compressors do not have this argument; LangChain's own pipeline also checks for it.
         accepted = self.callbacks is not None and "callbacks" in inspect.signature(compress).parameters
         return {"callbacks": self.callbacks} if accepted else {}
 
 
 def as_reranker(value: Any) -> Reranker:
-    """Convert a reranker, a LangChain compressor, or a function from query and texts to scores into a reranker.
+    """Convert a LangChain compressor, or a function that takes a query and texts and returns scores, to a reranker.
 
-    The name of a reranker (``"cross_encoder"``) or a mapping such as ``{"type": "score", "min_score": 0.3}`` is
-    accepted, too. Raises ConfigurationError for anything else.
+    A reranker is returned unchanged. The name of a reranker (``"cross_encoder"``) or a mapping such as
+    ``{"type": "score", "min_score": 0.3}`` is also accepted. Raises ConfigurationError for anything else.
 
     >>> as_reranker(lambda query, texts: [1.0 for _ in texts]).filters
     False
@@ -106,7 +107,7 @@ def _documents(hits: Iterable[Hit]) -> list[Document]:
 
 
 def _metadata(hit: Hit) -> dict[str, Any]:
-    # a relevance_score of the user's own would be mistaken for the compressor's
+    # A relevance_score in the user's metadata would be mistaken for the compressor's score.
     metadata = {key: value for key, value in hit.chunk.metadata.items() if key != _SCORE}
     return {**deepcopy(metadata), _ID: hit.id}
 
@@ -122,7 +123,7 @@ def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | Non
 
 
 def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Document]]:
-    """Return the Documents that the compressor returned for each hit, in its order."""
+    """Return the Documents that the compressor returned for each hit, in the compressor's order."""
     hit_ids = {hit.id for hit in hits}
     by_text: dict[str, list[str]] = {}
     for hit in hits:

@@ -11,7 +11,7 @@ from langchain_core.runnables.config import ensure_config
 from pydantic import ConfigDict, Field, InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
-# Before Python 3.12, Pydantic supports only the TypedDict of typing_extensions.
+# Before Python 3.12, Pydantic supports only the TypedDict from typing_extensions.
 from typing_extensions import TypedDict
 
 from langchain_hybridgraph.adapters.documents import Annotate
@@ -37,7 +37,7 @@ History = Annotated[list[Turn] | None, Field(description="Earlier turns of the c
 
 
 class ConversationInput(TypedDict, total=False):
-    """A question and the conversation before it."""
+    """Question with the conversation before it."""
 
     __pydantic_config__ = ConfigDict(  # type: ignore[misc]  # read by pydantic, not a key
         json_schema_extra={
@@ -60,7 +60,7 @@ Input = str | ConversationInput | list[Turn] | Message
 
 
 class ConversationCall(NamedTuple):
-    """A question with its conversation, and the options of the call.
+    """Question with its conversation, and the options of the call.
 
     ``level`` is the level of annotation of the Documents. ``early`` is called with the Documents that are certain to be
     in the answer before the answer is complete. ``deadline``, in ``time.monotonic()`` seconds, applies to the complete
@@ -79,13 +79,13 @@ class ConversationCall(NamedTuple):
 
 
 def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]]:
-    """Return the question of a Runnable's input, and its conversation and session as options of a call.
+    """Return the question in a Runnable's input, and its conversation and session as options of a call.
 
-    The input is a text, a message, messages, or a mapping that has one of these under ``input``, ``query``,
+    The input is a string, a message, messages, or a mapping that contains one of these under ``input``, ``query``,
     ``question`` or ``messages``. In a list of messages, the question is the last message that the assistant did not
     write. The messages before the question are its history, unless ``chat_history`` or ``history`` is present. The
-    session is ``session_id``, else ``thread_id``, of the configuration's ``configurable``. Raises ConfigurationError
-    for an input without a question.
+    session is ``session_id`` in the configuration's ``configurable``, or ``thread_id`` if there is no ``session_id``.
+    Raises ConfigurationError for an input without a question.
 
     >>> read({"input": "and its price?", "chat_history": ["User: red cars"]}, {"configurable": {"thread_id": "7"}})
     ('and its price?', {'session_id': '7', 'conversation_history': ['User: red cars']})
@@ -108,7 +108,7 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:
-    """Return the session of a configuration as an option: its ``session_id``, else its ``thread_id``; else {}."""
+    """Return the session of a configuration as an option, or {} if it has neither ``session_id`` nor ``thread_id``."""
     session_id = _first(ensure_config(config).get("configurable", {}), _SESSIONS)
     return {} if session_id is None else {"session_id": str(session_id)}
 
@@ -118,11 +118,11 @@ def _first(mapping: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _question(value: Any) -> tuple[str, Sequence[Any] | None]:
-    """Return the text of the question, and the messages before it; None if there are none."""
+    """Return the text of the question, and the messages before it or None."""
     if value is None or isinstance(value, str):
         return cast("str", value), None
     if isinstance(value, BaseMessage):
-        # A single message is the question, whatever its role: a model may have rewritten it.
+        # A single message is the question regardless of its role, because a model may have rewritten it.
         if message_turns := turns([value]):
             return message_turns[-1].text, None
     elif isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Keyword index over the texts of another vector store."""
+"""Keyword index of the texts in another vector store."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Engine = Literal["tantivy", "rank_bm25"]
 
 
 class DocumentIndex:
-    """Documents and a keyword index over them, in memory.
+    """Documents in memory with a keyword index of their texts.
 
-    ``id_key`` names the metadata key that contains an id. ``stored`` contains the Documents that the vector store
-    currently has, or is None if these are not known; :class:`~langchain_hybridgraph.adapters.identity.Identity`
+    ``id_key`` is the metadata key that contains an id. ``stored_documents`` contains the Documents that the vector
+    store currently has, or is None if these are not known; :class:`~langchain_hybridgraph.adapters.identity.Identity`
     determines the id of a text. If several Documents have the same id, the last one is used. ``is_given`` means that
     the Documents come from the user and were not read from the store. A row is never reused: a changed text gets a new
-    one.
+    row.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class DocumentIndex:
         self.change(list(chunks.values()))
 
     def user_chunk(self, id: str) -> Chunk | None:
-        """Return the Document that the user passed under this id."""
+        """Return the chunk of the Document that the user passed with this id, or None."""
         return self.chunks.get(id) if self.is_given else None
 
     def change(self, add: Sequence[Chunk], remove: Collection[str] = ()) -> None:
-        """Remove texts, then add texts; one with an existing id replaces the other."""
+        """Remove texts, then add texts; a new text replaces an existing text with the same id."""
         with self._changing:
             replaced_rows = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
             rows = range(len(self.ids), len(self.ids) + len(add))
@@ -88,24 +88,24 @@ class DocumentIndex:
             return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
 
     def allowed_rows(self, scope: Scope) -> Mask | None:
-        """Return one bool per row: whether its text is in the scope. None means that all texts are."""
+        """Return one bool per row, True if its text is in the scope, or None if all texts are."""
         return self._scoped.mask(scope)
 
 
 def chunk_of(document: Document, id: str) -> Chunk:
-    """Return a Document as a chunk."""
+    """Convert a Document to a chunk with this id."""
     return Chunk(id, replace_surrogates(document.page_content), document.metadata)
 
 
 def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
-    """Return a stored text with metadata added from the user's Document, because some stores drop metadata."""
+    """Return a stored chunk with missing metadata added from the user's Document, because some stores drop metadata."""
     if user_chunk is None or user_chunk.metadata.keys() <= chunk.metadata.keys():
         return chunk
     return replace(chunk, metadata={**user_chunk.metadata, **chunk.metadata})
 
 
 def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
-    """Return an empty index, and the reason if it is another than the requested one."""
+    """Return an empty index, and a reason if it is not the requested kind of index."""
     from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
 
     if name == "rank_bm25":

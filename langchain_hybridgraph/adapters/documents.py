@@ -1,4 +1,4 @@
-"""Hits as LangChain Documents, and Documents as chunks."""
+"""Conversion between hits, chunks and LangChain Documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ Annotate = Literal["all", "score", "none"]
 
 
 def chosen_level(called: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
-    """Return the level that a call requests, else the retriever's own; ``return_scores`` raises it to at least "score".
+    """Return the level of annotation of a call, which defaults to ``own``, the retriever's level.
+
+    ``return_scores`` raises the level to at least "score".
 
     Raises ConfigurationError for an unknown level.
 
@@ -35,17 +37,23 @@ def chosen_level(called: Annotate | None, return_scores: bool | None, own: Annot
 
 
 def to_document(chunk: Chunk) -> Document:
-    """Return the Document exactly as it was given to the store."""
+    """Return the Document of a chunk, exactly as it was passed to the store."""
     return Document(id=chunk.id, page_content=chunk.text, metadata=dict(chunk.metadata))
 
 
 def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Rebuild Documents from the output of ``RetrievalResult.to_dict``; raises ValueError for anything else."""
+    """Rebuild Documents from the output of ``RetrievalResult.to_dict``.
+
+    Raises ValueError for anything else.
+    """
     return [Document.model_validate(one) for one in data]
 
 
 def chunk_id(document: Document, id_key: str | None = None) -> str:
-    """Return the Document's id, or else a hash of its text and source, which is the same in every run."""
+    """Return a Document's id, or a hash of its text and source, which is the same in every run.
+
+    With ``id_key``, the id is the value of this metadata key; raises ValueError if it is missing.
+    """
     if id_key is not None:
         if document.metadata.get(id_key) is None:
             raise ValueError(
@@ -64,7 +72,7 @@ def content_key(document: Document) -> tuple[str, str]:
 def annotate(
     hits: Sequence[Hit], method: str, degraded: Sequence[str] = (), prefix: str = "", level: Annotate = "all"
 ) -> list[Document]:
-    """Return hits as new Documents whose metadata describe how they were found; stored objects are not changed.
+    """Convert hits to new Documents whose metadata describe how they were found; stored objects are not changed.
 
     At the level ``"score"`` only the score is added, and at ``"none"`` the metadata are returned as stored. ``prefix``
     is put in front of each added key, so that no key of the stored metadata is overwritten.
@@ -79,7 +87,7 @@ def annotate(
 
 
 def score_notes(score: float) -> dict[str, Any]:
-    """Return a score under the two keys that LangChain's tools read."""
+    """Return a mapping with the score under the two keys that LangChain's tools read."""
     return {"relevance_score": score, "score": score}
 
 
@@ -109,14 +117,15 @@ def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> d
 
 
 def _own_copy(metadata: Any) -> dict[str, Any]:
-    # Stored metadata is parsed again for each query; a caller's own dict must not be shared.
+    # Stored metadata is parsed again for each query, but a dict passed by the caller must not be shared.
     return copy.deepcopy(metadata) if isinstance(metadata, dict) else dict(metadata)
 
 
 def resolve_as_of(as_of: Any) -> float | None:
-    """Return the time at which chunks have to be valid, in unix seconds.
+    """Return the time at which chunks have to be valid, in Unix seconds.
 
-    None means now. ``ALL_TIME`` gives None: chunks need not be valid at any particular time.
+    None is converted to the current time. For ``ALL_TIME``, the result is None: chunks need not be valid at any
+    particular time.
     """
     if as_of is ALL_TIME:
         return None

@@ -1,10 +1,10 @@
-"""Filtered search over stores with limited filters.
+"""Filtered search in stores with limited filters.
 
 Chroma's ``where`` cannot express most of the filter language (ISO times cannot be ordered, derived and nested values
-cannot be read), and it takes up to ten times as long as an unfiltered search. Over 20,000 texts a filter takes 55 ms if
-it matches one text in a hundred and 150 to 260 ms if it matches half; without a filter a search takes 21 ms. Therefore
-a filter is evaluated in memory on the metadata of all texts, in well under a millisecond. The result is a mask with one
-bool per text. The store returns only ids and vectors, which is cheap, and texts are read only for the n best.
+cannot be read), and it takes up to ten times as long as an unfiltered search. With 20,000 texts, a search takes 55 ms
+if the filter matches one text in a hundred, 150 to 260 ms if it matches half, and 21 ms without a filter. Therefore
+filters are evaluated in memory on the metadata of all texts, in well under a millisecond. The result is a mask with one
+bool per text. The store returns only ids and vectors, which is cheap, and texts are read only for the best n.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-# Up to this number of matches, the vectors of the matches are read and compared: 8 ms for 100, 35 ms for 500.
+# Maximum number of matches whose vectors are read and compared: 8 ms for 100, 35 ms for 500.
 FEW = 300
-# Up to this number of additional results are requested, and those that do not match are dropped (1,000 take 15 ms). If
-# more are needed, the store searches only among the matches (30 ms).
+# Maximum number of results that are requested in order to drop those that do not match (1,000 take 15 ms). If more are
+# needed, the store searches only among the matches (30 ms).
 MOST_REQUESTED = 1_500
 _SPARE = 16
-# Maximum number of texts of a store that is read on the first use of a filter, if it was not read before.
+# Maximum number of texts in a store that is read when a filter is first used, if it was not read before.
 MOST_READ = 50_000
 
 
 @runtime_checkable
 class SearchesIds(Protocol):
-    """Adapter of a store that can return ids and vectors without texts, and search among given ids."""
+    """Adapter of a store that can return ids and vectors without texts, and restrict a search to a list of ids."""
 
     def count(self) -> int:
         """Return the number of texts in the store."""
@@ -55,7 +55,7 @@ class SearchesIds(Protocol):
         ...
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the query vector's cosine with the text of each of these ids that the store has."""
+        """Return the cosine of the query vector with each of these ids that is in the store, by id."""
         ...
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
@@ -63,20 +63,20 @@ class SearchesIds(Protocol):
         ...
 
     def cosines(self, vector: Vector, nearest: Sequence[tuple[str, float]]) -> dict[str, float]:
-        """Return the cosines of the distances that :meth:`nearest` returned."""
+        """Convert the distances that :meth:`nearest` returned to cosines."""
         ...
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
-        """Return up to ``limit`` ids that the store's own filter finds; None for a filter that it cannot express."""
+        """Return up to ``limit`` ids that match the filter, or None if the store cannot express the filter."""
         ...
 
 
 class StoredRows:
-    """Metadata of the texts in a vector store, as rows.
+    """Metadata of the texts in a vector store, with one row per text.
 
-    ``documents`` are the store's Documents as they were read. Added and deleted texts are noticed by a different number
-    of texts in the store; changed metadata are noticed when a Document is read again. ``chunk_of`` converts a Document
-    to a chunk. Several threads may use one object.
+    ``documents`` are the Documents that were read from the store. Added and deleted texts are detected by a change of
+    the number of texts in the store; changed metadata are detected when a Document is read again. ``chunk_of`` converts
+    a Document to a chunk. Several threads may use one object.
     """
 
     def __init__(
@@ -95,26 +95,26 @@ class StoredRows:
         return len(self._row_of)
 
     def mask(self, scope: Scope) -> Mask:
-        """Return one bool per row: whether the store still has its text and the text is in the scope."""
+        """Return one bool per row, True if the store still has its text and the text is in the scope."""
         living = self._living
         mask = self._scoped.mask(scope)
         return living if mask is None else living & mask[: len(living)]
 
     def ids(self, mask: Mask) -> list[str]:
-        """Return the ids of rows."""
+        """Return the ids of the rows that the mask includes."""
         return [self._ids[row] for row in np.flatnonzero(mask).tolist()]
 
     def stored_ids(self, ids: Iterable[str]) -> list[str]:
-        """Return the ids that are in the store."""
+        """Return those of the ids that are in the store."""
         return [id for id in ids if id in self._row_of]
 
     def matches(self, id: str, mask: Mask) -> bool:
-        """Return whether the mask includes the row of an id; False for an unknown id."""
+        """Return whether the mask includes the row of an id, which is False for an unknown id."""
         row = self._row_of.get(id, len(mask))
         return row < len(mask) and bool(mask[row])
 
     def catch_up(self, *, always: bool = False) -> bool:
-        """Add new texts of the store and drop deleted ones; return whether anything changed.
+        """Add the store's new texts, drop its deleted texts, and return whether anything changed.
 
         The store is only checked if its number of texts has changed, or if ``always`` is set.
         """
@@ -129,7 +129,7 @@ class StoredRows:
             return bool(deleted or new)
 
     def note(self, documents: Iterable[Document]) -> bool:
-        """Update the metadata from Documents that were just read; return whether any had changed."""
+        """Update the metadata from Documents that were just read, and return whether any metadata had changed."""
         with self._changing:
             changed = [each for each in documents if self._is_changed(each)]
             self._drop({str(each.id) for each in changed})
@@ -154,7 +154,7 @@ class StoredRows:
 
 
 class FilteredSearch:
-    """Search for the texts nearest to a vector among those in a scope (the filter, tenant and time of a call)."""
+    """Search for the texts nearest to a vector among the texts in a scope (the filter, tenant and time of a call)."""
 
     def __init__(self, adapter: SearchesIds, rows: StoredRows) -> None:
         self._adapter = adapter
@@ -162,15 +162,21 @@ class FilteredSearch:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the metadata have been read or can be read quickly."""
+        """Whether the metadata have been read, or can be read quickly."""
         return len(self.rows) > 0 or self._adapter.count() <= MOST_READ
 
     def search(self, vector: Vector, n: int, scope: Scope) -> list[tuple[Document, float]]:
-        """Return the n nearest Documents with their cosines, best first, as the store has them now."""
+        """Return the n nearest Documents in the scope with their cosines, best first.
+
+        The Documents are the store's current versions.
+        """
         return self._caught_up(lambda: self._search(vector, n, scope))
 
     def nearest(self, vector: Vector, n: int, ids: Sequence[str]) -> list[str]:
-        """Return the n of these ids that are nearest, best first; those that are not in the store are left out."""
+        """Return the n of these ids that are nearest to the vector, best first.
+
+        Ids that are not in the store are left out.
+        """
 
         def nearest() -> list[str]:
             stored_ids = self.rows.stored_ids(ids)
@@ -179,12 +185,15 @@ class FilteredSearch:
         return self._caught_up(nearest)
 
     def _caught_up(self, search: Callable[[], Answer]) -> Answer:
-        """Run a search over the current rows, and repeat it if the store has changed; return the result."""
+        """Run a search of the current rows and return its result.
+
+        If the search fails because the store has changed, the rows are updated and the search is repeated.
+        """
         self.rows.catch_up()
         try:
             return search()
         except Exception:
-            # A text in the rows was deleted; if another was added, the number of texts is the same.
+            # A text may have been deleted; if another text was added, the number of texts has not changed.
             if not self.rows.catch_up(always=True):
                 raise
             return search()
@@ -215,7 +224,7 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """If few rows match, query the store itself, because its metadata may have been changed in place."""
+        """Query the store itself if few rows match, because its metadata may have been changed in place."""
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):
             if self._matches(comparison) > FEW:
@@ -231,7 +240,7 @@ class FilteredSearch:
 
 
 def _conditions(scope: Scope) -> list[Comparison]:
-    """Yield the comparisons that every text in the scope satisfies, on keys that are stored and not computed."""
+    """Return the comparisons that every text in the scope satisfies, except on computed keys."""
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
     comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]

@@ -1,4 +1,4 @@
-"""Updates of the keyword index over a vector store."""
+"""Updates of the keyword index of a vector store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STALE = "keyword-stale"
 
 
 class RefreshReport(NamedTuple):
-    """Number of texts that a refresh added to the keyword index, changed in it and removed from it."""
+    """Numbers of texts that a refresh added to the keyword index, changed in it and removed from it."""
 
     added: int = 0
     changed: int = 0
@@ -30,21 +30,21 @@ class RefreshReport(NamedTuple):
 
 
 class StoreState(NamedTuple):
-    """Indicator of changes in a store: the number of its texts, or the version that the user provides."""
+    """State of a store, compared to detect changes: the number of its texts, or a version provided by the user."""
 
     size: int | None = None
     version: Any = None
 
 
 class StoreContents(NamedTuple):
-    """All Documents of a store, and its state just before they were read."""
+    """All Documents of a store, and the state of the store just before they were read."""
 
     documents: Sequence[Document]
     state: StoreState
 
 
 def read_store(adapter: StoreAdapter, version: Any = None) -> StoreContents | None:
-    """Read every text of a store; return None if its texts cannot be listed."""
+    """Read all texts of a store, or return None if its texts cannot be listed."""
     if not adapter.can_list:
         return None
     state = state_of(adapter, version)
@@ -52,17 +52,20 @@ def read_store(adapter: StoreAdapter, version: Any = None) -> StoreContents | No
 
 
 def state_of(adapter: StoreAdapter, version: Any) -> StoreState:
-    """Return the current state of a store; its texts are counted only if no version is given."""
+    """Return the current state of a store.
+
+    The texts are counted only if there is no version.
+    """
     current = version() if callable(version) else version
     return StoreState(adapter.count() if current is None else None, current)
 
 
 class Freshness:
-    """Check and update of the keyword index, so that it has the same texts as the store.
+    """Object that checks the keyword index and updates it, so that it contains the same texts as the store.
 
-    Added and deleted texts are noticed by the number of texts; a text that was changed in place is noticed only if the
-    user provides a ``version``. If the user passed Documents, texts that the store already had at that time are not
-    added to the index later: the Documents may be a deliberate selection.
+    Added and deleted texts are detected by the number of texts; a text that was changed in place is detected only if
+    the user provides a ``version``. If the user passed Documents, texts that were already in the store at that time are
+    not added to the index later, because the Documents may be a deliberate selection.
     """
 
     def __init__(
@@ -80,16 +83,17 @@ class Freshness:
         self._behind: StoreState | None = None
 
     def follow(self, note: Callable[[Sequence[Document]], object]) -> None:
-        """Call ``note`` with all Documents of the store whenever they are read again."""
+        """Register a function to call with all Documents of the store whenever they are read again."""
         self._followers.append(note)
 
     def bring_up_to_date(
         self, refresh: Refresh, version: Any, started_at: float | None = None
     ) -> tuple[str | None, str | None]:
-        """Check the store as ``refresh`` requires and apply its changes; ``started_at`` is the search's (None: now).
+        """Check the store as often as ``refresh`` requires, and apply its changes to the index.
 
-        Returns the degradation ``keyword-stale`` with a remark if the index still lacks texts, else None. If the store
-        cannot be reached, the vector search reports it, not this method.
+        ``started_at`` is the start of the search; None means now. Returns the degradation ``keyword-stale`` with a
+        remark if the index is not up to date afterwards, otherwise (None, None). If the store cannot be reached, the
+        vector search reports it, not this method.
         """
         behind = self._check(refresh, version, time.monotonic() if started_at is None else started_at)
         if behind is None:
@@ -98,18 +102,18 @@ class Freshness:
             return STALE, "the store has changed since its texts were read: refresh() applies the changes"
         try:
             self._catch_up(behind)
-        except Exception as error:  # noqa: BLE001 - a server may fail with anything; what is indexed answers
+        except Exception as error:  # noqa: BLE001 - a server may fail with anything; the present index is used
             return STALE, f"the store has changed, and reading it failed ({type(error).__name__}: {error})"
         return None, None
 
     def is_up_to_date(self, refresh: Refresh, version: Any, started_at: float) -> bool:
-        """Whether the index is complete, as far as is known without a request to the store."""
+        """Return whether the index is known to be up to date without a request to the store."""
         is_due = self._is_due(refresh, started_at)
         asks_store = not self._adapter.is_local and (version is None or callable(version))
         return not (is_due and asks_store) and self._check(refresh, version, started_at) is None
 
     def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> RefreshReport:
-        """Update every text that differs from the store's, or replace the Documents of the index with ``documents``."""
+        """Update all texts in the index that differ from the store, or replace its Documents with ``documents``."""
         with self._refreshing:
             store_contents = read_store(self._adapter, version)
             if documents is not None:
@@ -124,13 +128,16 @@ class Freshness:
     # -- checking -----------------------------------------------------------------------------------------------
 
     def _check(self, refresh: Refresh, version: Any, started_at: float) -> StoreState | None:
-        """Return the store's state if it has changed since the store was read; concurrent searches share one check."""
+        """Return the store's state if it has changed since the store was read, or None.
+
+        Concurrent searches share one check.
+        """
         with self._checking:
             if self._is_due(refresh, started_at):
                 looked = time.monotonic()
                 try:
                     now = state_of(self._adapter, version)
-                except Exception:  # noqa: BLE001 - a server may fail with anything; the vector search names it
+                except Exception:  # noqa: BLE001 - a server may fail with anything; the vector search reports it
                     now = self._state
                 self._behind = now if self._is_behind(now) else None
                 self._checked_at = looked
@@ -149,7 +156,7 @@ class Freshness:
     def _catch_up(self, now: StoreState) -> None:
         with self._refreshing:
             if now == self._state:
-                return  # another search has done so meanwhile
+                return  # another search has caught up in the meantime
             if self._contents is None or now.version != self._state.version:
                 store_contents = StoreContents(list(self._adapter.documents()), now)
                 self._compare(store_contents)
@@ -165,8 +172,9 @@ class Freshness:
             self._behind = None
 
     def _compare(self, store_contents: StoreContents) -> RefreshReport:
-        """Apply the differences between the current and the previous contents of the store; the first time, nothing is
-        added.
+        """Apply the differences between the current and the previous contents of the store to the index.
+
+        If the store is read for the first time, nothing is added.
         """
         contents = self._contents
         if contents is None:
@@ -220,5 +228,5 @@ class Freshness:
 
 
 def _content(document: Document) -> int:
-    """Return a hash of text and metadata."""
+    """Return a hash of a Document's text and metadata."""
     return hash((document.page_content, repr(sorted(document.metadata.items(), key=lambda item: str(item[0])))))

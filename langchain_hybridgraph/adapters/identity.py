@@ -1,4 +1,4 @@
-"""One id per text of a vector store."""
+"""Assignment of one id to each text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.records import replace_surrogates
 
-# Metadata keys under which vector stores put an id that is missing from Document.id.
+# Metadata keys in which vector stores may return an id that is missing from Document.id.
 ID_KEYS = ("_id", "pk", "id")
 
 
 def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> str | None:
-    """Return the first of the id keys that the metadata have, as a text.
+    """Return the value of the first of these keys that is in the metadata as a string, or None.
 
     >>> metadata_id({"pk": 7, "id": "x"})
     '7'
@@ -25,16 +25,16 @@ def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> s
 
 
 class Identity:
-    """Ids of texts. A text has the same id whether the vector store or the keyword index finds it.
+    """Ids of texts, which are the same whether the vector store or the keyword index finds the text.
 
-    The id of a text is the first available of these: the metadata value under ``id_key``; the id of the Document that
-    the user passed; the store's id; an id in the metadata of the user's Document (``_id``, ``pk``, ``id``); a hash of
-    text and source. A Document of the user and a stored one count as the same text if they have the same id, or if they
-    have the same text and their sources do not differ. If several stored Documents have the same text, each Document of
-    the user is paired with the one whose metadata agree most. No stored Document is paired twice.
+    The id of a text is the first of these that is available: the metadata value of ``id_key``; the id of the Document
+    that the user passed; the store's id; an id in the metadata of the user's Document (``_id``, ``pk``, ``id``); a hash
+    of text and source. A Document of the user and a stored Document are the same text if they have the same id, or if
+    they have equal texts and their sources do not differ. If several stored Documents have the same text, each Document
+    of the user is paired with the stored Document whose metadata agree most. No stored Document is paired twice.
 
-    ``stored`` contains the store's current Documents, or None if they cannot be listed. In that case the store's
-    Documents are recognised by id or text when a search finds them.
+    ``stored_documents`` contains the store's current Documents, or is None if they cannot be listed. In that case, the
+    store's Documents are matched by id or text when a search finds them.
 
     >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
     >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
@@ -59,7 +59,7 @@ class Identity:
         self.extra_keys = frozenset(
             key for ours, theirs in both for key in ours.metadata.keys() - theirs.metadata.keys()
         )
-        """Metadata keys that given Documents have, but not the stored ones: the store cannot filter by them."""
+        """Metadata keys that only the user's Documents have, so the store cannot filter by them."""
         self.ids: list[str] = []
         for document, partner in zip(documents, paired, strict=True):
             theirs = None if partner is None else partner.id
@@ -73,7 +73,7 @@ class Identity:
         self._passed_ids = frozenset(self.ids)
 
     def of_stored(self, document: Document) -> str:
-        """Return the id of a Document that the vector store returned, and record the store's own id for it."""
+        """Return the id for a Document that the vector store returned, and record the store's own id."""
         theirs = document.id
         if theirs is not None and theirs in self._id_of:
             return self._id_of[theirs]
@@ -83,11 +83,11 @@ class Identity:
         return id
 
     def stored_id(self, id: str) -> str | None:
-        """Return the store's id of a text; None if the text is not known to be in the store."""
+        """Return the store's id of a text, or None if the text is not known to be in the store."""
         return self._stored_id_of.get(id)
 
     def forget(self, stored_ids: Iterable[str]) -> list[str]:
-        """Forget texts that were deleted from the store; return their ids."""
+        """Remove texts that were deleted from the store, and return their ids."""
         ids = [self._id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self._id_of]
         for id in ids:
             self._stored_id_of.pop(id, None)
@@ -106,7 +106,7 @@ class Identity:
         return id_in_metadata if id_in_metadata is not None and id_in_metadata in unique else chunk_id(document)
 
     def _match_id(self, document: Document) -> str:
-        """Return the id of a stored Document that was not seen before."""
+        """Return the id for a stored Document that has no recorded id yet."""
         if self._id_key is not None and document.metadata.get(self._id_key) is not None:
             return str(document.metadata[self._id_key])
         if document.id in self._passed_ids:
@@ -124,7 +124,10 @@ class Identity:
 def _pairs(
     documents: Sequence[Document], stored_documents: Sequence[Document], id_key: str | None
 ) -> list[Document | None]:
-    """Pair each Document of the user with a stored one of the same id or text; no stored Document is paired twice."""
+    """Return, for each Document of the user, the stored Document with the same id or text, or None.
+
+    No stored Document is paired by text twice.
+    """
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}
@@ -150,7 +153,10 @@ def _name(document: Document, id_key: str | None) -> str | None:
 
 
 def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
-    """Return the metadata ids that only one text has; the pieces of a document may all have the document's id."""
+    """Return the ids in metadata that belong to only one text.
+
+    The parts of a document may all have the document's id.
+    """
     texts: dict[str, set[str]] = defaultdict(set)
     for document in documents:
         if document.id is None and (id := metadata_id(document.metadata)) is not None:
@@ -159,12 +165,15 @@ def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
 
 
 def _same_source(one: Document, other: Document) -> bool:
-    """Return whether the sources of two Documents do not contradict each other; one may be unknown."""
+    """Return whether the sources of two Documents are equal or at least one of them is unknown."""
     ours, theirs = one.metadata.get("source"), other.metadata.get("source")
     return ours is None or theirs is None or ours == theirs
 
 
 def _agreement(one: Document, other: Document) -> tuple[bool, int]:
-    """Return whether the sources of two Documents are equal (or both missing), and how many metadata values are."""
+    """Return a measure of how well the metadata of two Documents agree.
+
+    It consists of whether their sources are equal (or both missing) and the number of equal values.
+    """
     same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
     return one.metadata.get("source") == other.metadata.get("source"), same

@@ -1,4 +1,4 @@
-"""LangChain's indexing API, keeping ids."""
+"""LangChain's indexing API with the Documents' own ids."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from langchain_core.document_loaders import BaseLoader
     from langchain_core.vectorstores import VectorStore
 
-# LangChain skips Documents whose key the record manager knows. With ids as keys a changed text would be
-# skipped forever, so everything is passed on; the store itself skips what is unchanged.
+# LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed
+# text, so all Documents are passed on; the store itself skips unchanged Documents.
 _CONSTANT_OPTIONS = {"force_update": True}
 
 
@@ -29,10 +29,10 @@ def index(
     batch_size: int = 1_000,
     **options: Any,
 ) -> IndexingResult:
-    """Run ``langchain_core.indexing.index``, but keep the Documents' ids, which edges and parents refer to.
+    """Run ``langchain_core.indexing.index`` and keep the Documents' ids, which edges and parents refer to.
 
-    ``options`` are LangChain's (``cleanup``, ``source_id_key`` …). A changed Document is updated; an unchanged one
-    costs one lookup in the catalog. Raises ValueError for a Document without an id.
+    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated; an unchanged
+    one costs one lookup in the catalog. Raises ValueError for a Document without an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -61,7 +61,10 @@ async def aindex(
 
 
 def kept_id(document: Document) -> str:
-    """Return the Document's own id, as LangChain's ``key_encoder``; raises ValueError if it has none."""
+    """Return the Document's own id, for use as LangChain's ``key_encoder``.
+
+    Raises ValueError for a Document without an id.
+    """
     if not document.id:
         raise ValueError(
             f"a document without an id cannot be indexed by its id: {quote_value(document.page_content[:60])}; "

@@ -1,4 +1,4 @@
-"""Directory tree over the texts of a vector store."""
+"""Directory tree of the texts in a vector store."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.document_index import DocumentIndex
     from langchain_hybridgraph.records import Chunk, Mask, Scope, Vector
 
-# A function that returns at least the first n of these ids, nearest to the vector first.
+# Function that takes a vector, ids and n, and returns at least the n nearest of the ids, nearest first.
 Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
 
 
 class ListedTree:
-    """Directory tree over the texts of a :class:`DocumentIndex`, with the rules of the embedded store's tree."""
+    """Directory tree of the texts in a :class:`DocumentIndex`, with the same rules as the embedded store's tree."""
 
     def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
         self._texts = texts
@@ -30,7 +30,7 @@ class ListedTree:
         self._state: _ListedRows | None = None
 
     def scoped(self, scope: Scope) -> ScopedTree:
-        """Return the tree of the texts in this scope (the filter, tenant and time of a call)."""
+        """Return the tree of the texts in a scope (the filter, tenant and time of a call)."""
         state = self._latest()
         mask = self._texts.allowed_rows(scope)
         allowed_rows = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]
@@ -47,7 +47,7 @@ class ListedTree:
 
 
 class _ListedRows:
-    """The rows of one version of the texts (see ``stores.embedded.directory_tree.TreeRows``)."""
+    """Rows of one version of the texts (see ``stores.embedded.directory_tree.TreeRows``)."""
 
     def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
         self.version = version

@@ -1,4 +1,4 @@
-"""Rerankers, planners, factories and chat models by name."""
+"""Creation of rerankers, planners and chat models by name."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from langchain_hybridgraph.registry import from_config
 def chat_model(name: Any) -> Any:
     """Create a chat model from its name.
 
-    ``"package.module:factory"`` is a function or class that is called without arguments, and ``"provider:model"`` is a
-    model of LangChain's ``init_chat_model``. Raises ConfigurationError for another name, or if the model
-    cannot be created.
+    For ``"package.module:factory"``, the function or class is called without arguments; ``"provider:model"`` is passed
+    to LangChain's ``init_chat_model``. Raises ConfigurationError for any other name, and if the model cannot be
+    created.
     """
     if not isinstance(name, str) or not all(name.partition(":")):
         raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {quote_value(name)}")
@@ -36,7 +36,10 @@ def chat_model(name: Any) -> Any:
 
 
 def _is_factory(name: str) -> bool:
-    """Return whether a name consists of a module and an object in it; model names are seldom identifiers."""
+    """Return whether a name consists of a module and an object in it.
+
+    Names of models are seldom identifiers.
+    """
     module, _, path = name.partition(":")
     if not all(part.isidentifier() for part in path.split(".")):
         return False
@@ -64,13 +67,13 @@ def _llm_planner(model: str, *, timeout: float | None = llm_planner.TIMEOUT, met
 
 
 RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType({**WITHOUT_MODEL, "llm": _llm_reranker})
-"""Rerankers that a file can name, in addition to those of a factory."""
+"""Rerankers that a configuration file can name; others can be created with a factory."""
 PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlanner, "llm": _llm_planner})
-"""Planners that a file can name, in addition to those of a factory."""
+"""Planners that a configuration file can name; others can be created with a factory."""
 
 
 def create_stage(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
-    """Create a stage from its name or mapping: one of the ``kinds``, or the result of ``"package.module:factory"``.
+    """Create a stage from a name or a mapping: one of the ``kinds``, or the result of ``"package.module:factory"``.
 
     >>> create_stage("planner", "rules", PLANNERS).__class__.__name__
     'RulePlanner'

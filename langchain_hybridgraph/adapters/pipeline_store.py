@@ -1,4 +1,4 @@
-"""Any LangChain VectorStore as a store of the pipeline."""
+"""LangChain VectorStores as stores of the pipeline."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
     from langchain_hybridgraph.stores.protocols import Tree
 
-# Yields the number of Documents to request and a translated filter, and receives the Documents.
+# Generator that yields the number of Documents to request and a translated filter, and receives the Documents.
 Search = Generator[tuple[int, Any], NearestDocuments, SourceResult]
 
 PAGE = 1_000
-# Up to this number of texts Tantivy answers about as fast as a thread starts.
+# Maximum number of texts with which a Tantivy search takes about as long as starting a thread.
 QUICK_ROWS = 200_000
-# For a filter that the vector store cannot apply, more Documents are requested, up to this number.
+# Maximum number of Documents that are requested because the vector store cannot apply a filter.
 MOST_FETCHED = 20_000
 
 
 class VectorStoreAdapter:
     """LangChain VectorStore combined with a keyword index, as the store of a pipeline.
 
-    A filter is evaluated on the metadata of all texts if the store finds ids without reading texts (Chroma). Otherwise
-    it is converted to a function or filter of the store, if the store supports one; if not, more results are requested
-    until enough of them match. At the end every hit is checked by its own metadata, in which ``tenant`` is the tenant.
-    The pipeline knows the ids that ``identity`` assigns; the vector store's own ids are used only here.
-    ``extra_chunks`` maps these ids to further texts that the index does not have.
+    A filter is evaluated on the metadata of all texts if the store can return ids without texts (Chroma). Otherwise, it
+    is converted to a function or a filter of the store, if the store supports this; if not, more results are requested
+    until enough of them match. At the end, the metadata of every hit are checked; the metadata key ``tenant`` contains
+    the tenant. The pipeline uses the ids that ``identity`` assigns; the vector store's own ids are used only in this
+    class. ``extra_chunks`` maps assigned ids to further texts that are not in the index.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class VectorStoreAdapter:
 
     @property
     def identity(self) -> Identity:
-        """The ids of texts; they change when the texts of the index are replaced."""
+        """Ids of the texts, which change when the texts in the index are replaced."""
         if self.texts is not None:
             return self.texts.identity
         if self._identity is None:
@@ -91,7 +91,7 @@ class VectorStoreAdapter:
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search takes less time than starting a thread; rank_bm25 takes longer."""
+        """Whether a keyword search takes no longer than starting a thread; rank_bm25 takes longer."""
         texts = self.texts
         return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
 
@@ -106,22 +106,28 @@ class VectorStoreAdapter:
 
     @property
     def has_parents(self) -> bool:
-        """Whether any text that was read or found so far names a parent in its metadata."""
+        """Whether any text that was read or found so far has a parent in its metadata."""
         return self._brings_parents or (self.texts is not None and self.texts.has_parents)
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """Return the parents among ``ids`` that are in the tenant and valid, from the texts or the vector store."""
+        """Return the parents among ``ids`` that belong to the tenant and are valid.
+
+        The parents come from the index or the vector store.
+        """
         chunks = self._read(ids, {})
         return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope, filtered=False)}
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids of the passed Documents that have these texts and sources."""
+        """Return the ids of the passed Documents by text and source, for those of ``contents`` that exist."""
         if self._ids_by_origin is None:
             self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
         return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Return the current chunks for those of the ids that were found in the vector store; None for deleted ones."""
+        """Return the current chunks for those of the ids that were found in the vector store.
+
+        The value for a deleted text is None.
+        """
         stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
         if not stored:
             return {}
@@ -158,7 +164,7 @@ class VectorStoreAdapter:
                 return cast(SourceResult, done.value)
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
-        """Request increasing numbers of Documents until n of them are in scope, or the store has no more."""
+        """Request increasing numbers of Documents until n of them are in the scope or the store has no more."""
         where = self._pushed_down(query.scope)
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
@@ -170,7 +176,7 @@ class VectorStoreAdapter:
             fetched *= 4
 
     def _best_in_scope(self, nearest: NearestDocuments, query: Query, n: int, vector: Vector | None) -> SourceResult:
-        """Return the best n of the Documents that are in scope by their own metadata."""
+        """Return the best n of the Documents whose metadata are in the scope."""
         every = self._entries(nearest.documents)
         entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
         background = None if vector is None else self._adapter.background(vector)
@@ -178,14 +184,14 @@ class VectorStoreAdapter:
         return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines)
 
     def scoped_tree(self, scope: Scope) -> Tree:
-        """Return the directory tree of the texts in this scope."""
+        """Return the directory tree of the texts in a scope."""
         assert self.texts is not None, "a tree needs texts that can be listed"
         if self._tree is None:
             self._tree = ListedTree(self.texts, self._nearest)
         return self._tree.scoped(scope)
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
-        """Return at least the first n of these texts, nearest to the vector first."""
+        """Return at least the n texts among ``ids`` that are nearest to the vector, nearest first."""
         if self._filtered is not None and len(ids) > FEW:
             stored = {self._stored_id(id): id for id in ids}
             return [stored[theirs] for theirs in self._filtered.nearest(vector, 2 * n, list(stored))]
@@ -193,7 +199,7 @@ class VectorStoreAdapter:
         return sorted(ids, key=lambda id: -cosines.get(id, -1.0))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosines of those of the chunks whose vectors the store returns."""
+        """Return the cosines of the chunks whose vectors the store returns, by id."""
         ids_by_stored_id = {self._stored_id(id): id for id in ids}
         return {
             ids_by_stored_id[theirs]: score
@@ -201,7 +207,7 @@ class VectorStoreAdapter:
         }
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n best Documents by BM25."""
+        """Return the n chunks in the query's scope with the best BM25 scores, best first, ties by id."""
         if self.texts is None or query.text is None:
             return SourceResult([], reason="no-keyword-index")
         if not self.texts.chunks and self.texts.is_given:
@@ -217,17 +223,17 @@ class VectorStoreAdapter:
         return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return the BM25 scores of these chunks; chunks without any word of the text are left out."""
+        """Return the BM25 scores of these chunks by id, leaving out chunks that contain no word of the text."""
         if self.texts is None:
             return {}
         rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
         return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
 
     def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
-        """Return the first n texts of a scope, in the order in which they were passed or the store lists them.
+        """Return the first n texts in a scope, in the order in which they were passed or the store lists them.
 
-        ``refresh`` and ``version`` are the retriever's. If the texts were not passed and cannot be listed, the vector
-        store is searched for an empty text, and the order is that of its results.
+        ``refresh`` and ``version`` are options of the retriever. If the texts were not passed and cannot be listed, the
+        vector store is searched for an empty string, and its results determine the order.
         """
         if self.texts is None:
             return self._found_without_text(scope, n)
@@ -247,10 +253,10 @@ class VectorStoreAdapter:
         return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
 
     def _pushed_down(self, scope: Scope) -> Any:
-        """Translate the scope to the store's own filter; return None if more results have to be requested instead."""
+        """Translate the scope to a filter of the store, or return None if more results have to be requested instead."""
         if _is_free(scope):
             return None
-        # The store has only its own metadata, without those of the passed Documents and derived ones.
+        # The store cannot filter by derived metadata, or by metadata that only the passed Documents have.
         keys = frozenset() if scope.filter is None else {path[0] for path in scope.filter.keys()}  # noqa: SIM118 - a Filter is not a dict
         is_derived, extra_keys = "document_id" in keys, self.identity.extra_keys
 
@@ -259,7 +265,7 @@ class VectorStoreAdapter:
                 return in_scope(self._chunk(document), scope)
             metadata = document.metadata
             if is_derived and metadata.get("document_id") is None and metadata.get("source") is None:
-                return True  # the document's id derives from an unknown id; the later check of the hits decides
+                return True  # the document id derives from an unknown id, so the Document can only be checked later
             return in_scope(Chunk("", "", metadata), scope)
 
         function = self._adapter.as_filter(admits)
@@ -272,7 +278,7 @@ class VectorStoreAdapter:
         return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
-        """Yield pairs of a text's id and its Document; each id occurs once."""
+        """Yield an entry with its chunk for each Document; each id occurs once."""
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
@@ -291,10 +297,10 @@ class VectorStoreAdapter:
 
 
 class StoreWithVectors(VectorStoreAdapter):
-    """Vector store that can return its vectors."""
+    """Store for a VectorStore that can return its vectors."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        """Return the unit vectors of these chunks, len(ids) × dimension, with zeros for an id without a vector."""
         stored = [self._stored_id(id) for id in ids]
         by_id = self._adapter.vectors(stored)
         width = len(next(iter(by_id.values()), ()))
@@ -302,10 +308,10 @@ class StoreWithVectors(VectorStoreAdapter):
 
 
 class AwaitedStore(VectorStoreAdapter):
-    """Store for a VectorStore that sets ``awaits_search``: searches call its asynchronous methods."""
+    """Store for a VectorStore that sets ``awaits_search``, whose asynchronous methods are awaited."""
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
-        """Return what :meth:`vector_search` returns, awaited."""
+        """Return the same result as :meth:`vector_search`, awaiting the calls to the store."""
         vector = await self._adapter.aembedded(query)
         search = self._until_enough(query, n, vector)
         fetched, where = next(search)
@@ -328,10 +334,10 @@ class AwaitedStore(VectorStoreAdapter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreshKeywordSource:
-    """Source of the chunks with the highest BM25 scores; it brings the index up to date first.
+    """Source of the chunks with the highest BM25 scores, which updates the keyword index before it searches.
 
-    ``refresh`` and ``version`` are the retriever's. A source is created for each call: if another call has checked the
-    store since this one began, the check is not repeated.
+    ``refresh`` and ``version`` are options of the retriever. A source is created for each call; if another call has
+    checked the store since this call started, the check is not repeated.
     """
 
     store: VectorStoreAdapter
@@ -342,7 +348,10 @@ class FreshKeywordSource:
     started_at: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search by the words of the query; the check that the index is up to date may take a request."""
+        """Return the call that searches for the words of the query.
+
+        It may send a request to the store to check whether the index is up to date.
+        """
         if query.text is None:
             return None
         store, freshness = self.store, self.store.freshness
@@ -360,7 +369,7 @@ class FreshKeywordSource:
         return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the BM25 scores of candidates that are not among the first n."""
+        """Return the call that computes the BM25 scores of candidates that are not among the first n."""
         text = query.text
         return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
 
@@ -375,7 +384,7 @@ def plain_store(
     freshness: Freshness | None = None,
     stored: Sequence[Document] = (),
 ) -> VectorStoreAdapter:
-    """Return the store of a pipeline for this VectorStore."""
+    """Return the pipeline's store for a VectorStore."""
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
     if getattr(vector_store, "awaits_search", False):
         kind = AwaitedStore

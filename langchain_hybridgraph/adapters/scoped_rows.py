@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ScopedRows:
-    """Masks over a growing list of chunks, with the result of ``in_scope`` for each chunk.
+    """Growing list of chunks with masks of the chunks that are in a scope, as determined by ``in_scope``.
 
     A row is a chunk's position in the list. Several threads may use one object.
 
@@ -52,7 +52,7 @@ class ScopedRows:
             self._chunks += added
 
     def mask(self, scope: Scope) -> Mask | None:
-        """Return one bool per row: whether the chunk is in the scope. None means that all chunks are."""
+        """Return one bool per row, True if the chunk is in the scope, or None if all chunks are."""
         begins, ends = self._times
         masks: list[Mask] = []
         if scope.as_of is not None and np.isfinite([begins.max(initial=-np.inf), ends.min(initial=np.inf)]).any():

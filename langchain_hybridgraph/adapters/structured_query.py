@@ -1,4 +1,4 @@
-"""LangChain's structured queries in the filter language."""
+"""Translation of LangChain's structured queries to filters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _WORDS = {Comparator.CONTAIN: "$contains"}
 
 
 class FilterTranslator(Visitor):
-    """Translate the structured query that a query constructor reads from a question, as SelfQueryRetriever requires.
+    """Translator of the structured queries that LangChain's SelfQueryRetriever creates from questions.
 
-    The result is a query and the options of a call: ``filter``, and ``k`` if the question has a limit. ``like`` has no
-    counterpart, so a query constructor must not use it; raises FilterError for it.
+    The result is a query and the options of a call: ``filter``, and ``k`` if the question has a limit. The comparator
+    ``like`` has no counterpart, so a query constructor must not use it; it raises FilterError.
 
     >>> recent = Comparison(Comparator.GTE, "year", 2020)
     >>> FilterTranslator().visit_structured_query(StructuredQuery("cats", recent, limit=3))
@@ -27,23 +27,23 @@ class FilterTranslator(Visitor):
     allowed_comparators: Sequence[Comparator] | None = tuple(each for each in Comparator if each != Comparator.LIKE)
 
     def visit_operation(self, operation: Operation) -> dict[str, Any]:
-        """Return a filter of ``$and``, ``$or`` or ``$not``."""
+        """Return a filter with ``$and``, ``$or`` or ``$not``."""
         parts = [part.accept(self) for part in operation.arguments]
         if operation.operator == Operator.NOT:
             return {"$not": parts[0] if len(parts) == 1 else {"$and": parts}}
         return {f"${operation.operator.value}": parts}
 
     def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
-        """Return a filter of one metadata key."""
+        """Return a filter with a comparison of one metadata key."""
         comparator, value = comparison.comparator, comparison.value
         if comparator == Comparator.LIKE:
             raise FilterError(f"{comparator.value} is not a comparator of filters; use contain, eq, in or another")
-        if isinstance(value, Mapping):  # a date is given as a mapping with its type
+        if isinstance(value, Mapping):  # a date is a mapping with its type
             value = value.get("date") or value.get("datetime") or value
         return {comparison.attribute: {_WORDS.get(comparator, f"${comparator.value}"): value}}
 
     def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
-        """Return the query and the options of a call."""
+        """Return the query, and the options ``filter`` and ``k`` if the structured query sets them."""
         options: dict[str, Any] = {}
         if structured_query.filter is not None:
             options["filter"] = structured_query.filter.accept(self)

@@ -46,12 +46,15 @@ class SearchArguments(QueryArguments):
     @field_validator("filter", mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        """Parse a filter given as JSON text, as some models do."""
+        """Parse a filter that the model has passed as a JSON string."""
         return json.loads(value) if isinstance(value, str) else value
 
 
 def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type[BaseModel]) -> type[BaseModel]:
-    """Return the caller's schema of a tool's arguments, else the retriever's; refuse ``types``."""
+    """Return the schema that the caller passed for a tool's arguments, or the retriever's own schema.
+
+    Raises ConfigurationError if ``types`` is set.
+    """
     if types:
         raise ConfigurationError(
             f"arg_types={types!r}: the arguments already have types; to replace them, pass args_schema=, a subclass "
@@ -63,12 +66,12 @@ def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type
 def search_tool(
     retriever: BaseRetriever, arguments: type[BaseModel], name: str | None = None, description: str | None = None
 ) -> BaseTool:
-    """Create a tool with which a model calls ``retriever``, a retriever of this package.
+    """Create a tool with which a model can call ``retriever``, one of this package's retrievers.
 
-    ``arguments`` is the schema of the tool's arguments. It has a field ``query``; its other fields are options of the
-    retriever's calls, and fields that are None are not passed on. The filter may be a Pydantic model; a text must then
-    match all fields that are set. The tool message contains the texts (:func:`format_documents`) and the Documents as
-    its ``artifact``. If the model passes an invalid argument, such as a filter or a time that cannot be parsed, the
+    ``arguments`` is the schema of the tool's arguments. It must have a field ``query``; its other fields are options of
+    the retriever's calls, and fields that are None are not passed on. The filter may be a Pydantic model; a hit must
+    then match all fields that are set. The tool message contains the texts (:func:`format_documents`) and the Documents
+    as its ``artifact``. If the model passes an invalid argument, such as a filter or a time that cannot be parsed, the
     tool returns the error with status "error", so that the model can correct it. Any other error is raised.
     """
     from langchain_core.tools import StructuredTool
@@ -103,11 +106,11 @@ def search_tool(
 
 
 def format_documents(documents: Sequence[Document], prefix: str = "") -> str:
-    """Format texts for a model, each below a line with its rank, id, score, title and source.
+    """Format Documents for a model, each text below a line with its rank, id, score, title and source.
 
-    If a text was reached over edges, its last line shows these edges in their stored direction. A text at either end of
-    an edge is shown by its rank in this list, or by its id if it is not in the list. The last paragraph lists the
-    reasons why hits may be missing. ``prefix`` is the retriever's ``metadata_prefix``.
+    If a Document was reached through edges, its last line shows these edges in their stored direction. The Document at
+    either end of an edge is shown by its rank in this list, or by its id if it is not in the list. The last paragraph
+    lists the reasons why hits may be missing. ``prefix`` is the retriever's ``metadata_prefix``.
 
     >>> print(format_documents([Document("The red roadster.", id="a", metadata={"score": 0.93, "source": "cars.md"})]))
     [1] id: a, score: 0.93, source: cars.md
@@ -133,7 +136,7 @@ def format_documents(documents: Sequence[Document], prefix: str = "") -> str:
 
 @contextmanager
 def _report_invalid_arguments() -> Iterator[None]:
-    """Return invalid arguments of the model to it as the tool's answer."""
+    """Convert errors about invalid arguments to the tool's answer, so that the model can correct them."""
     from langchain_core.tools import ToolException
 
     try:
@@ -161,7 +164,7 @@ def _id(document: Document, prefix: str) -> str | None:
 
 
 def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
-    """Yield one line with the edges on the path to a text, in the order of the path; yield nothing without edges."""
+    """Yield one line with the edges on the path to a Document, in the order of the path, if there are edges."""
     path = document.metadata.get(prefix + "source_path") or ()
     edges = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
     steps = [
@@ -172,7 +175,7 @@ def _related(document: Document, places: Mapping[str | None, str], prefix: str) 
 
 
 def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
-    """Format an edge between two texts in its stored direction, with its description."""
+    """Format an edge between two Documents in its stored direction, with its description."""
     if entity := str(step.get("entity", "")):
         return f"{one} and {two} both mention {name_of(entity)}"
     source, target = (two, one) if is_backward(step) else (one, two)
@@ -183,7 +186,7 @@ def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
 
 
 def _set_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that the model has set; a filter that is a Pydantic model is converted to a mapping."""
+    """Return the arguments that the model has set, with a filter that is a Pydantic model converted to a mapping."""
     set_options = {name: value for name, value in options.items() if value is not None}
     return {
         name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 # Number of Documents read from a store at a time.
 PAGE = 1_000
-# Number of vectors from which the usual cosine with an arbitrary text is estimated, if the store has at least 50.
+# Number of vectors in the sample for estimating the typical cosine with an arbitrary text, and the minimum number of
+# vectors.
 SAMPLED, FEWEST_SAMPLED = 256, 50
 
 
 class NearestDocuments(NamedTuple):
-    """Documents nearest to a query and their scores, best first; the Documents have the store's ids."""
+    """Documents nearest to a query with their scores, best first.
+
+    The Documents have the store's ids.
+    """
 
     documents: list[tuple[Document, float]]
     are_cosines: bool = True
@@ -34,16 +38,17 @@ class NearestDocuments(NamedTuple):
 class StoreAdapter:
     """Adapter of any vector store that has LangChain's interface.
 
-    The adapter of a particular store overrides methods for what this store supports in addition. Every Document that an
-    adapter returns has the store's id, if the store provides it.
+    The adapter of a particular store overrides methods to use the additional features of that store. Every Document
+    that an adapter returns has the store's id, if the store provides it.
     """
 
     id_keys: ClassVar[Sequence[str]] = ("_id", "pk", "id")
     """Metadata keys that may contain the store's id if ``Document.id`` is None."""
 
     searches_by_vector: bool = False
-    """Whether the store is always searched by a vector; otherwise it embeds a text itself, unless the query has a
-    vector.
+    """Whether the store is always searched by a vector.
+
+    If not, the store itself embeds the text of a query without a vector.
     """
 
     gives_vectors: ClassVar[bool] = False
@@ -64,27 +69,27 @@ class StoreAdapter:
     # -- searching ----------------------------------------------------------------------------------------------
 
     def embedded(self, query: Query) -> Vector | None:
-        """Return the query vector; None if the store embeds the text itself."""
+        """Return the vector of the query, or None if the store embeds the text itself."""
         if query.vector is not None or not self.searches_by_vector:
             return query.vector
         return np.asarray(self._embeddings().embed_query(query.text or ""), np.float32)
 
     async def aembedded(self, query: Query) -> Vector | None:
-        """Return what :meth:`embedded` returns, awaited."""
+        """Return the same vector as :meth:`embedded`, awaiting the embedding."""
         if query.vector is not None or not self.searches_by_vector:
             return query.vector
         return np.asarray(await self._embeddings().aembed_query(query.text or ""), np.float32)
 
     def translate(self, filter: Any) -> Any:
-        """Return the filter in the store's own language; None if that language is unknown."""
+        """Return the filter in the store's own filter language, or None if it cannot be translated."""
         return None
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Any:
-        """Return a filter of the store that calls this function; None if the store takes none."""
+        """Return a filter for the store that calls this function, or None if the store does not support functions."""
         return None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Return the n Documents nearest to a vector, or to a text, under a translated filter."""
+        """Return the n Documents nearest to a vector or a text that match the translated filter ``where``."""
         options = {} if where is None else {"filter": where}
         if vector is None:
             return self.convert_scores(self._store.similarity_search_with_score(text or "", k=n, **options))
@@ -98,8 +103,9 @@ class StoreAdapter:
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         """Convert the store's results to results with decreasing scores.
 
-        The scores are cosines if the store declares its scores to be cosine distances. Otherwise they are the store's
-        relevance scores, or its scores if these decrease already, or 1 − place / n.
+        The scores are cosines if the store declares its scores to be cosine distances. Otherwise, they are the store's
+        relevance scores. A store without relevance scores keeps its own scores if these decrease and are from −1 to 1;
+        if not, the scores are 1 − place / n.
         """
         documents = self.with_ids(document for document, _ in results)
         scores = [float(score) for _, score in results]
@@ -115,23 +121,32 @@ class StoreAdapter:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Return the Documents that the store has under these ids; raise NotImplementedError if it cannot."""
+        """Return the Documents with these ids that are in the store.
+
+        Raises NotImplementedError if the store cannot look up ids.
+        """
         return self.with_ids(self._store.get_by_ids(list(ids)))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the unit vectors of the existing ids; empty if the store does not return vectors."""
+        """Return the unit vectors of the existing ids by id, or {} if the store does not return vectors."""
         return {}
 
     def count(self) -> int | None:
-        """Return the number of texts in the store, None if it cannot be counted."""
+        """Return the number of texts in the store, or None if they cannot be counted."""
         return None
 
     def documents(self) -> Iterator[Document]:
-        """Return every Document of the store, page by page; empty if they cannot be listed."""
+        """Return an iterator of all Documents in the store, or an empty iterator if they cannot be listed.
+
+        The Documents are read page by page.
+        """
         return iter(())
 
     def ids(self) -> Iterator[str]:
-        """Return the store's id of every Document, for stores that can list ids without reading texts."""
+        """Return an iterator of the store's ids of all Documents.
+
+        Stores that can list ids without texts override this method.
+        """
         return (document.id or "" for document in self.documents())
 
     def sample(self) -> Sequence[Vector]:
@@ -141,13 +156,16 @@ class StoreAdapter:
     # -- shared by the adapters ---------------------------------------------------------------------------------
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosines between these Documents and a vector, if the store returns the Documents' vectors."""
+        """Return the cosine of each of these Documents with a vector, by id.
+
+        The result is {} if the store does not return vectors.
+        """
         vectors = self.vectors(ids) if ids else {}
         products = cosines(np.stack(list(vectors.values())), unit(vector)) if vectors else np.zeros(0)
         return dict(zip(vectors, products.tolist(), strict=True))
 
     def background(self, vector: Vector) -> tuple[float, float] | None:
-        """Return mean and standard deviation of the cosines with a sample of Documents; None for a small store."""
+        """Return the mean and the standard deviation of a vector's cosines with a sample, or None for a small store."""
         if not hasattr(self, "_sampled"):
             sample = [np.asarray(each, np.float32) for each in self.sample()]
             self._sampled = unit(np.stack(sample)) if sample else np.zeros((0, 1), np.float32)
@@ -157,14 +175,17 @@ class StoreAdapter:
         return (float(sampled.mean()), float(sampled.std())) if sampled.std() > 0 else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
-        """Return the Documents, each with the store's id if its metadata contain one."""
+        """Return the Documents, each with an id if its metadata contain the store's id."""
         return [
             document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
             for document in documents
         ]
 
     def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
-        """Return the Documents with the cosines of their stored vectors; all of them have an id."""
+        """Return the Documents with their cosines, computed from the stored vectors, best first.
+
+        All Documents must have an id.
+        """
         cosine_of = self.scores(vector, [document.id or "" for document in documents])
         scored_documents = [
             (document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of
@@ -185,7 +206,7 @@ class StoreAdapter:
 
 
 def in_pages(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the ids in lists of at most a page."""
+    """Yield the ids in lists of at most ``PAGE`` ids."""
     rest = iter(ids)
     while page := list(islice(rest, PAGE)):
         yield page

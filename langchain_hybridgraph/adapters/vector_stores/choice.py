@@ -16,7 +16,7 @@ from langchain_hybridgraph.adapters.vector_stores.milvus import MilvusAdapter
 from langchain_hybridgraph.adapters.vector_stores.pgvector import PGVectorAdapter
 from langchain_hybridgraph.adapters.vector_stores.qdrant import QdrantAdapter
 
-# A class is recognised by its name and an attribute, so that only libraries in use are imported.
+# Classes are recognised by their name and an attribute, so that libraries that are not in use are not imported.
 _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
     {
         ("Chroma", "_collection"): ChromaAdapter,
@@ -31,7 +31,7 @@ _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
 
 
 def adapter_of(store: VectorStore) -> StoreAdapter:
-    """Return the adapter for a vector store's class or its nearest base class, else the general adapter."""
+    """Return the adapter for a vector store's class or its nearest base class, or the general adapter."""
     for kind in type(store).__mro__:
         for (name, attribute), adapter in _ADAPTERS.items():
             if kind.__name__ == name and hasattr(kind, attribute):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter, Path
     from langchain_hybridgraph.records import Vector
 
-# A sample of vectors is taken from this number of places in the collection.
+# Number of places in the collection from which a sample of vectors is taken.
 PLACES = 8
 
 
@@ -49,13 +49,16 @@ class ChromaAdapter(StoreAdapter):
         return self.by_vectors([document for document, _ in results], vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Implement :meth:`StoreAdapter.get`; Chroma's ``get_by_ids`` fails for entries without text or metadata."""
+        """Implement :meth:`StoreAdapter.get`.
+
+        Chroma's ``get_by_ids`` is not used, because it fails for entries without text or metadata.
+        """
         return _documents(self._store.get(ids=list(ids), include=["documents", "metadatas"])) if ids else []
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         """Implement :meth:`StoreAdapter.vectors`."""
         if not ids:
-            return {}  # Chroma refuses an empty list
+            return {}  # Chroma rejects an empty list
         stored = self._store.get(ids=list(ids), include=["embeddings"])
         if not stored["ids"]:
             return {}  # all were deleted, so the dimension is unknown
@@ -85,18 +88,18 @@ class ChromaAdapter(StoreAdapter):
         return list(zip(answer["ids"][0], answer["distances"][0], strict=True))
 
     def cosines(self, vector: Vector, distances: Sequence[tuple[str, float]]) -> dict[str, float]:
-        """Return the cosines of the distances that :meth:`nearest` returned."""
+        """Convert the distances that :meth:`nearest` returned to cosines."""
         if self._is_cosine:
             return {id: 1.0 - distance for id, distance in distances}
         return self.scores(vector, [id for id, _ in distances])
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
-        """Return up to ``limit`` ids that Chroma's own filter finds; None for a filter that it cannot express."""
+        """Return up to ``limit`` ids that match the filter, or None if Chroma cannot express it."""
         where = self.translate(filter)
         return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
 
     def sample(self) -> Sequence[Vector]:
-        """Implement :meth:`StoreAdapter.sample`; the sample consists of pages at regular distances."""
+        """Implement :meth:`StoreAdapter.sample`; the sample consists of pages at regular intervals."""
         apart = max(1, self.count() // PLACES)
         pages = [
             self._store.get(limit=SAMPLED // PLACES, offset=page * apart, include=["embeddings"])["embeddings"]
@@ -120,7 +123,7 @@ def _documents(answer: Mapping[str, Any]) -> list[Document]:
 
 
 def chroma_where(filter: Filter) -> dict[str, Any] | None:
-    """Return the filter as Chroma's ``where``, or None.
+    """Return the filter as a ``where`` of Chroma, or None if Chroma cannot express it.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> chroma_where(parse_filter({"lang": "en", "year": {"$gt": 2020}, "title": {"$contains": "x"}}))
@@ -130,7 +133,7 @@ def chroma_where(filter: Filter) -> dict[str, Any] | None:
 
 
 class _ChromaDialect(Dialect[dict[str, Any]]):
-    """Conditions of Chroma.
+    """Filter language of Chroma.
 
     Embedded Chroma 1.5 supports only top-level keys and no ``$exists``, orders numbers only, and truncates a fractional
     operand if the stored value is an integer: ``{"$ne": 1.5}`` and ``{"$lt": 1.5}`` miss the value 1.
@@ -156,7 +159,7 @@ class _ChromaDialect(Dialect[dict[str, Any]]):
         return self.all_of([{key: expressible} for expressible in self._lists("$nin", whole)])
 
     def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return one condition per type, since Chroma's lists must be of one type."""
+        """Return one condition per type, because the elements of a list in Chroma must have the same type."""
         texts, truths, numbers = by_kind(operands)
         floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
         single = {"$in": "$eq", "$nin": "$ne"}[operator]

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class FAISSAdapter(StoreAdapter):
-    """Adapter of a FAISS index: scores are cosines from its stored vectors or, without these, depend on rank only."""
+    """Adapter of a FAISS index.
+
+    The scores are cosines of the stored vectors; if the index cannot return these, the scores depend only on rank.
+    """
 
     searches_by_vector = True
     gives_vectors = True
@@ -29,7 +32,7 @@ class FAISSAdapter(StoreAdapter):
         self._rows: dict[str, int] = {}
 
     def _embeddings(self) -> Embeddings:
-        # The embeddings of a FAISS store may be a function.
+        # A FAISS store may have a function instead of an Embeddings object.
         return self._store.embeddings or _FunctionEmbeddings(self._store._embed_query)
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[dict[str, Any]], bool]:
@@ -49,7 +52,7 @@ class FAISSAdapter(StoreAdapter):
         return NearestDocuments(list(zip(documents, places, strict=True)), are_cosines=False)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`; empty if the index cannot return a vector by its row."""
+        """Implement :meth:`StoreAdapter.vectors`; the result is {} if the index cannot return a vector by its row."""
         vectors = {}
         try:
             for id in ids:
@@ -77,7 +80,10 @@ class FAISSAdapter(StoreAdapter):
         return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
 
     def _row(self, id: str) -> int | None:
-        """Return the row of an id; a deletion renumbers the rows."""
+        """Return the row of an id, or None.
+
+        Rows are looked up again after a deletion, which renumbers them.
+        """
         ids = self._store.index_to_docstore_id
         row = self._rows.get(id)
         if row is None or ids.get(row) != id:
@@ -87,7 +93,7 @@ class FAISSAdapter(StoreAdapter):
 
 
 class _FunctionEmbeddings(Embeddings):
-    """Embeddings that call a function which embeds one text."""
+    """Embeddings object for a function that embeds one text."""
 
     def __init__(self, embed: Callable[[str], list[float]]) -> None:
         self._embed = embed

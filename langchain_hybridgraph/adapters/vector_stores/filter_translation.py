@@ -1,11 +1,11 @@
 """Filter translation for other vector stores.
 
 A translated filter matches at least everything that the filter matches. Its only purpose is to fetch fewer hits that
-would be dropped: ``filter.matches`` makes the final decision on the returned metadata. A translation of None means that
+would be dropped later, when ``filter.matches`` is applied to the returned metadata. A translation of None means that
 the store cannot express the filter (or that nothing would be gained), so every hit has to be fetched and checked.
 
-Many filters are not translated, because stores compare, order and treat missing values differently. The dialect of each
-store is in the module of its adapter.
+Many filters are not translated, because stores have different rules for comparison, order and missing values. The
+dialect of each store is in the module of its adapter.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from langchain_hybridgraph.filters import CanonicalBool, Comparison, Filter
 from langchain_hybridgraph.filters.translation import Condition, Dialect, parts_of, superset
 
-_EXACT = 2**53  # every smaller integer is exact as a float
+_EXACT = 2**53  # every smaller integer can be represented exactly as a float
 _MOST_OPERANDS = 10_000  # SQLite in Chroma allows 32,766 variables, and an operand takes two
 _MOST_COMPARISONS = 200  # SQLite in Chroma allows expressions of 1,000 levels
-_DEEPEST = 30  # Chroma refuses 64 levels
+_DEEPEST = 30  # Chroma rejects 64 levels
 
 
 def translate(filter: Filter, dialect: Dialect[Condition]) -> Condition | None:
-    """Return the condition of a store for a filter; None if it is too large or cannot be expressed."""
+    """Return a store's condition for a filter, or None if the filter is too large or cannot be expressed."""
     comparisons = list(_comparisons(filter))
     operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each in comparisons)
     if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or _depth(filter) > _DEEPEST:
@@ -32,17 +32,17 @@ def translate(filter: Filter, dialect: Dialect[Condition]) -> Condition | None:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether every store accepts the text: lone surrogates cannot be encoded, PostgreSQL has no NUL."""
+    """Return whether a value is a string that every store accepts, without lone surrogates and NUL."""
     return type(value) is str and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def is_number(value: Any) -> bool:
-    """Return whether the number is the same as a float, an integer and a decimal."""
+    """Return whether a value is a number with the same value as a float, an integer and a decimal."""
     return type(value) in (int, float) and -_EXACT < value < _EXACT
 
 
 def by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]]:
-    """Return the operands that every store can compare with, as texts, bools and numbers."""
+    """Return the operands that every store can compare, as lists of strings, bools and numbers."""
     texts = [operand for operand in operands if is_text(operand)]
     truths = [operand.value for operand in operands if isinstance(operand, CanonicalBool)]
     return texts, truths, [operand for operand in operands if is_number(operand)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LlamaIndexAdapter(StoreAdapter):
-    """Adapter of a LlamaIndex index; only with its SimpleVectorStore are the scores known to be cosines."""
+    """Adapter of a LlamaIndex index, whose scores are known to be cosines only with SimpleVectorStore."""
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)

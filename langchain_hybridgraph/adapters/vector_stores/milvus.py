@@ -14,7 +14,7 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
-# Maximum number of results that Milvus returns.
+# Maximum number of results that Milvus returns for a search.
 MOST = 16_384
 # pymilvus.DataType.INT64
 INT64 = 5

@@ -19,18 +19,21 @@ _DAY = timedelta(days=1)
 
 
 class PGVectorAdapter(StoreAdapter):
-    """Adapter of a PGVector collection: the general one, with filters over JSONB."""
+    """Adapter of a PGVector collection, which adds filters of JSONB metadata to the general adapter."""
 
     def translate(self, filter: Any) -> Any:
-        """Implement :meth:`StoreAdapter.translate`; None over JSON, where $and and $or silently match nothing."""
+        """Implement :meth:`StoreAdapter.translate`.
+
+        The result is None for JSON metadata, with which $and and $or silently match nothing.
+        """
         return pgvector_filter(filter) if getattr(self._store, "use_jsonb", True) else None
 
 
 def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
-    """Return the filter as ``filter=`` of langchain-postgres' ``PGVector`` with JSONB metadata, or None.
+    """Return the filter for langchain-postgres' ``PGVector`` with JSONB metadata, or None if it cannot be expressed.
 
-    Do not use the result with ``PGVector(use_jsonb=False)`` or ``PGVectorStore``: in these the same operators have
-    another meaning, and comparing a number with a text is an error.
+    Do not use the result with ``PGVector(use_jsonb=False)`` or ``PGVectorStore``: there, the same operators have
+    another meaning, and comparing a number with a string is an error.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> pgvector_filter(parse_filter({"lang": "en", "labels": {"$contains": 5}}))
@@ -40,10 +43,10 @@ def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
 
 
 class _PGVectorDialect(Dialect[dict[str, Any]]):
-    """Conditions of PGVector.
+    """Filter language of PGVector.
 
-    PGVector compares by JSON path, which also finds elements of lists. For a value of another type the comparison is
-    NULL, not false, so a negation misses rows; ``$in`` compares texts, so it cannot distinguish 1 from ``"1"``.
+    PGVector compares with JSON paths, which also match elements of lists. For a value of another type, a comparison is
+    NULL and not false, so a negation misses rows. ``$in`` compares strings, so it cannot distinguish 1 from ``"1"``.
     """
 
     def key(self, path: Path) -> str | None:
@@ -65,7 +68,7 @@ class _PGVectorDialect(Dialect[dict[str, Any]]):
         missing: list[dict[str, Any]] = [{key: {"$exists": False}}, {key: {"$eq": None}}]
         if operator == "$exists":
             return self.some(missing)
-        # $nin compares texts, so it would also exclude the number, bool or list that is written like this text.
+        # $nin compares strings, so it would also exclude a number, bool or list with the same string representation.
         excluded = [text for text in operand if is_text(text) and not _is_json(text)] if operator == "$in" else []
         return self.some([*missing, {key: {"$nin": excluded}}]) if excluded else None
 
@@ -88,7 +91,10 @@ class _PGVectorDialect(Dialect[dict[str, Any]]):
         return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
 
     def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
-        """Compare times as texts: an ISO time begins with its local date, at most one day from the UTC date."""
+        """Compare times as strings.
+
+        An ISO time begins with its local date, which is at most one day from the UTC date.
+        """
         try:
             moment = datetime.fromtimestamp(seconds, UTC)
             if ORDERINGS[operator].is_lower_bound:

@@ -29,8 +29,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 class QdrantAdapter(StoreAdapter):
     """Adapter of a Qdrant collection, whose ids langchain-qdrant returns only in the metadata.
 
-    The client is called directly, with one request per search: langchain-qdrant requests the collection's configuration
-    before each search by a vector. A store in hybrid or sparse mode is searched by text and returns no cosines.
+    The client is called directly, with one request per search, because langchain-qdrant requests the collection's
+    configuration before each search by a vector. A store in hybrid or sparse mode is searched by text and returns no
+    cosines.
     """
 
     id_keys = ("_id",)
@@ -100,7 +101,7 @@ class QdrantAdapter(StoreAdapter):
     def _document(self, point: Any) -> Document:
         payload = point.payload or {}
         metadata = dict(payload.get(self._store.metadata_payload_key) or {})
-        # The two keys that langchain-qdrant adds.
+        # Add the same two keys as langchain-qdrant.
         metadata |= {"_id": point.id, "_collection_name": self._store.collection_name}
         text = payload.get(self._store.content_payload_key) or ""
         return Document(id=str(point.id), page_content=text, metadata=metadata)
@@ -123,7 +124,7 @@ class QdrantAdapter(StoreAdapter):
 
 
 def _point_id(id: str) -> int | str | None:
-    """Convert an id to a number or UUID, the only ids that Qdrant accepts in requests."""
+    """Convert an id to a number or a UUID, the only ids that Qdrant accepts, or return None for other ids."""
     if id.isascii() and id.isdigit():
         return int(id)
     try:
@@ -133,7 +134,7 @@ def _point_id(id: str) -> int | str | None:
 
 
 def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
-    """Return the filter as a ``qdrant_client.models.Filter``, or None.
+    """Return the filter as a ``qdrant_client.models.Filter``, or None if Qdrant cannot express it.
 
     ``metadata_key`` is the payload key under which the store keeps metadata (``metadata_payload_key`` in
     langchain-qdrant).
@@ -145,9 +146,9 @@ def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
 
 
 class _QdrantDialect(Dialect[Any]):
-    """Conditions of Qdrant: ``key`` matches a value or an element of a list, ``key[]`` only an element of a list.
+    """Filter language of Qdrant, in which ``key`` matches a value or an element of a list, ``key[]`` only an element.
 
-    Qdrant compares floats only by range and reads fewer time formats than this package.
+    Qdrant compares floats only by range, and can parse fewer time formats than this package.
     """
 
     def __init__(self, metadata_key: str) -> None:
@@ -183,7 +184,7 @@ class _QdrantDialect(Dialect[Any]):
         return None
 
     def _grouped(self, operands: Sequence[Any]) -> list[Any]:
-        """Return the operands with all texts in one list."""
+        """Return the operands with all strings in one list at the end."""
         texts = [operand for operand in operands if is_text(operand)]
         others = [operand for operand in operands if not is_text(operand)]
         return [*others, texts] if texts else others
@@ -199,7 +200,10 @@ class _QdrantDialect(Dialect[Any]):
         return self._range(key, gte=operand, lte=operand) if is_number(operand) else None
 
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Match rows whose value does not satisfy a condition, and every list, even if its elements satisfy it."""
+        """Match rows whose value does not satisfy a condition, and every list.
+
+        A list matches even if its elements satisfy the condition.
+        """
         value, element = condition(key, operand), condition(f"{key}[]", operand)
         return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
 
@@ -213,7 +217,7 @@ class _QdrantDialect(Dialect[Any]):
         return self._models.Filter(should=[element, no_list])
 
     def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
-        """Match values in the range, and values that may be times which Qdrant cannot parse."""
+        """Match times in the range, and values that may be times in a format that Qdrant cannot parse."""
         try:
             bound = datetime.fromtimestamp(seconds, UTC)
             outside = (
