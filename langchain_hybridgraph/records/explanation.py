@@ -95,4 +95,4 @@ def _step(step: Mapping[str, Any], one: str, two: str) -> str:
         return f"both mention {name_of(entity)} ({weight})"
     details = f"{weight}, “{description}”" if description else weight
     relation = str(step["relation"]).replace("_", " ")
-    return f"{two} {relation} {one} (walked backward, {details})" if is_backward(step) else f"{relation} ({details})"
+    return f"{two} {relation} {one} (followed backward, {details})" if is_backward(step) else f"{relation} ({details})"

@@ -57,7 +57,7 @@ class Hit(Serializable):
         1 hop from a to b: cites (weight 0.80, “B builds on A.”)
         >>> from dataclasses import replace
         >>> replace(reached, graph_context=({**cites, "direction": "backward"},)).explain().split(" · ")[-1]
-        '1 hop from a to b: b cites a (walked backward, weight 0.80, “B builds on A.”)'
+        '1 hop from a to b: b cites a (followed backward, weight 0.80, “B builds on A.”)'
         """
         return explain_hit(
             self.score,

@@ -48,7 +48,7 @@ class MessageSessions(Sessions):
         """
         if isinstance(turns, str):
             raise ValueError(
-                f"turns must be a list of messages or (role, text) pairs, got a text; pass [('user', "
+                f"turns must be a list of messages or (role, text) pairs, got a string; pass [('user', "
                 f"{quote_value(turns)})]"
             )
         pairs = [pair for turn in turns if (pair := _role_and_text(turn))[1].strip()]

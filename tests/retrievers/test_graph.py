@@ -162,9 +162,9 @@ def test_an_edge_is_described_in_its_own_direction(has_own_edges):
         assert "direction" not in onward
         assert onward["description"] == "A cites C."
         explanations = {hit.id: hit.explain() for hit in result.hits}
-        assert "1 hop from A to Z: Z cites A (walked backward, weight 0.60, “Z cites A.”)" in explanations["Z"]
+        assert "1 hop from A to Z: Z cites A (followed backward, weight 0.60, “Z cites A.”)" in explanations["Z"]
         assert "1 hop from A to C: cites (weight 0.80, “A cites C.”)" in explanations["C"]
-        assert "Z cites A (walked backward" in retriever.explain("q")
+        assert "Z cites A (followed backward" in retriever.explain("q")
 
 
 def test_the_tool_lists_the_edges_between_hits():

@@ -23,7 +23,7 @@ class CloseGuard:
                 raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
             if self._is_lost:
                 raise StoreError(
-                    "this process was forked while another thread was using the index in memory, so that it cannot be "
+                    "this process was forked while another thread was using the index in memory, so it cannot be "
                     "used here: start workers by spawn or forkserver, or fork while no thread reads or writes"
                 )
             if self._is_held and not self._depth:

@@ -144,7 +144,7 @@ class FileLock:
             return False
         except OSError as error:
             raise StoreError(
-                f"{self.path} cannot be locked ({error.strerror}): its file system has no locks, so that several "
+                f"{self.path} cannot be locked ({error.strerror}): its file system has no locks, so several "
                 "writers would overwrite each other; put the index on a local disk, or mount the share with locks"
             ) from error
         return True
@@ -221,7 +221,7 @@ class WriterLock:
         folder = "the index in memory" if self._file is None else self._file.path.parent
         return StoreLockedError(
             f"waited {timeout:g} s to write to {folder}, which {holder} is writing to: wait longer with "
-            "write_timeout=…, or write in smaller batches there; reading is possible meanwhile"
+            "write_timeout=…, or write in smaller batches there; reading is still possible"
         )
 
 
