@@ -19,7 +19,7 @@ def test_the_tour_covers_every_folder():
 
 
 def test_named_modules_exist():
-    """Every module that the tour names exists in the package, under that path."""
+    """Every module that the tour names exists in the package."""
     modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")}
     paths = re.findall(r"`([\w/]+\.py)`", TOUR)
     assert len(paths) > 5

@@ -52,7 +52,7 @@ def matches(output, promise):
 
 
 def broken_promises(path, namespace):
-    """Run all blocks of a page in order; return the prints whose output is not that of their comment.
+    """Run all blocks of a page in order; return the prints whose output does not match their comment.
 
     A print in a loop has several outputs, joined by ``; ``.
     """
@@ -142,7 +142,7 @@ def test_the_code_of_a_page_prints_what_its_comments_promise(request, folder, pa
 
 
 def test_every_how_to_is_in_the_index():
-    """docs/README.md links every how-to page by its title."""
+    """docs/README.md links every how-to page with its title."""
     links = dict(re.findall(r"\[([^\]]+)\]\(how-to/([\w-]+\.md)\)", (DOCS / "README.md").read_text("utf-8")))
     titles = {path.read_text("utf-8").partition("\n")[0].removeprefix("# "): path.name for path in HOW_TO}
     assert len(titles) > 10

@@ -18,7 +18,7 @@ def measured(**figures):
 
 
 def test_a_setting_that_is_better_everywhere_is_recommended():
-    """A setting that gains on every question is chosen in every part and passes the check."""
+    """A setting that is better for every question is chosen in every part and recommended."""
     choice = choose_setting(measured(default=[0.5] * 10, good=[0.7] * 10, bad=[0.1] * 10), "default")
     assert choice.best == choice.setting == "good"
     assert choice.in_parts == ("good",) * 5
@@ -26,7 +26,7 @@ def test_a_setting_that_is_better_everywhere_is_recommended():
 
 
 def test_a_lucky_setting_is_not_recommended():
-    """If many settings differ only by chance, choosing the best gains nothing."""
+    """If many settings differ only by chance, the best one is not recommended."""
     chance = np.random.default_rng(0)
     choice = choose_setting(
         measured(default=chance.random(40), **{f"s{n}": chance.random(40) for n in range(30)}), "default"
@@ -37,7 +37,7 @@ def test_a_lucky_setting_is_not_recommended():
 
 
 def test_the_check_uses_unseen_questions():
-    """Without question 0 setting a is best, without question 1 setting b; each fails on the unseen question."""
+    """The check measures each choice on questions that were not used for choosing it."""
     choice = choose_setting(measured(default=[0.5, 0.5], a=[0.0, 1.0], b=[1.0, 0.0]), "default", parts=2)
     assert sorted(choice.in_parts) == ["a", "b"]
     assert choice.checked.mean == -0.5

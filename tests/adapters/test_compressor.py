@@ -81,7 +81,7 @@ def test_cross_encoder_reranker():
 
 
 def test_embeddings_filter():
-    """EmbeddingsFilter returns objects of its own class, which are matched to their hits."""
+    """The objects that EmbeddingsFilter returns have another class but are matched to their hits."""
     scores = reranked(EmbeddingsFilter(embeddings=WordCounts(), similarity_threshold=0.4))
     assert scores == {"b": 1.0, "c": 0.5}
 
@@ -99,7 +99,7 @@ def test_llm_chain_extractor_drops_and_shortens():
 
 
 def test_llm_chain_filter():
-    """A filter that answers yes or no drops the hits with "no"."""
+    """LLMChainFilter drops the hits for which the model answers "no"."""
     answers = FakeListLLM(responses=["NO", "YES", "NO", "YES"])
     assert reranked(LLMChainFilter.from_llm(answers)) == {"b": 1.0, "d": 0.5}
 
@@ -124,7 +124,7 @@ def test_a_pipeline_that_splits():
 
 
 def test_a_transformer_that_reorders():
-    """LongContextReorder's order (the best at both ends) is used as it is."""
+    """The order of LongContextReorder, with the best at both ends, is kept."""
     pipeline = DocumentCompressorPipeline(transformers=[LongContextReorder()])
     expected = LongContextReorder().transform_documents([Document(id) for id in TEXTS])
     assert list(reranked(pipeline)) == [document.page_content for document in expected]
@@ -149,7 +149,7 @@ def test_relevance_scores_are_used():
 
 
 def test_relevance_scores_may_be_logits():
-    """Scores beyond [0, 1] go through a sigmoid like those of any reranker."""
+    """Scores outside the range from 0 to 1 are treated as logits and passed through a sigmoid."""
     assert reranked(scored(a=0, b=3, c=-3, d=1))["b"] == pytest.approx(0.952574, abs=1e-6)
 
 

@@ -91,7 +91,7 @@ def test_the_added_metadata_are_documented():
 
 @pytest.mark.parametrize("kind", [HybridRetriever, AdvancedRetriever.from_store])
 def test_a_misspelled_level_is_corrected(kind):
-    """The error about a wrong ``annotate`` of a call suggests the similar value."""
+    """The error for a misspelt ``annotate`` in a call suggests the correct value."""
     with HybridGraphStore.from_texts(["Cats purr."]) as store:
         expected = "^annotate must be 'all', 'score' or 'none', got 'scores'; did you mean 'score'\\?$"
         with pytest.raises(ConfigurationError, match=expected):

@@ -102,7 +102,7 @@ FILTERS = {
 
 
 def exact(filter, question, n):
-    """Return the ids of the n nearest of all matching texts, by all cosines."""
+    """Return the ids of the n nearest matching texts, computed from all cosines."""
     unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
     cosines = unit @ unit[question]
     matching = [m for m in range(SIZE) if filter is None or filter.matches(filterable(m))]
@@ -141,7 +141,7 @@ def nearest(retriever, filter, question, n, tenant=None):
 
 
 def is_exact(store):
-    """Return whether the store orders by cosine: Chroma approximates, and l2 and ip have another order."""
+    """Return whether the store ranks exactly by cosine, which neither Chroma nor the spaces l2 and ip do."""
     return isinstance(store, InMemoryVectorStore)
 
 
@@ -201,7 +201,7 @@ any_filter = st.recursive(
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filter=any_filter, question=st.integers(0, SIZE - 1))
 def test_a_filter_returns_all_matches_up_to_the_limit(retriever, filter, question):
-    """Every hit matches the filter, and 30 hits, or all if fewer match, are returned."""
+    """A filtered search for 30 hits returns 30 matches, or all of them if there are fewer."""
     matching = {f"t{n}" for n in range(SIZE) if filter.matches(filterable(n))}
     result = nearest(retriever, filter, question, 30)
     assert set(result) <= matching
@@ -261,7 +261,7 @@ def test_chroma_reads_no_more_texts_than_it_returns(over_chroma, requests, filte
 
 
 class Nothing(BaseRetriever):
-    """Keyword retriever that finds nothing, so that no text is read when the retriever is created."""
+    """Keyword retriever that finds nothing, so no text is read when the retriever is created."""
 
     def _get_relevant_documents(self, query, *, run_manager):
         return []

@@ -80,7 +80,7 @@ def test_later_texts_are_found_by_their_words(store, user_documents):
     assert LATER not in texts(retriever.invoke(QUESTION))
 
 
-def test_never_reports_that_it_is_stale(store):
+def test_refresh_never_reports_a_stale_index(store):
     """With refresh="never" the index changes only on refresh(), and results report keyword-stale until then."""
     retriever = HybridRetriever(store, documents(), index={"refresh": "never"})
     assert by_words(retriever).degraded == ()
@@ -254,7 +254,7 @@ def test_a_store_that_cannot_be_listed_takes_documents():
     assert texts(by_words(retriever, "stripes")) == []
 
 
-def test_another_version_of_a_store_that_cannot_be_listed_says_so():
+def test_another_version_of_a_store_that_cannot_be_listed_is_reported():
     retriever = HybridRetriever(BareStore(documents(), Fixed()), documents(), index={"version": 1})
     assert "keyword-stale" not in by_words(retriever).degraded
     retriever.index = {"version": 2}

@@ -44,7 +44,7 @@ def test_a_reranker_with_a_chat_model(tmp_path, store):
 
 
 def test_a_reranker_from_a_factory(tmp_path, store):
-    """A factory function is called with the other keys and may return any reranker."""
+    """A reranker's factory function is called with the other keys of its mapping and may return any reranker."""
     for form in ("'my_application:by_length'", "{type: 'my_application:by_length', factor: 2}"):
         settings = configured(tmp_path, f"retriever: {{reranker: {form}}}")
         result = HybridRetriever.from_settings(settings, store=store).retrieve("cat dog")
@@ -75,6 +75,6 @@ def test_an_invalid_form_is_rejected(tmp_path, store, form):
 
 @pytest.mark.parametrize("name", ["my_application:broken", "my_application:nothing_there", "no_provider:model", "gpt"])
 def test_the_error_of_an_invalid_model_names_the_model(name):
-    """The error shows the name of the model as it is written in the file."""
+    """The error for an invalid model contains the model's name as written in the file."""
     with pytest.raises(ConfigurationError, match=name):
         chat_model(name)

@@ -34,7 +34,7 @@ def store():
 
 
 def called(tool, **arguments):
-    """Return the message that answers a model's call of the tool."""
+    """Return the tool's message in reply to a model's call."""
     return tool.invoke({"name": tool.name, "args": arguments, "id": "1", "type": "tool_call"})
 
 

@@ -48,7 +48,7 @@ def test_reciprocal_ranks_are_those_of_the_ensemble_retriever(ensemble, lists, w
 
 
 def random_lists(seed):
-    """Two lists of ids with distinct scores in [0, 1), best first."""
+    """Return two lists of ids with distinct scores between 0 and 1, best first."""
     some = random.Random(seed)
     return [
         dict(sorted(((f"d{i}", some.random()) for i in some.sample(range(40), 15)), key=lambda item: -item[1]))

@@ -33,7 +33,7 @@ def test_the_table_has_a_row_per_key():
 
 
 def test_the_examples_run(tmp_path, monkeypatch, capsys):
-    """The Python blocks run in order, next to the YAML file of the page."""
+    """The page's Python blocks run in order with the page's YAML file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hybridgraph.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
     namespace = {}

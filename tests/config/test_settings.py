@@ -74,7 +74,7 @@ def test_sections_and_flat_keys_are_the_same(write):
 
 
 def test_a_file_of_comments_gives_the_defaults(write):
-    """A file without any key is valid."""
+    """A settings file that contains only comments gives the defaults."""
     assert HybridGraphSettings.from_file(write("# nothing yet\n")) == HybridGraphSettings()
 
 
@@ -88,7 +88,7 @@ def test_without_a_path_the_file_of_the_working_directory_is_read(tmp_path, monk
 
 
 def test_a_relative_store_path_starts_at_its_file(write, tmp_path, monkeypatch):
-    """In a file ``store_path`` is relative to the file's folder; elsewhere it is used unchanged."""
+    """A relative ``store_path`` in a file is relative to the file's folder, and elsewhere it is used unchanged."""
     path = write("store: {path: indexes/docs}")
     assert HybridGraphSettings.from_file(path).store_path == tmp_path / "indexes/docs"
     monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", "here")

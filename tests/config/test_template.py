@@ -13,7 +13,7 @@ def test_the_template_sets_nothing(tmp_path):
 
 
 def test_the_template_shows_every_default(tmp_path):
-    """Removing every "#" before a key gives the default settings."""
+    """Uncommenting every key of the template gives the default settings."""
     text, count = re.subn(r"^  #(?=\w)", "  ", template("h.schema.json"), flags=re.MULTILINE)
     assert count == len(HybridGraphSettings.model_fields)
     (tmp_path / "h.yaml").write_text(text, encoding="utf-8")

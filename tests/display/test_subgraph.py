@@ -34,7 +34,7 @@ def test_a_seed_that_another_one_leads_to_stays_a_seed():
 
 
 def test_paths_through_each_other_end():
-    """Two chunks whose best paths go through each other are both drawn at their shortest distance."""
+    """Two chunks whose best paths go through each other are both drawn at their shortest distance from a seed."""
     hits = search_hit("a", 0.9), graph_hit(("a", "b", "c"), 0.5), graph_hit(("a", "c", "b"), 0.4)
     picture = neighbourhood(answer(*hits))
     assert {spot.id: spot.column for spot in picture.spots.values()} == {"a": 0, "b": 1, "c": 1}
@@ -120,9 +120,7 @@ WALKS = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, u
 
 @given(WALKS, st.integers(1, 8), st.integers(0, 8))
 def test_invariants(walks, nodes, back):
-    """Whatever the paths: everybody on one that is drawn is there, as far as if all were, no two share a place, and
-    edges join who is there.
-    """
+    """For any paths, all chunks on drawn paths are drawn in the right columns and unique places, joined by edges."""
     hits = [graph_hit(tuple(path), 0.5) for path in {path[-1]: path for path in walks}.values()]
     small, wide = answer(*hits[:back]), answer(*hits)
     picture, full = (neighbourhood(small, wide, number) for number in (nodes, len(hits)))

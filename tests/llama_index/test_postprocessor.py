@@ -170,7 +170,7 @@ def test_too_few_scores_are_a_failure():
 
 
 def test_without_a_query():
-    """A reranker that reads the query raises an error without one."""
+    """A reranker that needs the query raises an error if no query is given."""
     with pytest.raises(ConfigurationError, match="query_str"):
         RerankPostprocessor(by_letter).postprocess_nodes(nodes(a=0.9))
 

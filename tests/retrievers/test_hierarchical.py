@@ -661,7 +661,7 @@ def test_a_thousand_children():
     ],
 )
 def test_queries_without_known_words(shelf, query, reason):
-    """A query that is blank, or has no word of the index, finds nothing, and the result names the reason."""
+    """A blank query, or one without any word of the index, gives no hits, and the result reports the reason."""
     result = HierarchicalRetriever(shelf).find(query)
     assert (list(result), result.degraded) == ([], (reason,))
 
@@ -675,7 +675,7 @@ def test_a_vector_alone(shelf):
 
 
 def test_failing_sources_raise_an_error(shelf, monkeypatch):
-    """If all sources fail, find raises; with on_error="empty" it returns no hits."""
+    """If all sources fail, find raises RetrievalError, or returns no hits with on_error="empty"."""
 
     def fails(*_):
         raise OSError("gone")
@@ -736,7 +736,7 @@ def test_later_stages_work(shelf):
 
 
 def test_invoke_returns_the_hits_of_find(shelf):
-    """The Documents are the hits of find, with their uris; directories are included only on request."""
+    """invoke returns the hits of find as Documents with their uris, and directories only on request."""
     retriever = HierarchicalRetriever(shelf, k=3)
     documents = retriever.invoke("How much is the red roadster?", annotate="all")
     result = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find(

@@ -457,7 +457,7 @@ def test_an_unreadable_time_is_an_error(name):
 
 
 def test_a_superseded_fact_keeps_its_confidence():
-    """As of a time just before it was superseded, a fact has its full confidence in every mode."""
+    """A superseded fact has its full confidence in every mode if as_of is before the time it was superseded."""
     with HybridGraphStore(None, "lsa") as vector_store:
         texts = {"paris": "Ada lives in Paris.", "tea": "Ada likes tea.", "bo": "Bo plays chess."}
         turns = [
@@ -834,7 +834,7 @@ def test_only_memory_search_returns_substitutes():
     assert MemoryRetriever(vector_store).invoke(STRANGE, seed_ids=["none"]) == []
 
 
-def test_a_tool_says_that_nothing_is_similar():
+def test_a_tool_reports_that_nothing_is_similar():
     """The tool's answer states that nothing similar was found before it lists the most recent memories."""
     tool = MemoryRetriever(store_of_memories(), k=1).as_tool(name="memories", description="What is remembered.")
     answer = tool.invoke({"query": STRANGE})

@@ -144,7 +144,7 @@ def parsed(condition):
 
 
 def missing_matches(filter, ids, stored):
-    """Return the stored metadata that the filter matches and the engine did not find."""
+    """Return the stored metadata that match the filter but were not found by the engine."""
     return [metadata for key, metadata in stored.items() if filter.matches(metadata) and key not in ids]
 
 
@@ -399,7 +399,7 @@ def postgres():
 
 
 def postgres_user():
-    """Return the user to run PostgreSQL as: the current one, except for root, which it refuses."""
+    """Return the user to run PostgreSQL as, which cannot be root."""
     if not (shutil.which("initdb") and shutil.which("pg_ctl")):
         pytest.skip("PostgreSQL is not installed")
     me = pwd.getpwuid(os.getuid()).pw_name

@@ -171,7 +171,7 @@ async def test_edges_between_the_stores_ids_are_traversed(store, kind):
 
 
 class Hidden(BaseRetriever):
-    """Keyword retriever whose Documents are not known in advance, such as one of a server."""
+    """Keyword retriever whose Documents are not known in advance, such as one on a server."""
 
     inner: BaseRetriever
 
