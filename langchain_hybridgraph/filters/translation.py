@@ -27,7 +27,8 @@ class Dialect(ABC, Generic[Condition]):
     def holds(self, key: str, operator: str, operand: Any) -> Condition | None:
         """Return a condition that matches at least the values for which the comparison is true.
 
-        ``operator`` is an ordering, ``$in`` (also for ``$eq``), ``$contains`` or ``$exists`` (with the operand True).
+        ``operator`` is an ordering, ``$in`` (which is also used for ``$eq``), ``$contains`` or ``$exists`` (with the
+        operand True).
         """
 
     @abstractmethod
@@ -36,11 +37,11 @@ class Dialect(ABC, Generic[Condition]):
 
     @abstractmethod
     def every(self, parts: list[Condition]) -> Condition:
-        """Combine two or more conditions, all of which must hold."""
+        """Return a condition that is true if all of these conditions, two or more, are true."""
 
     @abstractmethod
     def some(self, parts: list[Condition]) -> Condition:
-        """Combine two or more conditions, at least one of which must hold."""
+        """Return a condition that is true if at least one of these conditions, two or more, is true."""
 
     def all_of(self, parts: Sequence[Condition | None]) -> Condition | None:
         """Combine conditions that must all be true, leaving out parts that cannot be expressed (None)."""

@@ -150,8 +150,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
         Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). With ``interactive``, returns a
         plotly figure that shows a chunk's text and the reasons for the hit when the pointer is on the chunk. Two
-        searches are run, one for k hits and one for more. Options and errors are those of :meth:`retrieve`. Raises
-        ConfigurationError if the size is invalid or the library is missing:
+        searches are run, one for k hits and one for more. Options and errors are the same as for :meth:`retrieve`.
+        Raises ConfigurationError if the size is invalid or the library is missing:
         ``pip install "langchain-hybridgraph[notebook]"``.
         """
         from langchain_hybridgraph import display

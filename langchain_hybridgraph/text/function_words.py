@@ -12,7 +12,8 @@ class FunctionWords(NamedTuple):
     """Words of a language that may precede a name, or be capitalized without being a name.
 
     ``words`` are articles, pronouns, prepositions, conjunctions, question words, and months and weekdays where they are
-    capitalized. Only ``articles`` are never part of a name. ``capital_nouns`` is true if all nouns are capitalized.
+    capitalized. ``articles`` are the articles among them; unlike the other words, they are never part of a name.
+    ``capital_nouns`` is true if all nouns are capitalized.
     """
 
     words: frozenset[str]

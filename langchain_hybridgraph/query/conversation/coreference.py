@@ -55,7 +55,7 @@ def _without_lead(name: str) -> str:
 
 
 def _replacement(pronoun: re.Match[str], name: str) -> str:
-    """Return the name in place of the pronoun, as a possessive if the pronoun is one."""
+    """Return the name that replaces the pronoun, in the possessive form if the pronoun is possessive."""
     word = pronoun[1].lower()
     owns = word in ("his", "hers") or (word == "her" and pronoun["owns"] is not None)
     return f"{name}'s" if owns else name

@@ -51,7 +51,7 @@ class Walk(NamedTuple):
 
 
 class Traversal(Protocol):
-    """Method for selecting the chunks that are reached from the seeds through edges."""
+    """Method for reaching further chunks from the seeds through edges."""
 
     @property
     def edge_filter(self) -> EdgeFilter:

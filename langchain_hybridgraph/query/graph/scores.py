@@ -75,7 +75,7 @@ class MixesScores(Protocol):
 
 @dataclass(frozen=True)
 class HopDecay:
-    """Graph score vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
+    """Graph score: vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
 
     ``hop_decay`` lists the decay for each hop, starting with hop 0, the seeds; further hops use ``tail``. With
     ``seed_bonus=False``, seeds have only the first part, vector_weight · own. With ``score_expanded=False``, the own
@@ -139,7 +139,7 @@ class HopDecay:
 
 @dataclass(frozen=True)
 class DistanceDecay:
-    """Graph score seed_weight · (the seed's score / the best seed's score) + distance_weight · e^(−hops / tau).
+    """Graph score: seed_weight · (the seed's score / the best seed's score) + distance_weight · e^(−hops / tau).
 
     If several seeds lead to a chunk, ``assignment="nearest"`` uses the seed with the fewest hops, then the one with the
     better score; ``"best"`` uses the seed that gives the largest value. Weights that sum to more than 1 are divided by
@@ -188,7 +188,7 @@ class DistanceDecay:
 
 @dataclass(frozen=True)
 class Propagation:
-    """Graph score alpha · own + (1 − alpha) · the value of the previous chunk on the path.
+    """Graph score: alpha · own + (1 − alpha) · the value of the previous chunk on the path.
 
     A root is a chunk without a previous chunk; its value is its own score. If the own score of a root is unknown (NaN,
     because the search did not find the chunk), the next chunks on its paths are treated as roots. For other chunks, an
@@ -221,7 +221,7 @@ class Propagation:
 
 @dataclass(frozen=True)
 class RingDecay:
-    """Graph score seed's score · product of the weights · decay^hops, or 0 if this is less than ``min_energy``.
+    """Graph score: the seed's score · the product of the weights · decay^hops, or 0 if this is below ``min_energy``.
 
     A seed keeps its score even if that is less than ``min_energy``.
 

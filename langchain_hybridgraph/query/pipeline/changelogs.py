@@ -21,7 +21,7 @@ _CHANGELOG = re.compile(
 
 @lru_cache(16_384)
 def is_changelog(id: str) -> bool:
-    """Return whether the path in a chunk's id is that of a change log or of release notes.
+    """Return whether a chunk's id contains the path of a change log or of release notes.
 
     Files and folders with these names are recognised: changelog, changes, release-notes, whats-new, HISTORY and NEWS.
 

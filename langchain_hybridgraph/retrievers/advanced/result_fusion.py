@@ -35,7 +35,7 @@ def fuse_by_score(
 ) -> Result:
     """Return the k best Documents by the weighted mean of their scores in two searches.
 
-    Both searches must be by one of this package's retrievers, whose scores are comparable.
+    Both searches must have been run by one of this package's retrievers, whose scores are comparable.
 
     The score of a Document in a search that did not find it is 0, so the mean is comparable to the score of a single
     search. Documents below ``min_score`` are left out. The mean is computed from the scores by which the Documents were
