@@ -494,8 +494,8 @@ def test_colours_on_a_terminal(read_index):
     assert "\x1b[" in output
 
 
-def test_escape_sequences_in_a_text_are_removed(tmp_path):
-    """Escape sequences in a text are removed, and rich's markup is printed literally."""
+def test_escape_sequences_in_a_text_are_not_sent_to_the_terminal(tmp_path):
+    """Escape sequences in a text are not sent to the terminal, and rich's markup is printed literally."""
     (tmp_path / "a.jsonl").write_text(
         json.dumps({"text": "alarm \x1b]0;owned\x07 [bold]not bold[/bold] :smile:"}), encoding="utf-8"
     )

@@ -139,7 +139,7 @@ def test_a_folder_that_is_gone(here):
 
 
 def test_a_folder_that_was_never_read(here):
-    """A path that was never ingested raises an error, and nothing is deleted."""
+    """A path that was never ingested gives an error message, and nothing is deleted."""
     before = documents()
     (here / "empty").mkdir()
     assert "nothing to read" in ingest("empty", "--index", "index", "--prune", code=1)

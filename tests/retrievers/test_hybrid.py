@@ -404,7 +404,7 @@ def test_scores_are_cosines_in_every_space(tmp_path, space):
 
 
 def test_more_candidates_are_fetched_from_a_store_without_filters():
-    """In a store without filters the only match is found even if 499 other texts may be nearer."""
+    """In a store without filters, the only match is found although it is far down the list of the nearest texts."""
     many = [Document(id=f"d{n}", page_content=f"water pump {n}", metadata={"n": n}) for n in range(500)]
     store = BareStore(many, LSAEmbeddings().fit([d.page_content for d in many]))
     result = HybridRetriever(store, semantic_weight=1.0).retrieve("water pump 3", filter={"n": 499})
