@@ -37,13 +37,13 @@ async def test_the_planner(kind):
 async def test_the_reranker(kind):
     """LLMReranker reads scores from plain answers in batches and reorders the hits without degradation."""
 
-    def marks(messages):
+    def ratings(messages):
         passages = material(messages)["passages"]
-        return fenced({"marks": [{"passage": p["passage"], "mark": 10 - len(p["text"]) / 10} for p in passages]})
+        return fenced({"ratings": [{"passage": p["passage"], "rating": 10 - len(p["text"]) / 10} for p in passages]})
 
     texts = ["A cat sleeps on the long warm sofa.", "A cat sleeps here.", "A cat."]
     with HybridGraphStore.from_texts(texts, "lsa") as store:
-        retriever = HybridRetriever(store, reranker=LLMReranker(kind(answer=marks), batch_size=2))
+        retriever = HybridRetriever(store, reranker=LLMReranker(kind(answer=ratings), batch_size=2))
         for documents in (retriever.retrieve("cat sleeps"), await retriever.aretrieve("cat sleeps")):
             assert [document.page_content for document in documents] == texts[::-1]
             assert documents.degraded == ()

@@ -16,7 +16,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 def application(monkeypatch):
     """Create a module of the application with factory functions."""
     module = ModuleType("my_application")
-    module.model = lambda: FakeListChatModel(responses=['{"marks": []}'])
+    module.model = lambda: FakeListChatModel(responses=['{"ratings": []}'])
     module.by_length = lambda factor=1: lambda query, texts: [factor / len(text) for text in texts]
     module.planner = lambda: lambda summary, messages, query: []
     module.broken = lambda: 1 / 0

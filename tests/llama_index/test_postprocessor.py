@@ -81,15 +81,15 @@ def test_nodes_without_text():
     assert scored(lengths.postprocess_nodes([*nodes(a=0.9), image], query_str="any")) == [("i", 1.0), ("a", 1 / 7)]
 
 
-def marks(material):
+def ratings(material):
     return {
-        "marks": [{"passage": p["passage"], "mark": 9 if p["text"][-1] == "b" else 2} for p in material["passages"]]
+        "ratings": [{"passage": p["passage"], "rating": 9 if p["text"][-1] == "b" else 2} for p in material["passages"]]
     }
 
 
 async def test_llm_reranker():
     """LLMReranker scores the nodes, sync and async."""
-    done = RerankPostprocessor(LLMReranker(SayingModel(answer=marks)))
+    done = RerankPostprocessor(LLMReranker(SayingModel(answer=ratings)))
     for results in (
         done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any"),
         await done.apostprocess_nodes(nodes(a=0.9, b=0.5), query_str="any"),
@@ -99,7 +99,7 @@ async def test_llm_reranker():
 
 async def test_llm_reranker_over_a_model_of_llama_index():
     """A LlamaIndex language model can rerank, even if its answer is surrounded by prose."""
-    llm = SayingLLM('Sure: {"marks": [{"passage": 1, "mark": 2}, {"passage": 2, "mark": 9}]}')
+    llm = SayingLLM('Sure: {"ratings": [{"passage": 1, "rating": 2}, {"passage": 2, "rating": 9}]}')
     done = RerankPostprocessor(LLMReranker(LlamaIndexChatModel(llm)), on_error="raise")
     for results in (
         done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="which?"),
