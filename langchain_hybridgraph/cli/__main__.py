@@ -1,4 +1,4 @@
-"""``python -m langchain_hybridgraph.cli`` is ``hybridgraph``."""
+"""Entry point of ``python -m langchain_hybridgraph.cli``, which runs ``hybridgraph``."""
 
 from langchain_hybridgraph.cli import main
 

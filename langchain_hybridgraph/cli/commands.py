@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
 
-# LangChain, the engines and rich are imported by the commands that need them, so that help is shown at once.
+# LangChain, the engines and rich are imported by the commands that need them, so that help is shown immediately.
 
 app = typer.Typer(
     cls=OneLineErrors,
@@ -309,7 +309,7 @@ def demo(
 
 
 def _unknown(documents: list[str], existing: Iterable[str]) -> dict[str, str]:
-    """Explain each id that no document has: list the documents below it if it is a path, else similar ids."""
+    """Explain each id that no document has: list the documents below it if it is a path, and similar ids otherwise."""
     existing = list(existing)
     hints = {}
     for id in documents:
@@ -340,7 +340,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
 
 
 def _parsed(where: str | None) -> Filter | None:
-    """Parse a JSON filter, before the index is opened; None for one without conditions."""
+    """Parse a JSON filter before the index is opened. Return None for a filter without conditions."""
     if where is None:
         return None
     from langchain_hybridgraph.filters import parse_filter

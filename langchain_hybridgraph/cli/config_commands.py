@@ -154,7 +154,9 @@ def _arguments(assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, ...]:
-    """Return why an embedding named as package.module:factory cannot be imported; importing it runs its module."""
+    """Return a problem if an embedding named as package.module:factory cannot be imported. Importing it runs its
+    module.
+    """
     from langchain_hybridgraph.config.provenance import Problem
     from langchain_hybridgraph.config.settings import allowed_values
     from langchain_hybridgraph.embeddings.resolve import imported_factory
@@ -198,7 +200,7 @@ def _path_text(path: Path | None) -> str | None:
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """Return the value as JSON shows it; values of parameters with secret names are hidden."""
+    """Return the value in JSON form, with the values of secret parameters hidden."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each, str(key)) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -19,12 +19,12 @@ _BATCH = 1_000  # number of documents that are read at a time
 
 
 class DeletedFiles:
-    """Check for documents of these paths whose file, or line of a file, no longer exists.
+    """Check for documents below ``paths`` whose file, or line of a file, no longer exists.
 
     A file is deleted if the file system no longer has it. A line of a JSON Lines file is deleted if the file was read
-    without it. Anything that cannot be checked (a folder without permission) counts as existing, and so does a document
-    whose ``source`` is not that of a file below the paths. ``documents`` are the ids of the deleted ones, in the order
-    of the checks. The call returns them only with ``prune``.
+    and did not contain it. Anything that cannot be checked, such as a folder without permission, is treated as
+    existing. So is a document whose ``source`` does not belong to a file below the paths. ``documents`` lists the ids
+    of documents whose files are deleted, in the order of the checks. A call returns true for them only with ``prune``.
     """
 
     def __init__(self, paths: Sequence[Path], store: EmbeddedStore | MilvusStore, *, prune: bool) -> None:
@@ -34,7 +34,7 @@ class DeletedFiles:
         self.documents: list[str] = []
 
     def __call__(self, document: str) -> bool:
-        """Return whether this document is to be deleted; record its id if its file no longer exists."""
+        """Return whether to delete this document, and record its id if its file no longer exists."""
         source = self._sources.get(document)
         is_gone = source is not None and any(_is_gone(source, base, path) for base, path in self._places)
         if is_gone:
@@ -42,13 +42,13 @@ class DeletedFiles:
         return is_gone and self._prune
 
     def has_read(self, path: Path) -> bool:
-        """Return whether any document of the index was read from this path or from below it."""
+        """Return whether any document of the index was read from this path or from a file below it."""
         base = source_of(path, path)
         return any(_inside(source, base) is not None for source in self._sources.values())
 
     @cached_property
     def _sources(self) -> dict[str, str]:
-        """The source of each document from below the paths that is in the index at the first check."""
+        """Source of each document below the paths, for the documents that are in the index at the first check."""
         sources: dict[str, str] = {}
         documents = iter(self._store.document_ids())
         while batch := list(islice(documents, _BATCH)):
@@ -67,12 +67,14 @@ def _is_gone(source: str, base: str, path: Path) -> bool:
     file = path / inside if inside else path
     if _is_there(file):
         return file.suffix.lower() in SEVERAL
-    # Every relative source is below ".", also one from elsewhere: if its folder is here, it was read from here.
+    # Every relative source seems to be below ".". If its folder exists here, assume that it was read from here.
     return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
 
 
 def _inside(source: str, base: str) -> str | None:
-    """Return the path of a source relative to another, or None; every path without ``..`` is below ``.``."""
+    """Return the path of a source relative to ``base``, or None if it is not below it. Every path without ``..`` is
+    below ``.``.
+    """
     if base == ".":
         return None if "://" in source or source.startswith(("/", "..")) else source
     if source == base:

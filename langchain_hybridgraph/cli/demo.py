@@ -1,4 +1,4 @@
-"""Demonstration on the documentation of this Python's standard library."""
+"""Demonstration with the documentation of Python's standard library."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(index: Path, embedding: str) -> None:
 
 
 def _command() -> str:
-    """Return the command that runs this program; after ``make demo`` it is not on the PATH."""
+    """Return the command that runs this program, which is not on the PATH after ``make demo``."""
     if shutil.which("hybridgraph"):
         return "hybridgraph"
     installed = Path(sys.executable).with_name("hybridgraph")

@@ -41,23 +41,24 @@ _COMMANDS = tuple(
     )
 )
 PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
-# Errors of usage; every other error of this package is a problem met during the run.
+# Errors in how the command was used; all other errors of this package are problems during the run.
 WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnIndexError, TenantError)
 
 
 class OneLineErrors(TyperGroup):
-    """Commands whose errors are one line on stderr; a closed pipe, as by head, is not an error.
+    """Group of commands whose errors are one line on stderr. A pipe closed by its reader, such as head, is not an
+    error.
 
-    An unexpected error keeps its traceback.
+    Unexpected errors keep their traceback.
     """
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
-        """Run the command named by the arguments; without any, show help."""
+        """Run the command named by the arguments, or show help if there are no arguments."""
         arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
             code = super().main(arguments, *others, **{**settings, "standalone_mode": False})
         except Exception as error:
-            # typer's exceptions have no public base class that all its versions share
+            # typer's exceptions have no public base class that is the same in all versions
             if not hasattr(error, "format_message"):
                 raise
             say(f"{error.format_message()} ({_help(error)})")
@@ -65,7 +66,7 @@ class OneLineErrors(TyperGroup):
         sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the chosen command; convert errors to an exit code and log messages to lines."""
+        """Run the chosen command. Convert errors to an exit code, and log records to lines."""
         log = _LineHandler(logging.WARNING)
         logging.getLogger().addHandler(log)
         try:
@@ -84,19 +85,19 @@ class OneLineErrors(TyperGroup):
 
 
 class _LineHandler(logging.Handler):
-    """Log records as one line each, without tracebacks."""
+    """Handler that writes each log record as one line, without a traceback."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage())
 
 
 def say(message: str) -> None:
-    """Write one line to stderr, whatever characters the message contains."""
+    """Write a message to stderr as one line, even if it contains line breaks."""
     typer.echo(f"hybridgraph: {' '.join(as_commands(message).split())}", err=True)
 
 
 def as_commands(message: str) -> str:
-    """Replace the Python calls and arguments that a message names by commands and options.
+    """Replace the Python calls and arguments in a message with commands and options.
 
     >>> as_commands("the model cannot be read; repair() makes a new one")
     'the model cannot be read; hybridgraph repair makes a new one'
@@ -112,5 +113,5 @@ def _help(error: Any) -> str:
 
 
 def _leave_stdout() -> None:
-    """Discard buffered output after the pipe was closed, so that the interpreter's exit raises nothing."""
+    """Discard buffered output after the pipe was closed, so that the interpreter exits without an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Conversation before a question, read from a file."""
+"""Conversation that precedes a question, read from a file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from langchain_hybridgraph.records import replace_surrogates
 
 
 class Conversation(NamedTuple):
-    """Messages, oldest first, in any supported form; and a summary of earlier ones."""
+    """Messages in any supported form, oldest first, and a summary of earlier messages."""
 
     messages: Sequence[Any]
     summary: str = ""
 
     def session(self) -> dict[str, Any] | None:
-        """Return the session for a search of the tree; None for an empty conversation."""
+        """Return the session for a search of the tree, or None for an empty conversation."""
         return self._asdict() if self.messages or self.summary else None
 
 
 def conversation(file: Path | None) -> Conversation:
-    """Read the conversation in a file, ``-`` for standard input; None if it is empty.
+    """Read the conversation in a file (``-`` for standard input). Return None if it is empty.
 
     The file is a JSON list, ``{"messages": […]}`` (with ``summary`` if there is one), one JSON value per line, or one
     text per line. Raises ConfigurationError for anything else and for a file that cannot be read.

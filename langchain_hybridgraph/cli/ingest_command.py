@@ -94,10 +94,11 @@ def ingest(
 
 
 class Outcome(NamedTuple):
-    """The result of an ingest.
+    """Result of the command.
 
-    ``pruned`` are the ids of the documents that were deleted because their files are gone, None without ``--prune``;
-    ``vanished`` are the ids of those that were kept. ``layers`` is None if no directory was summarised.
+    ``pruned`` are the ids of the documents that were deleted because their files no longer exist, or None without
+    ``--prune``. ``vanished`` are the ids of documents that were kept although their files no longer exist. ``layers``
+    is None if no directory was summarised.
     """
 
     report: IngestReport
@@ -107,9 +108,9 @@ class Outcome(NamedTuple):
 
 
 def _documents(paths: list[Path], skipped: list[str], *, follow_links: bool, may_be_deleted: bool) -> FileDocuments:
-    """Return the documents of the files, and add the messages about files that cannot be read to ``skipped``.
+    """Return the documents in ``paths``. Messages about files that cannot be read are added to ``skipped``.
 
-    Raises an error for a path that does not exist, and if there is no file, unless the files may have been deleted.
+    Raises an error if a path does not exist or if there is no file, unless the files may have been deleted.
     """
     from langchain_hybridgraph.ingestion import read_files
 
@@ -136,7 +137,7 @@ def _ingest(
     prune: bool,
     progress: bool,
 ) -> Outcome:
-    """Write the documents to the store, delete documents whose files are gone, and summarise the directories."""
+    """Write the documents to the store, delete documents whose files no longer exist, and summarise the directories."""
     from langchain_hybridgraph.cli.deleted_files import DeletedFiles
     from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
     from langchain_hybridgraph.stores.protocols import RecordsFiles
@@ -148,7 +149,7 @@ def _ingest(
         raise _nothing_to_read(paths)
     before = len(store)
     chunks = None if split is Split.NONE else split.value.replace("-", "_")
-    # Finding what is no longer there reads the list of all documents, which takes long only from a server.
+    # Finding deleted files requires the list of all documents, which is slow only with a server.
     prunable = deleted if prune or isinstance(store, RecordsFiles) else False
     try:
         report = ingest_documents(
@@ -165,7 +166,9 @@ def _ingest(
 
 
 def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
-    """Summarise the directories that have changed, if there are summaries already or a folder was ingested."""
+    """Summarise the directories that have changed, if there are summaries already or a folder was ingested; otherwise
+    return None.
+    """
     from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
 
     if not isinstance(store, HasLayers):
@@ -176,7 +179,7 @@ def _summarise(store: EmbeddedStore | MilvusStore, paths: list[Path], *, progres
 
 
 def _edges(value: str) -> Any:
-    """Parse ``--edges``: comma-separated names, or JSON; an empty list for none."""
+    """Parse ``--edges``: comma-separated names or JSON. Return an empty list for ``none``."""
     if not value.lstrip().startswith(("[", "{")):
         return [] if value == "none" else [name.strip() for name in value.split(",")]
     try:
@@ -218,7 +221,7 @@ def _print_report(outcome: Outcome) -> None:
 
 
 def _first_ids(documents: list[str]) -> str:
-    """Return a colon and the first few ids; an empty string if there are no ids."""
+    """Return a colon and the first few ids, or an empty string if there are no ids."""
     return f": {_join_names(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
     """Return the output of ``search --json``: the question, how it was answered, and the hits, best first.
 
-    ``query``, ``k``, ``filter`` (null without one); ``method`` (hybrid, vector, keyword, interleave); ``degraded``, the
-    reasons of both levels; ``took_ms``; ``hits``, as in :func:`hit_answer`. ``history`` is described in
-    :func:`history_answer`; null without a conversation.
+    The keys are ``query``, ``k``, ``filter`` (null if there is none), ``method`` (hybrid, vector, keyword or
+    interleave), ``degraded`` (the reasons of both levels), ``took_ms``, ``hits`` (see :func:`hit_answer`) and
+    ``history`` (see :func:`history_answer`; null without a conversation).
     """
     plan = result.plan
     return {
@@ -44,11 +44,10 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
 
 
 def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Describe how a conversation changed a question: ``expanded_query``, the ``context`` and its ``weight``,
-    ``searched``.
+    """Describe how a conversation changed a question, or return None for a search without a conversation.
 
-    ``searched`` is ``"raw"`` if the question did not depend on the conversation. None for a search without a
-    conversation.
+    The keys are ``expanded_query``, ``context``, its ``weight``, and ``searched``, which is ``"raw"`` if the question
+    did not depend on the conversation.
     """
     names = ("expanded_query", "context", "weight", "searched")
     return {name: plan.get(name) for name in names} if "expanded_query" in plan else None
@@ -57,10 +56,10 @@ def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
 def find_answer(result: FindResult) -> dict[str, Any]:
     """Return the output of ``find --json``: ``queries``, ``degraded``, ``took_ms``, and ``hits``, best first.
 
-    A query has ``query``, ``context_type`` and ``priority`` as planned, ``roots`` (the URIs below which it searched),
-    the number of directories ``opened``, of nodes ``scored`` and of all ``nodes``. A hit has ``rank``, ``uri``,
-    ``context_type``, ``is_leaf`` (false for a directory), ``score``, ``abstract``, ``relations`` (uri, relation,
-    weight, description) and ``text``: that of its best chunk, or its overview.
+    A query has ``query``, ``context_type`` and ``priority`` as planned, and ``roots``, the URIs below which it
+    searched. Its ``opened``, ``scored`` and ``nodes`` are the numbers of directories opened, nodes scored and nodes in
+    total. A hit has ``rank``, ``uri``, ``context_type``, ``is_leaf`` (false for a directory), ``score``, ``abstract``,
+    ``relations`` (uri, relation, weight, description) and ``text`` (the text of its best chunk, or its overview).
     """
     return {
         "queries": [each.plan() for each in result.query_results],
@@ -83,10 +82,12 @@ def find_answer(result: FindResult) -> dict[str, Any]:
 
 
 def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
-    """Return one hit: ``rank`` from 1, ``score`` in [0, 1], ``parts`` that sum to it, and the stored chunk.
+    """Return one hit as JSON values: ``rank`` from 1, ``score`` in [0, 1], ``parts`` that sum to the score, and the
+    stored chunk.
 
-    ``source`` is the source that found it (vector, keyword, fused); ``vector_score``, ``bm25_score`` and
-    ``rerank_score`` are null if unknown. A parent returned for its child has the child's id in ``child_id``.
+    ``source`` is the source that found the hit (vector, keyword or fused). ``vector_score``, ``bm25_score`` and
+    ``rerank_score`` are null if they are unknown. For a parent returned in place of its child, ``child_id`` is the id
+    of the child.
     """
     return {
         "rank": rank,
@@ -112,9 +113,9 @@ def ingest_answer(
 ) -> dict[str, Any]:
     """Return the output of ``ingest --json``: counts, ``seconds``, ``embedding``, ``warnings``.
 
-    ``pruned`` are the ids of the documents that ``--prune`` deleted, ``vanished`` those that it would have deleted.
-    ``layers`` describes the summaries of directories
-    (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``); null without any.
+    ``pruned`` are the ids of the documents that ``--prune`` deleted. ``vanished`` are the ids of documents that it
+    would have deleted. ``layers`` describes the summaries of directories (``directories``, ``summarised``,
+    ``unchanged``, ``removed``, ``seconds``, ``warnings``); null without any.
     """
     return {
         **asdict(report),
@@ -140,9 +141,9 @@ def check_answer(report: CheckReport) -> dict[str, Any]:
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
-    """Print one JSON object to stdout, indented; values that JSON lacks (NaN, infinity) become null.
+    """Print one indented JSON object to stdout. Values that JSON lacks (NaN, infinity) become null.
 
-    A lone surrogate becomes U+FFFD. Letters beyond ASCII stay readable if the encoding of stdout allows it.
+    A lone surrogate becomes U+FFFD. Non-ASCII characters are not escaped if the encoding of stdout supports them.
     """
     carries_all = (sys.stdout.encoding or "").lower().startswith("utf")
     json.dump(_sayable(answer), sys.stdout, indent=2, ensure_ascii=not carries_all, allow_nan=False)

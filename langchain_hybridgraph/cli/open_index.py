@@ -1,4 +1,4 @@
-"""Opening of the index that the options name."""
+"""Opening of the index selected by the options."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def existing(
     config: Path | None = None,
     all_tenants: bool = False,
 ) -> HybridGraphStore:
-    """Open an existing index; a mistyped path never creates one.
+    """Open an existing index without ever creating one, for example at a mistyped path.
 
-    With ``all_tenants``, for work that concerns the complete folder, no tenant needs to be named. The settings in
-    ``config`` include the time that a write waits for other writers. Raises NotAnIndexError, TenantError,
+    With ``all_tenants``, which is for work on the complete folder, ``tenant`` is not required. The settings in
+    ``config`` include the time that a write waits for other writers. Raises NotAnIndexError, TenantError and
     EmbeddingMismatchError.
     """
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
@@ -55,7 +55,7 @@ def existing_store(
     read_only: bool = False,
     config: Path | None = None,
 ) -> HybridGraphStore | MilvusStore:
-    """Open an existing index in a folder or in Milvus; raises the errors of :func:`existing`."""
+    """Open an existing index in a folder or in Milvus. Raises the errors of :func:`existing`."""
     if uri := milvus_uri(index):
         return open_milvus(uri, embedding, tenant=tenant, config=config)
     return existing(index, embedding=embedding, tenant=tenant, read_only=read_only, config=config)
@@ -70,11 +70,12 @@ def existing_or_new(
     config: Path | None = None,
     quiet: bool = False,
 ) -> EmbeddedStore | MilvusStore:
-    """Open an existing index, in a folder or in Milvus, or create one.
+    """Open an index in a folder or in Milvus, creating it if it does not exist.
 
-    Print its embedding, and the reason for it, to stderr, unless ``quiet``.
+    Unless ``quiet``, the embedding and the reason for it are printed to stderr.
 
-    Raises the errors of :func:`existing`, and ConfigurationError for another language than that of the index.
+    Raises the errors of :func:`existing`, and ConfigurationError if ``language`` differs from the language of the
+    index.
     """
     from langchain_hybridgraph.text.analyzer import language_name
 
@@ -101,7 +102,9 @@ def existing_or_new(
 def _opened(
     index: Path, embedding: str, language: str, tenant: str | None, options: Mapping[str, Any]
 ) -> EmbeddedStore:
-    """Open a store to write to; with LSA one that does not import LangChain, which would take most of the time."""
+    """Open a store for writing. With LSA, open a store that does not import LangChain, because the import takes most of
+    the time.
+    """
     if embedding == "lsa":
         from langchain_hybridgraph.embeddings.lsa import LSAModel
         from langchain_hybridgraph.stores.embedded.folder.index_settings import IndexSettings
@@ -148,7 +151,7 @@ def _facts(index: Path) -> dict[str, Any]:
 
 
 def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
-    """Replace the store's errors by errors in terms of the command line."""
+    """Raise the store's errors in advance, worded for the command line."""
     if facts["tenancy"] == "multi" and tenant is None:
         raise TenantError(f"{index} has several tenants: choose one with --tenant")
     if facts["tenancy"] == "single" and tenant is not None:

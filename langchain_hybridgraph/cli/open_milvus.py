@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def milvus_uri(index: Path) -> str | None:
-    """Return the URI of a store in Milvus, None for a folder; raise ConfigurationError for a misspelt scheme.
+    """Return the URI of a store in Milvus, or None for a folder. Raises ConfigurationError for a misspelt scheme.
 
     >>> from pathlib import Path
     >>> milvus_uri(Path("milvus://localhost/notes")), milvus_uri(Path("notes.hybridgraph"))
@@ -24,7 +24,7 @@ def milvus_uri(index: Path) -> str | None:
     """
     from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
 
-    # A Path has lost a slash of milvus://HOST, but none of the milvus-lite file milvus:/FOLDER/NAME.db.
+    # Path removes a slash from milvus://HOST, but not from milvus:/FOLDER/NAME.db, a milvus-lite file.
     uri = re.sub(r"^(milvus|https?):/(?!/)(?!.*\.db$)", r"\1://", str(index))
     check_scheme(uri)
     return uri if is_milvus_uri(uri) else None
@@ -40,12 +40,12 @@ def open_milvus(
     is_new_allowed: bool = False,
     quiet: bool = False,
 ) -> MilvusStore:
-    """Open a store in Milvus with the collection, token and limits of the settings, and by default their embedding.
+    """Open a store in Milvus with the collection, token and limits from the settings. Their embedding is the default.
 
-    Print which embedding a new store has to stderr, unless ``quiet``.
+    Unless ``quiet``, the embedding of a new store is printed to stderr.
 
-    Raises NotAnIndexError without such a store, unless a new one is allowed, EmbeddingMismatchError for an embedding
-    that has to be named, and the errors of MilvusStore.
+    Raises NotAnIndexError if the store does not exist and ``is_new_allowed`` is false, EmbeddingMismatchError if the
+    embedding has to be passed, and the errors of MilvusStore.
     """
     from langchain_hybridgraph.embeddings import choose_embedding
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore

@@ -1,4 +1,4 @@
-"""Parameters that several commands have."""
+"""Parameters shared by several commands."""
 
 from __future__ import annotations
 

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 
 def configured(config: Path | None) -> HybridGraphSettings:
-    """Return the settings of the file that is named, or of hybridgraph.yaml if there is one, and the environment."""
+    """Return the settings from the file ``config`` (by default hybridgraph.yaml, if it exists) and from the
+    environment.
+    """
     from langchain_hybridgraph.config.settings import HybridGraphSettings
 
     return HybridGraphSettings.from_file(config)
 
 
 def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
-    """Make the settings the defaults of a command's other options."""
+    """Use the settings as defaults for the command's other options."""
     if not context.resilient_parsing and has_settings(config):
         context.default_map = {**(context.default_map or {}), **_defaults(configured(config), str(context.info_name))}
     return config
@@ -35,7 +37,7 @@ def _defaults(settings: HybridGraphSettings, verb: str) -> dict[str, Any]:
             f"store_embedding is {embedding!r}; the command line takes a name, such as minilm or package.module:factory"
         )
     if verb != "ingest" and ":" not in (embedding or ""):
-        embedding = None  # an index records which built-in model it was made with
+        embedding = None  # an index records which built-in model it uses
     language = settings.store_language if "store_language" in settings.model_fields_set else None
     values = {
         "index": settings.store_path or settings.store_uri,

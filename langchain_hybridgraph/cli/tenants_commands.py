@@ -75,7 +75,7 @@ def drop(
 
 def _is_confirmed(question: str) -> bool:
     try:
-        if sys.stdin is None:  # the standard input of the process is closed
+        if sys.stdin is None:  # the process was started without standard input
             raise typer.Abort
         return typer.confirm(question, err=True)
     except typer.Abort:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.result import RetrievalResult
 
 WIDEST = 100
-INDENT = 11  # columns of indentation below the title
-PASSAGE = 200  # characters: three lines of an 80 column terminal
+INDENT = 11  # number of columns by which text below the title is indented
+PASSAGE = 200  # number of characters, about three lines of an 80-column terminal
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?:;]) ")
@@ -33,24 +33,24 @@ _HEADING = re.compile(r"\s*#{1,6} [^\n]*\n")
 
 
 def terminal() -> Console:
-    """Create a console that prints texts unchanged: without markup or emoji codes."""
+    """Create a console that prints text unchanged, without interpreting markup or emoji codes."""
     console = _Terminal(markup=False, emoji=False, highlight=False)
     console.width = min(console.width, WIDEST)
     return console
 
 
 class _Terminal(Console):
-    """Console that leaves a closed pipe to its caller."""
+    """Console that raises the error for a closed pipe."""
 
     def on_broken_pipe(self) -> None:
-        """Raise the error again, because rich would exit with code 1."""
+        """Raise the error instead of exiting with code 1, as rich does."""
         raise BrokenPipeError
 
 
 def show_result(
     console: Console, result: RetrievalResult[Document], *, language: str = "english", explain: bool = False
 ) -> None:
-    """Print ranked hits with score, title, place and the best passage; ``explain`` adds the reasons."""
+    """Print ranked hits with score, title, location and best passage. ``explain`` adds an explanation of each score."""
     query_words = QueryWords(result.plan["query"] or "", language)
     for rank, hit in enumerate(result.hits, start=1):
         _show(console, _heading(rank, hit), hanging=True)
@@ -65,7 +65,7 @@ def show_result(
 
 
 def show_contexts(console: Console, answer: FindResult, *, explain: bool = False) -> None:
-    """Print the results of a search of the tree: score, type, URI, abstract and relations, best first."""
+    """Print the results of a search of the tree, best first, with score, type, URI, abstract and relations."""
     for rank, each in enumerate(answer, start=1):
         kind = each.context_type if each.is_leaf else f"{each.context_type}, directory"
         score = (f"{each.score:.3f}", "bold green")
@@ -86,7 +86,7 @@ def show_contexts(console: Console, answer: FindResult, *, explain: bool = False
 
 
 def show_branches(console: Console, branches: Sequence[Branch]) -> None:
-    """Print a tree, one line per node, indented by depth, with the contents and the abstract of the node."""
+    """Print a tree with one line per node, indented by depth, with the number of its contents and its abstract."""
     for branch in branches:
         count = f"  {branch.contains:,}" if branch.contains else ""
         name = Text.assemble("  " * branch.depth, (printable(branch.name), "bold" if count else ""), (count, "dim"))
@@ -123,7 +123,9 @@ def show_migration(console: Console, report: MigrationReport) -> None:
 
 
 class WordOccurrence(NamedTuple):
-    """Occurrence of a word of the question: start, end, and the word as the keyword index compares it."""
+    """Occurrence of words of the question in a text: start, end, and the words in the form that the keyword index
+    compares.
+    """
 
     start: int
     end: int
@@ -131,7 +133,7 @@ class WordOccurrence(NamedTuple):
 
 
 class QueryWords:
-    """Words of a question, compared as in the keyword index.
+    """Words of a question, which are compared with a text as in the keyword index.
 
     >>> [place.words for place in QueryWords("Do cats sleep?", "english").places("A cat, sleeping.")]
     [frozenset({'cat'}), frozenset({'sleep'})]
@@ -142,7 +144,7 @@ class QueryWords:
         self._words = frozenset(self._analyzer.words(question))
 
     def places(self, text: str) -> list[WordOccurrence]:
-        """Yield every occurrence of one of the words, in order."""
+        """Return every occurrence of one of the words in a text, in order."""
         places = (
             WordOccurrence(*match.span(), self._words.intersection(self._analyzer.all_words(match[0])))
             for match in _WORD.finditer(text)
@@ -189,7 +191,7 @@ def _end_of_word(line: str, end: int) -> int:
 
 
 def _show(console: Console, text: Text, *, hanging: bool = False) -> None:
-    """Print a text, wrapped, below the title; with ``hanging`` its first line begins at the margin."""
+    """Print wrapped text below the title. With ``hanging``, its first line starts at the margin."""
     if hanging:
         first, *others = _wrapped(console, text, console.width)
         console.print(first, soft_wrap=True)
@@ -221,7 +223,7 @@ def _place(hit: Hit) -> str:
 
 
 def _body(hit: Hit) -> str:
-    """Return the text without headings that are part of the title already."""
+    """Return the text of a hit without headings that its title already contains."""
     text = hit.chunk.text
     while heading := _HEADING.match(text):
         text = text[heading.end() :]
@@ -231,7 +233,7 @@ def _body(hit: Hit) -> str:
 
 
 def _show_reasons(console: Console, reasons: Sequence[str]) -> None:
-    """Print warnings in yellow and normal outcomes dimmed."""
+    """Print the reasons of a degraded result: warnings in yellow, normal outcomes dimmed."""
     for reason in reasons:
         entry = degradation(reason)
         colour = "yellow" if entry.level == "warning" else "dim"

@@ -1,4 +1,4 @@
-"""Directories of an index, as lines."""
+"""Directories of an index as a list of lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Branch(NamedTuple):
-    """Directory or document with its depth below the requested one and the number of its contents."""
+    """Directory or document, with its depth below the requested directory and the number of its contents."""
 
     uri: str
     name: str
@@ -25,7 +25,7 @@ class Branch(NamedTuple):
 
 
 def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
-    """Yield the tree below a URI (None for the complete tree) to a number of levels, each directory before its
+    """Return the tree below a URI (None for the complete tree) down to ``depth`` levels, each directory before its
     contents.
 
     Raises ConfigurationError if there is nothing at the URI.

@@ -22,7 +22,7 @@ __all__ = ["HybridGraphSettings"]
 def __getattr__(name: str) -> Any:
     if name != "HybridGraphSettings":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # The keys are made from the options of all retrievers: importing those takes longer than looking for a file.
+    # The keys are generated from the options of all retrievers; importing these is slower than looking for a file.
     from langchain_hybridgraph.config.settings import HybridGraphSettings
 
     return HybridGraphSettings

@@ -1,4 +1,4 @@
-"""Finds the settings file and the environment variables."""
+"""Search for the settings file and environment variables."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ PREFIX = "HYBRIDGRAPH_"
 
 
 def settings_path(path: str | Path | None) -> Path | None:
-    """Return the given path, else that of hybridgraph.yaml in the working directory if it exists, else None."""
+    """Return ``path`` if it is set, or hybridgraph.yaml in the working directory if it exists, or None."""
     if path is None:
         return Path(FILE) if Path(FILE).exists() else None
     return Path(os.path.expanduser(path))
 
 
 def set_variables() -> dict[str, str]:
-    """Return the environment variables that may be settings: the names of those with the prefix, by key.
+    """Return the names of environment variables that start with the prefix of settings, by key.
 
-    Case is ignored, and an empty variable counts as unset.
+    Case is ignored, and an empty variable is treated as unset.
     """
     names = {name.lower().removeprefix(PREFIX.lower()): name for name, value in os.environ.items() if value}
     return {key: name for key, name in names.items() if name.lower() != key}
 
 
 def has_settings(path: str | Path | None) -> bool:
-    """Return whether a file or a variable may set anything; without them every setting has its default."""
+    """Return whether there is a file or a variable with settings. If not, every setting has its default."""
     return settings_path(path) is not None or bool(set_variables())

@@ -36,7 +36,7 @@ from langchain_hybridgraph.stores.embedded.folder.index_settings import WRITE_TI
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 
-# Tables of the objects that a setting can name, each table written as module:variable.
+# Tables of the objects that a setting can name. Each table is written as module:variable.
 KINDS: Mapping[str, str] = {
     "fusion": "query.fusion:FUSIONS",
     "traversal": "query.graph:TRAVERSALS",
@@ -48,7 +48,7 @@ KINDS: Mapping[str, str] = {
 }
 
 
-# Stages that a factory function of the application may create, named as package.module:factory.
+# Stages that a factory function in the application may create, named as package.module:factory.
 FACTORIES = frozenset({"reranker", "planner"})
 
 
@@ -69,7 +69,7 @@ def _reject_bool(value: Any) -> Any:
 
 
 def _decode_json(value: Any) -> Any:
-    """Parse the JSON of an environment variable; return other values unchanged."""
+    """Parse a string from an environment variable as JSON, and return other values unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
@@ -79,7 +79,7 @@ def _decode_json(value: Any) -> Any:
 
 
 def _split_list(value: Any) -> Any:
-    """Return a list; the text of a variable is JSON or comma-separated names."""
+    """Return a list. A string from an environment variable is JSON or comma-separated names."""
     value = _decode_json(value)
     return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
 
@@ -89,7 +89,9 @@ def _from_home(path: Path) -> Path:
 
 
 def _check_form(what: str, form: Any) -> Any:
-    """Check a name or mapping; create only dataclasses, to check their parameters, and nothing that loads a model."""
+    """Check a name or mapping. Only dataclasses are created, to check their parameters, but nothing that loads a
+    model.
+    """
     from langchain_hybridgraph.registry import parse_config
 
     table = named_objects(what)
@@ -292,9 +294,10 @@ Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 
 
 class Form(NamedTuple):
-    """Notation in a file for a value whose Python type does not determine it.
+    """Notation of a value in a file, for options whose Python type does not determine the notation.
 
-    If the value can name an object, ``names`` is the table of these objects, ``allowed_values`` follows their names.
+    If the value can name an object, ``names`` is the table of these objects, and ``allowed_values`` is shown after
+    their names.
     """
 
     type: Any
@@ -348,7 +351,7 @@ FORMS: Mapping[str, Form] = {
 """Forms by the name of an option."""
 
 IN_CODE_ONLY = frozenset({"keyword_retriever", "version", "edges", "session", "get_session_history"})
-"""Options that take objects, which a file cannot hold."""
+"""Options whose values are objects, which a file cannot contain."""
 
 
 class StoreFields(BaseModel):
@@ -376,7 +379,7 @@ class StoreFields(BaseModel):
 
 
 class ServerFields(BaseModel):
-    """Arguments of MilvusStore that a file can set, next to embedding, language and tenant."""
+    """Arguments of MilvusStore that a file can set, in addition to embedding, language and tenant."""
 
     uri: str | None = Field(None, description="URI of a Milvus server that stores the index, instead of a folder.")
     token: str | None = Field(
@@ -391,13 +394,13 @@ class ServerFields(BaseModel):
 
 
 class InnerRetriever(BaseModel):
-    """The retriever that an AdvancedRetriever creates."""
+    """Settings of the retriever that an AdvancedRetriever creates."""
 
     retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = Field("hybrid", description="Retriever to wrap.")
 
 
 class SettingsSection(NamedTuple):
-    """A section of a file, with the classes whose fields are its keys."""
+    """Section of a file, with the classes whose fields are its keys."""
 
     description: str
     options: tuple[type[BaseModel], ...]
@@ -427,11 +430,13 @@ SECTIONS: Mapping[str, SettingsSection] = {
         "AdvancedRetriever: questions in a conversation.", (InnerRetriever, ConversationFields)
     ),
 }
-"""Sections of a file. A section that is named like a group of options has its options, and those next to it."""
+"""Sections of a file. A section with the name of a group of options contains the options of the group and related
+ones.
+"""
 
 
 def in_group(section: str, name: str) -> bool:
-    """Return whether an option of a section is passed in the group of that name."""
+    """Return whether an option of a section belongs to the option group with the section's name."""
     return any(issubclass(kind, OptionGroup) and name in kind.model_fields for kind in SECTIONS[section].options)
 
 
@@ -487,7 +492,7 @@ def _bounds(field: FieldInfo) -> dict[str, Any]:
 
 
 def _derived(annotation: Any, bounds: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the type of a key and a description of its allowed values, from the type of the option."""
+    """Derive the type of a key and a description of its allowed values from the type of the option."""
     kind = annotation
     if get_origin(annotation) in (Union, UnionType):
         (kind,) = (member for member in get_args(annotation) if member is not NoneType)

@@ -24,16 +24,16 @@ class SettingsFile(NamedTuple):
     problems: tuple[Problem, ...]
 
     def origin(self, key: str) -> Origin:
-        """Return the file with the line of this key, or of its section if the key was merged with ``<<``."""
+        """Return the file and the line of this key, or the line of its section if the key was merged with ``<<``."""
         line = self.lines.get(key, self.lines.get(key.partition("_")[0]))
         return Origin("file", str(self.path), line)
 
 
 def read_settings_file(path: Path) -> SettingsFile:
-    """Read the settings of a YAML file, whose keys are flat or in their sections.
+    """Read the settings in a YAML file, whose keys may be flat or in sections.
 
     Errors in single entries are listed in ``problems``. Raises UnusableSettingsError for invalid YAML and for a file
-    that is not a mapping, ConfigurationError for a file that cannot be read.
+    that is not a mapping, and ConfigurationError for a file that cannot be read.
     """
     root, content = _parse(path)
     if content is not None and not isinstance(content, Mapping):
@@ -49,7 +49,7 @@ def read_settings_file(path: Path) -> SettingsFile:
 
 
 def parse_value(text: str) -> Any:
-    """Parse a text as a YAML value; return the text itself if it is not YAML.
+    """Parse a string as a YAML value, or return the string itself if it is not valid YAML.
 
     >>> parse_value("5"), parse_value("{type: rrf}"), parse_value("[")
     (5, {'type': 'rrf'}, '[')
@@ -75,7 +75,10 @@ def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
         raise _not_yaml(Origin("file", str(path), line), str(error.problem)) from error
     except RecursionError:
         raise _not_yaml(Origin("file", str(path)), "it is nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2024-13-01
+    except (
+        yaml.YAMLError,
+        ValueError,
+    ) as error:  # ValueError is raised if the file is not UTF-8, or for a date such as 2024-13-01
         raise _not_yaml(Origin("file", str(path)), " ".join(str(error).split())) from error
 
 
@@ -84,7 +87,7 @@ def _not_yaml(origin: Origin, reason: str) -> UnusableSettingsError:
 
 
 def _lines(root: yaml.Node) -> Iterator[tuple[str, int]]:
-    """Yield sections and flat keys with their lines, in file order; merged keys (``<<``) have no line of their own."""
+    """Yield (section or flat key, line) in file order. Merged keys (``<<``) have no line of their own."""
     for name, value in root.value:
         yield str(name.value), name.start_mark.line + 1
         if name.value in SECTIONS and isinstance(value.value, list):

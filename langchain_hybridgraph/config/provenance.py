@@ -11,7 +11,7 @@ _ORDER = ("call", "environment", "file", "default")
 
 
 class Origin(NamedTuple):
-    """Origin of a value. ``name`` is the variable or the file, ``line`` the line in the file, counted from 1.
+    """Origin of a value. ``name`` is the variable or the file, and ``line`` is the line in the file, counted from 1.
 
     >>> Origin("file", "hybridgraph.yaml", 3).written_key("retriever_k")
     'hybridgraph.yaml:3: retriever_k'
@@ -24,7 +24,7 @@ class Origin(NamedTuple):
     line: int | None = None
 
     def written_key(self, key: str) -> str:
-        """Return the key as written at this origin, such as the name of the environment variable."""
+        """Return the key as it is written at this origin, such as the name of the environment variable."""
         if self.kind == "file":
             return f"{self}: {key}"
         return self.name if self.kind == "environment" else key
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """An error in one setting. ``message`` is a complete line that names the origin."""
+    """Error in one setting. ``message`` is a complete line that includes the origin."""
 
     key: str
     origin: Origin
@@ -45,9 +45,9 @@ class Problem(NamedTuple):
 
 
 class UnusableSettingsError(ConfigurationError):
-    """Unusable settings. ``problems`` lists them; the message has one line for each.
+    """Error for unusable settings. ``problems`` lists them, and the message has one line for each.
 
-    They are sorted by precedence (call, environment, file), those of a file by line.
+    Problems are sorted by precedence of their origin (call, environment, file), and problems in a file by line.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:

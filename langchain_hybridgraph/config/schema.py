@@ -20,7 +20,8 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema (draft 2020-12) of a settings file, generated from the table of keys.
 
     :class:`HybridGraphSettings` rejects every file that the schema rejects, except that it accepts numbers written as
-    text. The schema accepts mistakes that it cannot express: contradicting settings, unknown operators of a filter.
+    strings. The schema accepts errors that JSON schema cannot express: contradictory settings, and unknown operators in
+    a filter.
 
     >>> schema()["$defs"]["retriever_k"]["anyOf"]
     [{'minimum': 0, 'type': 'integer'}, {'type': 'null'}]
@@ -49,7 +50,7 @@ def _section(section: str) -> dict[str, Any]:
 
 
 def _key(key: str, generated: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of one key; null means unset for every key."""
+    """Return the schema of one key. For every key, null means unset."""
     field = SettingsTable.model_fields[key]
     what = generated.pop("names", None)
     annotations = {name: generated.pop(name, None) for name in ("title", "description", "default", "allowed")}
@@ -62,7 +63,7 @@ def _key(key: str, generated: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bounded(generated: dict[str, Any]) -> dict[str, Any]:
-    """Translate bounds to JSON schema keywords; Pydantic keeps its own where a value may also be None."""
+    """Translate bounds to JSON schema keywords, because Pydantic keeps its own keywords if a value may also be None."""
     bounds = _BOUNDS | ({"minLength": "minItems"} if generated.get("type") == "array" else {})
     return {bounds.get(name, name): value for name, value in generated.items()}
 
@@ -76,7 +77,7 @@ _BY_FACTORY_WITH_PARAMETERS: dict[str, Any] = {
 
 
 def _forms(what: str) -> list[dict[str, Any]]:
-    """Return the allowed forms: a bare name, if it has no required parameters, or a mapping."""
+    """Return the schemas of the allowed forms: a mapping, or a name alone if the object has no required parameters."""
     names = [name for name, kind in named_objects(what).items() if not _required(kind)]
     factories = [_BY_FACTORY, _BY_FACTORY_WITH_PARAMETERS] if what in FACTORIES else []
     return [{"enum": names}, *factories, *(_mapping(name, kind) for name, kind in named_objects(what).items())]
@@ -94,7 +95,7 @@ def _mapping(name: str, kind: Any) -> dict[str, Any]:
 
 
 def _simple(default: Any) -> dict[str, Any]:
-    """Derive the type of a parameter from its default; empty unless the default is a single value."""
+    """Derive the schema of a parameter from its default. The schema is empty unless the default is a single value."""
     kind = _SIMPLE.get(type(default))
     return {} if kind is None else {"type": kind, "default": default}
 

@@ -1,4 +1,4 @@
-"""Values of settings, and where they come from."""
+"""Values of settings and their origins."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from langchain_hybridgraph.config.provenance import Origin, Problem, UnusableSet
 from langchain_hybridgraph.options.graph import SHORTHAND
 
 _WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
-# Keys that set a traversal and its score in full, for each shorthand key.
+# For each shorthand key, the keys that set the same part of the traversal or score in full.
 _LONGHAND = ("traversal", "score", "preset")
 
 
 class EffectiveSetting(NamedTuple):
-    """A setting with its value in effect and its origin. ``value`` None means unset."""
+    """Setting with the value in effect and its origin. A ``value`` of None means unset."""
 
     key: str
     value: Any
@@ -35,10 +35,10 @@ class EffectiveSetting(NamedTuple):
 class HybridGraphSettings(SettingsTable):
     """Settings of stores and retrievers. Precedence: argument, environment variable, file, default.
 
-    Environment variables are named ``HYBRIDGRAPH_`` and the key in upper case; mappings and lists are JSON, and an
-    empty variable counts as unset. Only :meth:`from_file` reads a file. None (``null``) means unset everywhere. Raises
-    UnusableSettingsError (a ConfigurationError) for unknown keys and invalid values. Its message has one line for each
-    with the variable, or the file and line, the key, and the allowed values.
+    The name of an environment variable is ``HYBRIDGRAPH_`` followed by the key in upper case. In variables, mappings
+    and lists are JSON, and an empty variable is treated as unset. Only :meth:`from_file` reads a file. None (``null``)
+    always means unset. Raises UnusableSettingsError (a ConfigurationError) for unknown keys and invalid values. Its
+    message has one line for each problem, with the variable, or the file and line, the key, and the allowed values.
 
     >>> HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight
     0.4
@@ -74,16 +74,18 @@ class HybridGraphSettings(SettingsTable):
 
     @classmethod
     def from_file(cls, path: str | Path | None = None, **overrides: Any) -> HybridGraphSettings:
-        """Load settings from a YAML file; the environment and the arguments override it.
+        """Load settings from a YAML file. Environment variables override the file, and arguments override both.
 
-        Keys are flat (``retriever_k: 5``) or in sections (``retriever: {k: 5}``). Without a path,
-        ``hybridgraph.yaml`` in the working directory is read, if it exists.
+        Keys are flat (``retriever_k: 5``) or in sections (``retriever: {k: 5}``). If ``path`` is None,
+        ``hybridgraph.yaml`` in the working directory is read if it exists.
         """
         return cls(_file=settings_path(path), **overrides)
 
     @classmethod
     def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
-        """Return every setting with its value and origin, in the order of the table; arguments as for from_file."""
+        """Return every setting with its value and origin, in the order of the table. The arguments are the same as for
+        from_file.
+        """
         settings, sources = cls.from_file(path, **overrides), _Sources.of(settings_path(path), overrides)
         origins = {key: sources.origin(key) for key in cls.model_fields}
         for key, other in (_WEIGHTS, _WEIGHTS[::-1]):
@@ -95,7 +97,7 @@ class HybridGraphSettings(SettingsTable):
     def arguments(self, section: str) -> dict[str, Any]:
         """Return the settings of one section as arguments of a constructor.
 
-        Only settings that were set are included, so that the constructor's defaults apply to the rest.
+        Only settings with a value are included, so the constructor's defaults apply to the rest.
 
         >>> HybridGraphSettings(graph_preset="beam", graph_seed_k=3).arguments("graph")
         {'preset': 'beam', 'graph': {'seed_k': 3}}
@@ -157,9 +159,9 @@ class _Sources(NamedTuple):
         return {} if self.file is None else self.file.values
 
     def arguments(self, keys: type[SettingsTable]) -> dict[str, Any]:
-        """Return the known keys from file and arguments, without keys of the file that a variable overrides.
+        """Return the values of valid keys from file and arguments, without keys of the file that a variable overrides.
 
-        pydantic-settings reads the variables itself.
+        The variables are not included, because pydantic-settings reads them itself.
         """
         values = {key: self._from_file[key] for key in self._from_file.keys() - self.variables.keys()}
         values.update(self.explicit)
@@ -175,13 +177,13 @@ class _Sources(NamedTuple):
         return Origin("default")
 
     def value(self, key: str) -> Any:
-        """Return the value as it was written, before validation."""
+        """Return the value of a key as it was written, before validation."""
         if key in self.explicit:
             return self.explicit[key]
         return os.environ[self.variables[key]] if key in self.variables else self._from_file.get(key)
 
     def problems(self, keys: type[SettingsTable]) -> Iterator[Problem]:
-        """Yield the errors that need no validation of values: those of the file, and unknown keys."""
+        """Yield the errors found without validating values: errors of the file, and unknown keys."""
         if self.file is not None:
             yield from self.file.problems
         for key in dict.fromkeys([*self.explicit, *self.variables, *self._from_file]):
@@ -193,7 +195,7 @@ class _Sources(NamedTuple):
 
 
 def _variables() -> dict[str, str]:
-    """Map the keys set by the environment, misspelt ones included, to the names of their variables.
+    """Map the keys set by the environment, including misspelt keys, to the names of their variables.
 
     A name after the prefix that resembles no key, such as ``HYBRIDGRAPH_SETS``, belongs to another program.
     """
@@ -228,7 +230,7 @@ def _validation_problems(invalid: ValidationError, sources: _Sources) -> list[Pr
     for error in invalid.errors():
         key = str(error["loc"][0])
         problems[key] = _problem(key, sources, _hint(error))
-    return list(problems.values())  # one per key, although a union reports an error per member
+    return list(problems.values())  # one problem per key, although a union reports an error for each of its members
 
 
 def _hint(error: Any) -> str:
@@ -247,7 +249,7 @@ def _problem(key: str, sources: _Sources, hint: str = "") -> Problem:
 
 
 def _conflicts(sources: _Sources) -> Iterator[Problem]:
-    """Yield an error if a shorthand is combined with what it abbreviates."""
+    """Yield an error if a shorthand key is combined with a key that it abbreviates."""
     short, long = (
         next((key for name in names if sources.value(key := f"graph_{name}") is not None), None)
         for names in (("max_hops", *SHORTHAND), _LONGHAND)
@@ -259,7 +261,7 @@ def _conflicts(sources: _Sources) -> Iterator[Problem]:
 
 
 def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:
-    """Yield an error for weights that are valid alone but not together."""
+    """Yield an error if two weights are valid separately but not together."""
     weights = {key: getattr(settings, key) for key in _WEIGHTS if key in settings.model_fields_set}
     key = next(iter(weights), "")
     if len(weights) == 1 and weights[key] > 1:

@@ -30,12 +30,13 @@ _DOCUMENT = frozenset({"doc_id", "ref_doc_id"})
 
 
 def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str, Any] | None) -> Filter | None:
-    """Translate a LlamaIndex filter, or parse one of this package; return None for a filter without conditions.
+    """Translate a LlamaIndex filter, or parse one of this package's filters. Return None for a filter without
+    conditions.
 
-    A key with a dot is one name, not a path. ``doc_id`` and ``ref_doc_id`` become ``document_id``: the id of the source
-    document. Filters may be nested. ``TEXT_MATCH`` is a case-sensitive substring; ``ANY`` and ``ALL`` compare the
-    elements of a list. :mod:`langchain_hybridgraph.filters` describes the meaning of values. Raises FilterError for
-    filters without an equivalent: ``TEXT_MATCH_INSENSITIVE``, and None as a value.
+    A key with a dot is one name, not a path. ``doc_id`` and ``ref_doc_id`` become ``document_id``, the id of the source
+    document. Filters may be nested. ``TEXT_MATCH`` matches a case-sensitive substring; ``ANY`` and ``ALL`` compare the
+    elements of a list. :mod:`langchain_hybridgraph.filters` describes how values are compared. Raises FilterError for
+    ``TEXT_MATCH_INSENSITIVE`` and for the value None, which have no equivalent.
 
     >>> filter_from(MetadataFilters(filters=[MetadataFilter(key="year", value=2020, operator=FilterOperator.GTE)]))
     parse_filter({'year': {'$gte': 2020}})
@@ -85,9 +86,9 @@ def _of_several(each: MetadataFilter, key: str) -> Filter:
             f"{each.operator} on {each.key!r} requires a list, got {each.value!r}; write [{each.value!r}]"
         )
     if not each.value:
-        # As in Python: any() of nothing is false, all() of nothing is true.
+        # As in Python, any() of an empty list is false, and all() of an empty list is true.
         return _parsed(key, {"$in": []} if each.operator is FilterOperator.ANY else {"$exists": True})
-    # LlamaIndex's own type for lists allows one strict element type; labels may be numbers, too.
+    # LlamaIndex's type for lists allows only one strict element type, but labels may also be numbers.
     values: Any = each.value
     return has_labels(values, key=key) if each.operator is FilterOperator.ANY else has_labels(all_of=values, key=key)
 

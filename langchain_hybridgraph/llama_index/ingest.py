@@ -20,11 +20,11 @@ from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 OTHERS = ("links", "hierarchy", "entities")
-"""Edge builders in addition to the nodes' own relationships."""
+"""Edge builders used by default in addition to the nodes' own relationships."""
 
 
 class RelationshipEdges:
-    """Edges for the relationships of nodes, with relations ``sequence`` and ``part_of``."""
+    """Edges for the relationships of nodes, with the relations ``sequence`` and ``part_of``."""
 
     relations = (SEQUENCE, PART_OF)
 
@@ -32,15 +32,17 @@ class RelationshipEdges:
         self._edges = {node_id(node): list(relationship_edges(node, excluded)) for node in nodes}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Do nothing: earlier ingests are not needed."""
+        """Do nothing, because the builder keeps no state."""
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Return the edges of the document's chunks and parents, which replace their earlier ones."""
+        """Yield the edges of the document's chunks and parents. They replace earlier edges of these chunks and
+        parents.
+        """
         ids = [chunk.id for chunk in (*document.chunks, *document.parents)]
         yield EdgeSet([edge for id in ids for edge in self._edges.get(id, ())], ids)
 
     def finish(self) -> tuple[()]:
-        """Do nothing: no document depends on another."""
+        """Yield nothing, because no edge depends on another document."""
         return ()
 
 
@@ -55,18 +57,20 @@ def ingest_nodes(
     """Write LlamaIndex nodes as chunks with their relationships as edges; return a report.
 
     Ids, texts, metadata and relationships are kept; a
-    :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` restores them. The source document is the
-    chunk's document, next and previous nodes are edges ``sequence``, parent and children ``part_of``. In a hierarchy,
-    the nodes without children among the ``nodes`` are searched, and are replaced by their parents unless the retriever
-    has ``parents=False``; the other nodes are stored as parents. ``edges`` are further builders, as in ``ingest``.
+    :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` restores them. The source document becomes
+    the chunk's document. Relationships to next and previous nodes become ``sequence`` edges, and relationships to
+    parents and children become ``part_of`` edges. In a hierarchy, only nodes without children among the ``nodes`` are
+    searched; the others are stored as parents and returned in place of their children, unless the retriever has
+    ``parents=False``. ``edges`` are further builders, as in ``ingest``.
 
-    The nodes of a document replace all of its earlier ones, so pass them together. LlamaIndex creates new ids at each
-    run by default: with ``SimpleDirectoryReader(…, filename_as_id=True)`` a second run replaces the documents of the
-    first, and with ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")`` it costs nothing.
+    The nodes of a document replace all of its earlier nodes, so pass them together. By default, LlamaIndex creates new
+    ids at each run. With ``SimpleDirectoryReader(…, filename_as_id=True)``, a second run replaces the documents of the
+    first. With ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")``, it also skips unchanged nodes.
 
-    A node's ``embedding`` is used as its vector, unless the store computes its vectors from the texts (``"lsa"``);
-    other nodes are embedded without their metadata. Nodes without a text (images) are left out, and a warning in the
-    report gives their number. Raises ConfigurationError for objects that are not nodes, and the errors of ``ingest``.
+    A node's ``embedding`` is used as its vector, unless the vectors of the store are learned from its texts
+    (``"lsa"``). The texts of other nodes are embedded without their metadata. Nodes without text, such as images, are
+    left out, and a warning in the report states their number. Raises ConfigurationError for objects that are not nodes,
+    and the errors of ``ingest``.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> from llama_index.core.schema import TextNode
@@ -81,7 +85,8 @@ def ingest_nodes(
     documents = _documents(full)
     counts = _write_embedded(full, documents, store, batch_size)
     report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
-    # Nodes written with their vectors exist already when ingest reads them.
+    # Nodes that were written with their vectors exist already when ingest receives them, so it counts them as
+    # unchanged.
     changed = counts["added"] + counts["updated"]
     report = replace(
         report,
@@ -130,7 +135,7 @@ def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
 def _write_embedded(
     nodes: Sequence[BaseNode], documents: Sequence[CutDocument], store: Any, batch_size: int
 ) -> Counter[str]:
-    """Write the chunks of nodes that have a vector; return the store's counts."""
+    """Write the chunks of nodes that have a vector, and return the store's counts of added and updated chunks."""
     counts: Counter[str] = Counter()
     vectors = {node_id(node): node.embedding for node in nodes if node.embedding is not None}
     if not vectors or isinstance(getattr(store, "embeddings", None), LSAEmbeddings):
@@ -154,6 +159,6 @@ def _part_of(node: BaseNode) -> Iterator[Edge]:
 
 
 def _common(chunks: Mapping[str, Sequence[Chunk]], name: str) -> Mapping[str, Any]:
-    """Return the metadata of the document: those of its first chunk."""
+    """Return the metadata of the document, which are taken from its first chunk."""
     first = chunks.get(name)
     return first[0].metadata if first else {}

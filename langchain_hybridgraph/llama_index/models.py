@@ -20,9 +20,10 @@ _WORKERS = 5
 
 
 class LlamaIndexEmbeddings(Embeddings):
-    """LlamaIndex embedding model as LangChain Embeddings, for a store or a retriever.
+    """Adapter that makes a LlamaIndex embedding model a LangChain Embeddings object, for a store or a retriever.
 
-    Its caches, batches, rate limits and events keep working. An index records the model by class and ``model_name``.
+    The model's caches, batches, rate limits and events keep working. An index records the model's class and
+    ``model_name``.
 
     >>> from llama_index.core.embeddings import MockEmbedding
     >>> LlamaIndexEmbeddings(MockEmbedding(embed_dim=2)).embed_query("any")
@@ -39,7 +40,7 @@ class LlamaIndexEmbeddings(Embeddings):
 
     @property
     def model_name(self) -> str:
-        """Class and name of the model."""
+        """Class and name of the model, which an index records."""
         return f"{self.embed_model.class_name()}/{self.embed_model.model_name}"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -51,19 +52,19 @@ class LlamaIndexEmbeddings(Embeddings):
         return self.embed_model.get_query_embedding(text)
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector per text, awaited."""
+        """Return one vector per text, asynchronously."""
         return await self.embed_model.aget_text_embedding_batch(texts)
 
     async def aembed_query(self, text: str) -> list[float]:
-        """Return the vector of a question, awaited."""
+        """Return the vector of a question, asynchronously."""
         return await self.embed_model.aget_query_embedding(text)
 
 
 class LlamaIndexChatModel:
-    """LlamaIndex language model for ``LLMReranker``, ``QueryPlanner``, ``LLMRewrite`` and others.
+    """Adapter for a LlamaIndex language model, for ``LLMReranker``, ``QueryPlanner``, ``LLMRewrite`` and others.
 
-    Structured answers are requested in the prompt, so any model works; an answer in another form is an error of the
-    calling stage.
+    Structured answers are requested in the prompt, so any model works. If an answer has another form, the stage that
+    called the model fails.
 
     >>> from langchain_hybridgraph import LLMReranker
     >>> from llama_index.core.llms import MockLLM
@@ -79,11 +80,11 @@ class LlamaIndexChatModel:
         self.llm = llm
 
     def invoke(self, input: Any, config: Any = None, /) -> str:
-        """Return the model's answer to (role, text) pairs."""
+        """Return the model's answer to a list of (role, text) pairs."""
         return _text(self.llm.chat(_messages(input)))
 
     async def ainvoke(self, input: Any, config: Any = None, /) -> str:
-        """Return the model's answer, awaited."""
+        """Return the model's answer, asynchronously."""
         return _text(await self.llm.achat(_messages(input)))
 
     def with_structured_output(
@@ -101,14 +102,16 @@ class LlamaIndexChatModel:
 
 @dataclass(frozen=True, slots=True)
 class _RawAnswer:
-    """Text of an answer, for :func:`~langchain_hybridgraph.execution.structured_output.parse_answer`."""
+    """Text of an answer in the form that :func:`~langchain_hybridgraph.execution.structured_output.parse_answer`
+    expects.
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class _PromptedModel:
-    """Model with a schema, like LangChain's Runnable."""
+    """Model that answers according to a schema, with the methods of a LangChain Runnable."""
 
     llm: LLM
     instructions: str

@@ -12,47 +12,47 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
 from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge, content_id
 
-# LlamaIndex's own vector stores keep a node under these keys, so their collections can be read as well.
+# LlamaIndex's own vector stores use these keys for a node, so their collections can be read as well.
 CONTENT, KIND = "_node_content", "_node_type"
 _RESERVED_KEYS = frozenset({CONTENT, KIND, "document_id", "doc_id", "ref_doc_id"})
 _BY_LLAMA_INDEX = {NodeRelationship.NEXT: SEQUENCE, NodeRelationship.PARENT: PART_OF}
 
 
 def node_id(node: BaseNode) -> str:
-    """Return the node's id; for an empty one a hash of text and source, the same in every run."""
+    """Return the node's id or, if it is empty, a hash of text and source, which is the same in every run."""
     return node.node_id or content_id(text_of(node), _source(node.metadata))
 
 
 def text_of(node: BaseNode) -> str:
-    """Return the searchable text of a node: without metadata; "" for an image without text."""
+    """Return the searchable text of a node, without metadata, or "" for an image without text."""
     return node.get_content(MetadataMode.NONE)
 
 
 def to_chunk(node: BaseNode, parent: str | None = None) -> Chunk:
     """Convert a node to a chunk of its source document.
 
-    The metadata are the node's, with ``source`` from LlamaIndex's ``file_path`` if there is none, and the complete node
-    except its text and embedding, from which :func:`to_node` restores it.
+    The chunk's metadata contain the node's metadata, ``source`` (from LlamaIndex's ``file_path`` if the node has none),
+    and the rest of the node except its embedding, from which :func:`to_node` restores it.
     """
     metadata = stored_metadata(node)
     return Chunk(node_id(node), text_of(node), metadata, document_of(node), parent)
 
 
 def to_document(node: BaseNode) -> Document:
-    """Convert a node to a LangChain Document with the metadata of its chunk, which name its document."""
+    """Convert a node to a LangChain Document with the metadata of its chunk and the id of its document."""
     chunk = to_chunk(node)
     document = {} if chunk.document_id is None else {"document_id": chunk.document_id}
     return Document(chunk.text, id=chunk.id, metadata={**chunk.metadata, **document})
 
 
 def document_of(node: BaseNode) -> str | None:
-    """Return the id of the source document, None for a node without one."""
+    """Return the id of the source document, or None for a node without a source document."""
     related = _related(node, NodeRelationship.SOURCE)
     return related[0] if related else None
 
 
 def stored_metadata(node: BaseNode) -> dict[str, Any]:
-    """Return the node's metadata as JSON values, with the rest of the node under LlamaIndex's own keys."""
+    """Return the node's metadata as JSON values, together with the rest of the node under LlamaIndex's own keys."""
     dump = _storable(node).model_dump(mode="json")
     metadata: dict[str, Any] = dict(dump["metadata"])
     if "source" not in metadata and (source := _source(metadata)):
@@ -63,10 +63,11 @@ def stored_metadata(node: BaseNode) -> dict[str, Any]:
 
 
 def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
-    """Restore the node stored in a Document, with later changes of its metadata; create a TextNode if there is none.
+    """Restore the node stored in a Document, with later changes to its metadata. Create a TextNode if no node is
+    stored.
 
-    ``notes`` are metadata of the Document that describe how it was found; they are hidden from language models and
-    embeddings.
+    ``notes`` are the keys of metadata that describe how the Document was found. They are hidden from language models
+    and embedding models.
     """
     metadata, noted = document.metadata, set(notes)
     if CONTENT in metadata:
@@ -85,10 +86,10 @@ def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
 
 
 def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -> Iterator[Edge]:
-    """Yield the node's edges: to the next one and from the previous one, to the parent and from the children.
+    """Yield the node's edges: to the next node, from the previous node, to the parent, and from the children.
 
-    Neighbours are connected by ``sequence``, parts and parents by ``part_of``, with weight 1. Nodes in ``excluded``
-    have no edges.
+    Neighbours are connected by ``sequence``, and parts to their parents by ``part_of``, with weight 1. Nodes in
+    ``excluded`` get no edges.
     """
     own_id = node_id(node)
     name = document_of(node) or own_id
@@ -109,10 +110,10 @@ def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -
 def restored_relationships(
     chunk: Chunk, forward: Iterable[Edge], backward: Iterable[Edge]
 ) -> dict[NodeRelationship, RelatedNodeInfo]:
-    """Return relationships of a chunk that was never a node, from the store's edges.
+    """Derive the relationships of a chunk that was not ingested as a node from the store's edges.
 
-    ``forward`` are edges from it, ``backward`` edges to it; of several neighbours on one side the one with the heaviest
-    edge counts, ties by id.
+    ``forward`` are the edges from the chunk, and ``backward`` the edges to it. If there are several neighbours on one
+    side, the one with the heaviest edge is used; ties are broken by id.
     """
     related = {
         NodeRelationship.SOURCE: chunk.document if chunk.document != chunk.id else None,
@@ -140,7 +141,7 @@ def _source(metadata: Mapping[str, Any]) -> str:
 
 
 def _storable(node: BaseNode) -> BaseNode:
-    # An IndexNode may contain a retriever or a query engine; LlamaIndex finds it again by its index_id (object_map).
+    # The retriever or query engine in an IndexNode is not stored; LlamaIndex looks it up by index_id (object_map).
     is_dropped = isinstance(node, IndexNode) and not isinstance(node.obj, BaseNode)
     return node.model_copy(update={"obj": None}) if is_dropped else node
 

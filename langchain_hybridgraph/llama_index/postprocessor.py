@@ -32,13 +32,14 @@ FAILED = "rerank-failed"
 
 
 class RerankPostprocessor(BaseNodePostprocessor):
-    """Node postprocessor that orders nodes by a reranker, with its scores, and keeps at most ``top_n`` of them.
+    """Node postprocessor that reorders nodes with a reranker, replaces their scores, and keeps at most ``top_n`` of
+    them.
 
-    ``reranker`` is one of this package (``ScoreReranker``, ``LLMReranker``, ``CrossEncoderReranker``), any LangChain
-    compressor, or a function from query and texts to scores. The nodes passed in are not changed; a score of None
-    counts as 0. A failing reranker leaves the earlier order, and ``degraded`` in the nodes' metadata contains
-    ``rerank-failed`` (``on_error="raise"`` raises instead). Raises ConfigurationError for objects that cannot rerank,
-    and without a query for a reranker that reads it.
+    ``reranker`` is one of this package's rerankers (``ScoreReranker``, ``LLMReranker``, ``CrossEncoderReranker``), any
+    LangChain compressor, or a function from a query and texts to scores. The nodes passed in are not changed. A score
+    of None is treated as 0. If the reranker fails, the nodes keep their order, and ``degraded`` in their metadata
+    contains ``rerank-failed``; with ``on_error="raise"``, the error is raised instead. Raises ConfigurationError for an
+    object that cannot rerank, and if a reranker needs the query but none is passed.
 
     >>> from langchain_hybridgraph import ScoreReranker
     >>> from llama_index.core.schema import TextNode
@@ -61,7 +62,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name in LlamaIndex's registries."""
+        """Return the class name that LlamaIndex uses for serialisation."""
         return "RerankPostprocessor"
 
     def _postprocess_nodes(
@@ -97,7 +98,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
 
     @contextmanager
     def _reporting(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Iterator[Report]:
-        """Send LlamaIndex's events before and after reranking; yield a function that reports the result."""
+        """Send LlamaIndex's events before and after reranking. Yield a function that reports the result."""
         name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
         done: list[NodeWithScore] = []
 
@@ -122,14 +123,16 @@ class RerankPostprocessor(BaseNodePostprocessor):
         return [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
 
     def _unchanged(self, nodes: Sequence[NodeWithScore], error: Exception) -> list[NodeWithScore]:
-        """Return the nodes unchanged, with the error in their metadata; raise the error if requested."""
+        """Return the nodes in their order, with the error in their metadata, or raise the error if ``on_error`` is
+        "raise".
+        """
         if self.on_error == "raise":
             raise error
         return [_noted(node) for node in nodes[: self.top_n]]
 
 
 def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:
-    """Convert nodes to hits with their positions as ids: one node may occur in a list twice."""
+    """Convert nodes to hits. Their ids are positions, because a node may occur twice in a list."""
     width = len(str(len(nodes)))
     return [
         Hit(Chunk(f"{place:0{width}}", text_of(node.node), node.metadata), node.get_score(), "node", {})

@@ -1,4 +1,4 @@
-"""Retrievers of this package as LlamaIndex retrievers."""
+"""Adapter that makes this package's retrievers LlamaIndex retrievers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from langchain_hybridgraph.stores.protocols import ReadsIndex
 
 dispatcher = get_dispatcher(__name__)
 
-# LlamaIndex's names for options.
+# Names of options in LlamaIndex, mapped to the names in this package.
 _NATIVE_NAMES = {"filters": "filter", "similarity_top_k": "k"}
 # Options that contain a conversation, which may consist of LlamaIndex's messages.
 _CONVERSATION_OPTIONS = frozenset({"conversation_history", "session"})
@@ -41,7 +41,8 @@ _CONVERSATION_OPTIONS = frozenset({"conversation_history", "session"})
 
 @dataclass
 class QueryWithOptions(QueryBundle):
-    """Query with options for this call, also through a query engine; they take precedence over the retriever's own.
+    """Query with options for one call, which also works through a query engine. They override the retriever's own
+    options.
 
     >>> QueryWithOptions("Where is the cat?", options={"k": 3, "filters": None}).options["k"]
     3
@@ -51,9 +52,9 @@ class QueryWithOptions(QueryBundle):
 
 
 class RetrievalReportEvent(BaseEvent):
-    """Event with details of a result, also of an empty one; sent before LlamaIndex's own RetrievalEndEvent.
+    """Event with the details of a result, even of an empty one. It is sent before LlamaIndex's own RetrievalEndEvent.
 
-    ``degraded`` lists the reasons of both levels (see :mod:`langchain_hybridgraph.degradation`); ``plan`` describes the
+    ``degraded`` lists the reasons of both levels (see :mod:`langchain_hybridgraph.degradation`). ``plan`` describes the
     search.
     """
 
@@ -68,7 +69,7 @@ class RetrievalReportEvent(BaseEvent):
 
 
 class _RetrieverCall(NamedTuple):
-    """One call: the query text, the retriever's options, and texts whose mean embedding is the query vector."""
+    """Arguments of one call: query text, options, and the texts whose mean embedding is used as the query vector."""
 
     text: str | None
     options: dict[str, Any]
@@ -76,22 +77,23 @@ class _RetrieverCall(NamedTuple):
 
 
 class LlamaIndexRetriever(BaseRetriever):
-    """LlamaIndex retriever over a retriever of this package; it returns nodes with scores.
+    """LlamaIndex retriever that calls one of this package's retrievers and returns nodes with scores.
 
-    ``retriever`` is a HybridRetriever, GraphRetriever, AdvancedRetriever, HierarchicalRetriever or any other with
-    ``retrieve`` and ``aretrieve``. ``options`` are options of its calls (``k=``, ``filter=``, …) for every call;
-    LlamaIndex's ``similarity_top_k=`` and ``filters=`` (MetadataFilters, or filters of this package) are accepted, too.
-    Options for a single call are passed with :meth:`with_options`, or by a :class:`QueryWithOptions`. If a query has
-    an ``embedding``, or ``custom_embedding_strs`` (HyDE, whose embeddings are averaged), that vector is used instead
-    of the embedding of its text.
+    ``retriever`` is a HybridRetriever, GraphRetriever, AdvancedRetriever, HierarchicalRetriever, or another object with
+    ``retrieve`` and ``aretrieve``. ``options`` are passed to each of its calls (``k=``, ``filter=``, …). LlamaIndex's
+    ``similarity_top_k=`` and ``filters=`` (MetadataFilters, or this package's filters) are also accepted. Options for a
+    single call are passed with :meth:`with_options` or in a :class:`QueryWithOptions`. If a query has an ``embedding``,
+    this vector is used instead of the embedding of its text; if it has ``custom_embedding_strs`` (as in HyDE), the mean
+    of their embeddings is used.
 
-    Nodes written by ``ingest_nodes`` (or by a LlamaIndex vector store) are returned unchanged, with their
-    relationships; relationships of other chunks are restored from the store's edges. Metadata describe how a node was
-    found, including ``degraded``; they are hidden from language models and embeddings. For a result without nodes,
-    :meth:`retrieve_result` and the event :class:`RetrievalReportEvent` have the details.
+    Nodes written by ``ingest_nodes`` (or by a LlamaIndex vector store) are returned with their relationships.
+    Relationships of other chunks are derived from the store's edges. Additional metadata describe how a node was found,
+    including ``degraded``; they are hidden from language models and embedding models. For a result without nodes, these
+    details are available from :meth:`retrieve_result` and the event :class:`RetrievalReportEvent`.
 
-    ``callback_manager``, ``object_map``, ``objects`` and ``verbose`` are LlamaIndex's own. Raises the errors of the
-    retriever: ConfigurationError, FilterError, TenantError, RetrievalError, and TypeError for an unknown option.
+    ``callback_manager``, ``object_map``, ``objects`` and ``verbose`` have the same meaning as in LlamaIndex. Raises the
+    errors of the retriever: ConfigurationError, FilterError, TenantError, RetrievalError, and TypeError for an unknown
+    option.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], ids=["cat", "dog"])
@@ -123,13 +125,14 @@ class LlamaIndexRetriever(BaseRetriever):
     def from_index(
         cls, index: VectorStoreIndex, kind: type[HybridRetriever] = HybridRetriever, **settings: Any
     ) -> Self:
-        """Create a retriever over a LlamaIndex index: its vector store, a keyword index over its nodes, and an edge
-        graph.
+        """Create a retriever for a LlamaIndex index, which searches its vector store, a keyword index of its nodes, and
+        a graph.
 
         ``kind`` is HybridRetriever, GraphRetriever or MemoryRetriever; its ``settings`` may use LlamaIndex's names
-        (``similarity_top_k=``, ``filters=``). The edges are the relationships of the nodes. Keyword index and edges are
-        created now: create the retriever again after adding nodes to the index. An AdvancedRetriever needs one of these
-        retrievers, a HierarchicalRetriever a HybridGraphStore. Raises ConfigurationError for other kinds.
+        (``similarity_top_k=``, ``filters=``). The edges of the graph are the relationships of the nodes. The keyword
+        index and the edges are created immediately, so create the retriever again after adding nodes to the index.
+        Raises ConfigurationError for other kinds: an AdvancedRetriever needs one of these retrievers, and a
+        HierarchicalRetriever needs a HybridGraphStore.
         """
         if not issubclass(kind, HybridRetriever):
             raise ConfigurationError(
@@ -143,7 +146,7 @@ class LlamaIndexRetriever(BaseRetriever):
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def with_options(self, **options: Any) -> Self:
-        """Return a retriever for calls with these options, which take precedence; filters are combined."""
+        """Return a copy of the retriever with these options, which override its own. Filters are combined."""
         other = copy(self)
         other.options = _merged(self.options, _native_options(options))
         return other
@@ -151,7 +154,7 @@ class LlamaIndexRetriever(BaseRetriever):
     def retrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
         """Return the nodes with details: ``degraded``, ``took_ms``, ``plan``, ``hits``.
 
-        Of LlamaIndex's events only the RetrievalReportEvent is sent.
+        The only event sent is RetrievalReportEvent.
         """
         call = self._parse_query(query)
         if call.strings:
@@ -159,7 +162,7 @@ class LlamaIndexRetriever(BaseRetriever):
         return _reported(self._answer(self.retriever.retrieve(call.text, **call.options)))
 
     async def aretrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
-        """Return the nodes with details, awaited; see :meth:`retrieve_result`."""
+        """Return the nodes with details, asynchronously; see :meth:`retrieve_result`."""
         call = self._parse_query(query)
         if call.strings:
             call.options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in call.strings])
@@ -213,7 +216,7 @@ class LlamaIndexRetriever(BaseRetriever):
         )
 
     def _relate(self, node_hits: Sequence[tuple[BaseNode, Hit]]) -> None:
-        """Set relationships on the new nodes of chunks that were never nodes."""
+        """Set the relationships of nodes created from chunks that were not ingested as nodes."""
         chunks = {hit.id: (node, hit.chunk) for node, hit in node_hits if CONTENT not in hit.chunk.metadata}
         store = self._store
         if not chunks or not isinstance(store, ReadsIndex):
@@ -226,7 +229,7 @@ class LlamaIndexRetriever(BaseRetriever):
 
 
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options under the names of this package."""
+    """Rename LlamaIndex's options to the names of this package."""
     native = {_NATIVE_NAMES.get(name, name): value for name, value in options.items()}
     if len(native) < len(options):
         duplicate = next(name for name in _NATIVE_NAMES if name in options and _NATIVE_NAMES[name] in options)
@@ -248,7 +251,9 @@ def _turns(conversation: Any) -> Any:
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge options of a retriever and of a call; the call's take precedence, filters are combined."""
+    """Merge the options of a retriever (``own``) and of a call. Options of the call take precedence; filters are
+    combined.
+    """
     filters = [part for source in (options, own) if (part := source.get("filter")) is not None]
     return {**options, **own} | (
         {"filter": filters[0] & filters[1]} if len(filters) > 1 else {"filter": filters[0]} if filters else {}

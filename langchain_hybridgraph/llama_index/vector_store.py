@@ -22,12 +22,13 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 
 class LlamaIndexVectorStore(VectorStore):
-    """Vector store of a LlamaIndex ``VectorStoreIndex``, with the nodes of its docstore.
+    """LangChain VectorStore that reads a LlamaIndex ``VectorStoreIndex``, with the nodes of its docstore.
 
-    The index is read through ``index.as_retriever()``, which works with any vector store. It is never written to: add
-    nodes through the index itself. Scores are those of the vector store (cosines for a SimpleVectorStore); if it has
-    none, they follow the rank. Filters are checked on the results, and more results are requested until enough pass.
-    ``documents`` and ``edges`` provide a keyword index and a graph with the index's current nodes.
+    The index is read through ``index.as_retriever()``, which works with any vector store. The index is never written
+    to: add nodes through the index itself. Scores are the scores of the vector store (cosines for a SimpleVectorStore);
+    if it returns none, they are derived from the rank. Filters are applied to the results, and more results are
+    requested until enough pass. ``documents`` and ``edges`` return the index's current nodes for a keyword index and a
+    graph.
     """
 
     awaits_search = True
@@ -46,7 +47,9 @@ class LlamaIndexVectorStore(VectorStore):
         return LlamaIndexEmbeddings(self.index._embed_model)
 
     def nodes(self) -> list[BaseNode]:
-        """Return the nodes that the index searches, from its docstore or else the vector store; [] without either."""
+        """Return the nodes that the index searches, from its docstore, or from the vector store if the docstore lacks
+        them; [] if neither has them.
+        """
         ids = list(self.index.index_struct.nodes_dict.values())
         vectors = self._stored_vectors
         if vectors is not None:
@@ -62,35 +65,35 @@ class LlamaIndexVectorStore(VectorStore):
 
     @property
     def _stored_vectors(self) -> dict[str, list[float]] | None:
-        """Return the vectors of a SimpleVectorStore by node."""
+        """Return the vectors of a SimpleVectorStore by node id, or None for other vector stores."""
         store = self.index.vector_store
         return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else None
 
     @property
     def gives_cosines(self) -> bool:
-        """Whether scores are cosines, as for a SimpleVectorStore; the meaning of others' scores is unknown."""
+        """Whether scores are known to be cosines, which is the case only for a SimpleVectorStore."""
         return isinstance(self.index.vector_store, SimpleVectorStore)
 
     @property
     def can_list(self) -> bool:
-        """Whether :meth:`nodes` returns every node: from the docstore, or from the vector store."""
+        """Whether :meth:`nodes` can return every node, from the docstore or from the vector store."""
         store: Any = self.index.vector_store
         own = getattr(type(store), "get_nodes", BasePydanticVectorStore.get_nodes)
         return not store.stores_text or own is not BasePydanticVectorStore.get_nodes
 
     def count(self) -> int | None:
-        """Return the number of nodes in the index; None if only the vector store knows it."""
+        """Return the number of nodes in the index, or None if only the vector store could count them."""
         if (vectors := self._stored_vectors) is not None:
             return len(vectors)
         return None if self.index.vector_store.stores_text else len(self.index.index_struct.nodes_dict)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return the unit vectors of these nodes if the vector store is a SimpleVectorStore, else none."""
+        """Return the unit vectors of these nodes by id, or {} if the vector store is not a SimpleVectorStore."""
         vectors = self._stored_vectors or {}
         return {id: unit(np.asarray(vectors[id], np.float32)) for id in ids if id in vectors}
 
     def documents(self) -> list[Document]:
-        """Return the nodes with a text as Documents."""
+        """Return the nodes that have text as Documents."""
         return [document for node in self.nodes() if (document := to_document(node)).page_content.strip()]
 
     def edges(self) -> list[Edge]:
@@ -115,18 +118,18 @@ class LlamaIndexVectorStore(VectorStore):
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Run :meth:`similarity_search_with_score` by the index's own asynchronous methods."""
+        """Run :meth:`similarity_search_with_score` with the index's own asynchronous methods."""
         return _documents(await self.index.as_retriever(similarity_top_k=k).aretrieve(query))
 
     async def asimilarity_search_with_score_by_vector(
         self, embedding: Sequence[float], k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Run :meth:`similarity_search_with_score_by_vector` by the index's own asynchronous methods."""
+        """Run :meth:`similarity_search_with_score_by_vector` with the index's own asynchronous methods."""
         query = QueryBundle("", embedding=list(embedding))
         return _documents(await self.index.as_retriever(similarity_top_k=k).aretrieve(query))
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the Documents with these ids; missing ones are left out."""
+        """Return the Documents with these ids, leaving out missing ids."""
         requested = set(ids)
         return [to_document(node) for node in self.nodes() if node_id(node) in requested]
 
@@ -134,7 +137,7 @@ class LlamaIndexVectorStore(VectorStore):
     def from_texts(
         cls, texts: list[str], embedding: Embeddings, metadatas: list[dict[str, Any]] | None = None, **kwargs: Any
     ) -> NoReturn:
-        """Raise ConfigurationError: LlamaIndex creates its indexes itself."""
+        """Raise ConfigurationError, because the index has to be created with LlamaIndex."""
         raise ConfigurationError(
             "LlamaIndexVectorStore reads an existing index: create one with VectorStoreIndex(nodes)"
         )
