@@ -1,4 +1,4 @@
-"""Results as text, tables and pictures."""
+"""Display of results as text, tables and pictures."""
 
 from langchain_hybridgraph.display.html_table import Table
 from langchain_hybridgraph.display.matplotlib_figure import draw

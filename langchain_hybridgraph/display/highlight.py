@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from langchain_hybridgraph.text.analyzer import Analyzer
 
-# Number of characters shown of a long text.
+# Maximum number of characters shown of a long text.
 PASSAGE_SIZE = 320
 
 
@@ -24,8 +24,8 @@ class Span(NamedTuple):
 def matches(text: str, query: str, language: str | None = "english") -> list[Span]:
     """Find the words of the query in a text, compared as in keyword search. Spans are in order and do not overlap.
 
-    A word that is part of an identifier marks the identifier. In scripts without spaces, pairs of characters are
-    compared. A query without words has no matches.
+    If a word is part of an identifier, its match is the complete identifier. In scripts without spaces, pairs of
+    characters are compared. A query without words has no matches.
 
     >>> text = "Invoices are paid by os.path"
     >>> [text[start:end] for start, end in matches(text, "paths of invoice")]
@@ -37,7 +37,8 @@ def matches(text: str, query: str, language: str | None = "english") -> list[Spa
 
 
 def passage(text: str, spans: Collection[Span], size: int = PASSAGE_SIZE) -> Span:
-    """Return the part of a text of at most ``size`` characters with the most spans, or its beginning without spans.
+    """Return the part of a text with the most spans, of at most ``size`` characters, or the beginning of the text if
+    there are no spans.
 
     The passage starts at a word, shortly before its first span.
     """
@@ -72,7 +73,7 @@ def highlight_html(text: str, query: str | None, language: str | None = "english
 
 
 def _words(text: str) -> Iterator[Span]:
-    """Yield runs of letters, digits and combining marks."""
+    """Yield the spans of all runs of letters, digits and combining marks."""
     at = 0
     for is_word, run in groupby(text, lambda c: c.isalnum() or unicodedata.category(c).startswith("M")):
         length = sum(1 for _ in run)
@@ -82,7 +83,7 @@ def _words(text: str) -> Iterator[Span]:
 
 
 def _matched(text: str, word: Span, terms: Collection[str], analyzer: Analyzer) -> Iterable[Span]:
-    """Return the spans of a word that match the query: the full word or, in scripts without spaces, parts of it."""
+    """Return the spans in a word that match the query: the full word or, in scripts without spaces, parts of it."""
     common = frozenset(analyzer.all_words(text[word.start : word.end])).intersection(terms)
     for size in (2, 1) if common else ():
         pieces = [Span(at, at + size) for at in range(word.start, word.end - size + 1)]

@@ -1,4 +1,4 @@
-"""Hits of a result, or of Documents."""
+"""Hits of a result or of Documents."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SearchResult(Protocol):
-    """The attributes of a :class:`~langchain_hybridgraph.RetrievalResult` that are displayed."""
+    """Attributes of a :class:`~langchain_hybridgraph.RetrievalResult` that are displayed."""
 
-    # A protocol, so that the result can show itself as a table without an import cycle.
+    # This is a protocol so that the result class can import this module without an import cycle.
 
     hits: tuple[Hit, ...]
     degraded: tuple[str, ...]
@@ -31,8 +31,8 @@ class SearchResult(Protocol):
 def hits_in(result: SearchResult | Iterable[Any], prefix: str = "") -> list[Hit]:
     """Return the hits of a result, or rebuild them from the metadata of Documents, in the same order.
 
-    ``prefix`` is the ``metadata_prefix`` of the retriever that returned the Documents. The score of a Document without
-    one is NaN. Raises ConfigurationError for an element that is not a Document.
+    ``prefix`` is the ``metadata_prefix`` of the retriever that returned the Documents. A Document without a score gets
+    the score NaN. Raises ConfigurationError for an element that is not a Document.
     """
     if isinstance(result, SearchResult) and len(result.hits) == len(result):
         return list(result.hits)
@@ -44,7 +44,7 @@ def hits_in(result: SearchResult | Iterable[Any], prefix: str = "") -> list[Hit]
 
 
 def is_scored_documents(result: Sequence[Any]) -> bool:
-    """Return whether a list consists only of Documents scored by a retriever of this package."""
+    """Return whether all elements of a list are Documents scored by one of this package's retrievers."""
     from langchain_core.documents import Document
 
     return bool(result) and all(

@@ -15,7 +15,7 @@ from langchain_hybridgraph.display.text import describe_degradation, path_end, t
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Hit, is_backward
 
-# Colour of each part of a score; other parts take the next colour of REST. All belong to Okabe and Ito's set (see
+# Colour of each part of a score. Other parts get the next colour of REST. All belong to Okabe and Ito's set (see
 # layout.COLOURS).
 COLOURS: Mapping[str, str] = MappingProxyType(
     {
@@ -33,7 +33,7 @@ COLOURS: Mapping[str, str] = MappingProxyType(
 )
 REST = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
 
-# Text and background colours are those of the page, so that the table is readable in light and dark themes. The class
+# The table inherits text and background colours from the page, so it is readable in light and dark themes. The class
 # is repeated to override the page's own rules for tables. Deductions from a score are hatched.
 STYLE = """
 .hybridgraph.hybridgraph { max-width: 60em; overflow-wrap: anywhere; line-height: 1.4; }
@@ -56,13 +56,13 @@ STYLE = """
 
 
 class Table:
-    """Table of a result for notebooks: rank, score with its parts as bars, text with marked query words, and path.
+    """Table of a result for notebooks: rank, score with its parts as bars, text with highlighted query words, and path.
 
-    ``result`` is a RetrievalResult, or Documents from a retriever of this package. Pass ``query`` with Documents; a
-    result contains its own. The full width of a bar is a score of 1. Words are compared as in an index of ``language``.
-    Long texts are shortened, and at most ``rows`` hits are shown. All content is escaped, because texts, metadata and
-    ids may come from anywhere. Raises ConfigurationError for an invalid ``result``, an unknown language, and fewer than
-    1 rows.
+    ``result`` is a RetrievalResult, or a list of Documents from one of this package's retrievers. Pass ``query`` with
+    Documents; a RetrievalResult contains its query. The full width of a bar corresponds to a score of 1. Words are
+    compared as in an index of ``language``. Long texts are shortened, and at most ``rows`` hits are shown. All content
+    is escaped, because texts, metadata and ids may come from untrusted sources. Raises ConfigurationError for an
+    invalid ``result``, an unknown ``language``, and ``rows`` below 1.
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk
@@ -90,7 +90,7 @@ class Table:
         self._query, self._language, self._rows = query if query is not None else own_query, language, rows
         highlight_html(
             "", self._query, language
-        )  # reports an unknown language now, not when a notebook shows the table
+        )  # raises the error for an unknown language now, not when a notebook shows the table
 
     def __repr__(self) -> str:
         lines = [f"{rank}  {hit.score:.3f}  {hit.id}  {title(hit)}" for rank, hit in enumerate(self._visible_hits, 1)]
@@ -145,7 +145,7 @@ def _about(result: SearchResult) -> list[str]:
 
 
 def _colours(hits: Iterable[Hit]) -> dict[str, str]:
-    """Return the colour of every part of these scores."""
+    """Return the colour of every part of the hits' scores, by name."""
     names = list(dict.fromkeys(name for hit in hits for name in hit.parts))
     others = [name for name in names if name not in COLOURS]
     return {name: COLOURS[name] for name in names if name in COLOURS} | {
@@ -154,7 +154,7 @@ def _colours(hits: Iterable[Hit]) -> dict[str, str]:
 
 
 def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
-    """Return an HTML bar with the parts of a score side by side, deductions over their end, and the numbers."""
+    """Return an HTML bar with the parts of a score side by side, deductions drawn over their end, and the numbers."""
     if not parts:
         return ""
     gains = [(name, value) for name, value in parts.items() if value > 0]
@@ -183,7 +183,7 @@ def _has_title(hit: Hit) -> bool:
 
 
 def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
-    """Yield the path to the hit, and the child that it replaces, as HTML."""
+    """Yield the path to the hit and the child that the hit replaces, as lines of HTML."""
     if len(hit.path) > 1:
         edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
         steps = [escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1]]
@@ -193,7 +193,9 @@ def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
 
 
 def _edge(step: Mapping[str, Any] | None) -> str:
-    """Return the link to the next chunk as HTML: an arrow in the direction of the edge, or a line without one."""
+    """Return the link to the next chunk as HTML: an arrow in the direction of the edge, or a line if it has no
+    direction.
+    """
     if step is None:
         return " –"
     description = str(step.get("description") or "")

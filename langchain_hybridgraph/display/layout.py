@@ -16,12 +16,13 @@ from langchain_hybridgraph.errors import ConfigurationError
 
 Line = NDArray[np.float64]
 
-# Indexed by hops, from 0. Colours are of Okabe and Ito, Color Universal Design, 2008: distinguishable with any colour
-# vision, on white and on black; the shapes repeat the information.
+# Indexed by hops, from 0. The colours by Okabe and Ito (Color Universal Design, 2008) can be distinguished with any
+# colour
+# vision, on white and on black. The shapes convey the same information.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
 NOT_BACK = "hollow: did not come back"
-# Colours on a transparent background, legible on white and on black: contrasts of 4.4 and 4.7.
+# Colours for a transparent background, legible on white and on black, with contrasts of 4.4 and 4.7.
 INK = "#787878"
 # Distance in inches between the end of a line and the middle of a chunk, so that nothing shows inside hollow shapes.
 CLEAR = 0.08
@@ -46,7 +47,9 @@ class Measure(Protocol):
 
 
 class PlacedText(NamedTuple):
-    """Lines of text: ``x`` is that of their beginning or, for align "right", of their end; ``y`` is their middle."""
+    """Lines of text. ``x`` is the position of their start or, for align "right", of their end; ``y`` is the position of
+    their middle.
+    """
 
     text: str
     x: float
@@ -55,11 +58,11 @@ class PlacedText(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Measures of a picture in inches, from its top left.
+    """Layout of a picture, in inches from its top left corner.
 
-    ``left`` is the position of the first column, ``gap`` the distance between columns. Names of seeds are on their left
-    if there is another column, all others on the right. ``labelled`` maps each chunk to the one edge whose label there
-    is space for.
+    ``left`` is the position of the first column, and ``gap`` the distance between columns. The names of seeds are on
+    their left if there is another column; all other names are on the right of their chunks. ``labelled`` maps each
+    chunk to the only edge whose label fits next to it.
     """
 
     subgraph: Neighbourhood
@@ -75,7 +78,7 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, result: SearchResult, subgraph: Neighbourhood, width: float, measure: Measure) -> Frame:
-        """Create the frame that the names need, with this width and the necessary height."""
+        """Create a frame of this width, with the height and the columns that the names need."""
         query = result.plan.get("query")
         bold = partial(measure, size=1.15 * HEADING)
         heading = wrap_text(query or "A vector, without words", width - 2 * MARGIN, 6, bold)
@@ -102,8 +105,8 @@ class Frame(NamedTuple):
     def line(self, link: TraversedEdge) -> Line:
         """Return the points of an edge's line, n × 2.
 
-        The line reaches its target's row after a third of the gap, so that its label has the rest. Within one column,
-        or backwards, it is an arc.
+        The line reaches its target's row after a third of the gap, so its label can use the rest. An edge within a
+        column, or to an earlier column, is an arc.
         """
         source, target = self.subgraph.spots[link.source], self.subgraph.spots[link.target]
         start, end = np.array(self.at(source)), np.array(self.at(target))
@@ -113,13 +116,14 @@ class Frame(NamedTuple):
         if abs(start[1] - end[1]) < 1e-6:
             return np.array([start, end])
         turn = np.array([start[0] + 0.33 * self.gap, end[1]])
-        # There is free space to the right of a seed; other chunks have their name there.
+        # The space to the right of a seed is free; the names of other chunks are on their right.
         out = np.array([0.2 * self.gap if source.column == 0 else 0.0, 0.0])
         return np.vstack([_bezier(start, start + out, turn - (0.26 * self.gap, 0.0), turn), [end]])
 
     def name(self, spot: PlacedChunk) -> PlacedText:
-        """Return a chunk's rank, title and score as placed text: two lines for the title, one if an edge label
-        follows."""
+        """Return a chunk's rank, title and score as placed text. The title has up to two lines, or one if an edge label
+        follows.
+        """
         x, y = self.at(spot)
         is_left = spot.column == 0 and self.subgraph.columns > 1
         room = self.left - 0.16 - MARGIN if is_left else self.width - x - 0.16 - MARGIN
@@ -129,9 +133,9 @@ class Frame(NamedTuple):
         return PlacedText(text, x - 0.16, y, "right") if is_left else PlacedText(text, x + 0.16, y, "left")
 
     def label(self, link: TraversedEdge) -> PlacedText | None:
-        """Return an edge's name at its end; for one within a column, or backwards, below the name of its target.
+        """Return an edge's name, placed at the edge's end, or below the name of its target if the edge is an arc.
 
-        Return None for an edge without a name, and if another edge's name uses the space.
+        Return None if the edge has no name, or if another edge's name uses the space.
         """
         if self.labelled.get(link.target) != link:
             return None
@@ -152,7 +156,7 @@ class Frame(NamedTuple):
 
 
 def check_size(width: Any, nodes: Any) -> None:
-    """Raise ConfigurationError for a picture that cannot be drawn."""
+    """Raise ConfigurationError for a ``width`` or number of ``nodes`` that is too small."""
     if not isinstance(width, int | float) or not width >= NARROWEST:
         raise ConfigurationError(f"width must be at least {NARROWEST:g} inches, got {width!r}; try width=8")
     if not isinstance(nodes, int) or nodes < 1:
@@ -169,7 +173,9 @@ def summary(result: SearchResult, subgraph: Neighbourhood) -> str:
 
 
 def value_for_column(column: int, kinds: tuple[str, ...]) -> str:
-    """Return the entry of ``kinds`` (colours or shapes) for a column; further columns use the last entry."""
+    """Return the entry of ``kinds`` (colours or shapes) for a column. Columns beyond the last entry use the last
+    entry.
+    """
     return kinds[min(column, len(kinds) - 1)]
 
 
@@ -193,15 +199,15 @@ def is_faint(link: TraversedEdge, spots: Mapping[str, PlacedChunk]) -> bool:
 
 
 class TextMeasure(Protocol):
-    """Function that returns the width of a text of one size."""
+    """Function that returns the width of a text in a fixed font size."""
 
     def __call__(self, text: str, /) -> float:
-        """Return the width, in the unit of the available space."""
+        """Return the width of the text, in the same unit as the available space."""
         ...
 
 
 def shorten_to_width(text: str, room: float, measure: TextMeasure) -> str:
-    """Return the text, shortened at its end if it does not fit.
+    """Return the text, shortened at its end if it does not fit into ``room``.
 
     >>> shorten_to_width("Ada Lovelace", 5, len), shorten_to_width("Ada", 5, len)
     ('Ada …', 'Ada')
@@ -213,9 +219,9 @@ def shorten_to_width(text: str, room: float, measure: TextMeasure) -> str:
 
 
 def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: str = "") -> list[str]:
-    """Return the text and its end in at most this number of lines, broken between words if possible.
+    """Return ``text`` followed by ``end`` in at most ``lines`` lines, broken between words if possible.
 
-    The last line is shortened before its end.
+    If the text does not fit, the last line is shortened before ``end``.
 
     >>> wrap_text("The notes of Ada Lovelace", 10, 2, len)
     ['The notes', 'of Ada L …']
@@ -235,7 +241,7 @@ def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: 
 
 
 def _labelled(subgraph: Neighbourhood) -> dict[str, TraversedEdge]:
-    """Map each chunk to a named edge that leads to it, preferably one of its own path."""
+    """Map each chunk to a named edge that leads to it, preferably an edge on the chunk's own path."""
     links = [link for link in subgraph.links if link.label]
     return {link.target: link for link in sorted(links, key=lambda link: _is_own(link, subgraph.spots[link.target]))}
 
@@ -245,8 +251,8 @@ def _is_own(link: TraversedEdge, target: PlacedChunk) -> bool:
 
 
 def _columns(subgraph: Neighbourhood, width: float, measure: TextMeasure) -> tuple[float, float]:
-    """Return the position of the first column and the distance to the next: names get the space they need, up to a
-    share.
+    """Return the position of the first column and the distance between columns. Names get the space they need, up to a
+    fixed share.
     """
     if subgraph.columns == 1:
         return MARGIN + 0.1, 1.0

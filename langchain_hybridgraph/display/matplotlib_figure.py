@@ -41,17 +41,18 @@ def draw(
     width: float = 10.0,
     nodes: int = 25,
 ) -> Figure:
-    """Draw a result: the seeds, the edges followed from them, and the chunks reached.
+    """Draw a result as a graph: the seeds, the edges followed from them, and the chunks reached.
 
     Seeds are on the left, best first; the chunks reached are to their right, one column per hop. Each edge has the name
     of its relation and an arrow in its direction, or the name of the entity that both chunks mention. The size of a
-    chunk shows its score, its number the rank. Pass the result of the same query with a larger k as ``around`` to add
-    the chunks that it reached through edges: they are hollow, best first, up to ``nodes`` chunks in total. ``width`` is
-    in inches and determines the height. The background is transparent and the text legible in light and dark themes,
-    unless the matplotlib style sets other colours. Chinese text needs a suitable font in ``rcParams["font.family"]``.
+    chunk shows its score, and its number shows the rank. Pass the result of the same query with a larger k as
+    ``around`` to add the chunks that it reached through edges: they are hollow, best first, up to ``nodes`` chunks in
+    total. ``width`` is in inches and determines the height. The background is transparent and the text legible in light
+    and dark themes, unless the matplotlib style sets other colours. Chinese text needs a suitable font in
+    ``rcParams["font.family"]``.
 
-    Notebooks show the figure when a cell ends in it; save it with ``figure.savefig("walk.svg")``. Raises
-    ConfigurationError without matplotlib, for a width below 4, and for fewer than 1 nodes.
+    A notebook shows the figure if it is the last expression of a cell; save it with ``figure.savefig("walk.svg")``.
+    Raises ConfigurationError if matplotlib is not installed, for a ``width`` below 4, and for ``nodes`` below 1.
     """
     check_size(width, nodes)
     figure, measure, ink = _paper()
@@ -60,13 +61,13 @@ def draw(
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, frame.width), ylim=(frame.height, 0))
     axes.set_axis_off()
     _Pen(axes, frame, ink).draw()
-    figure._repr_png_ = partial(_png, figure)  # otherwise only pyplot could show it
+    figure._repr_png_ = partial(_png, figure)  # without this, notebooks could show the figure only through pyplot
     result_figure: Figure = figure
     return result_figure
 
 
 class _Pen:
-    """Drawing on axes whose unit is an inch."""
+    """Drawing tool for axes whose unit is an inch."""
 
     def __init__(self, axes: Any, frame: Frame, ink: str) -> None:
         self._axes, self._frame, self._ink = axes, frame, ink
@@ -127,7 +128,7 @@ class _Pen:
 
 
 def _paper() -> tuple[Any, Measure, str]:
-    """Create a figure without pyplot, so that it need not be closed; return it with a text measure and text colour."""
+    """Return (figure, text measure, text colour). The figure is created without pyplot, so it need not be closed."""
     try:
         from matplotlib import rcParams, rcParamsDefault
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -11,20 +11,20 @@ from langchain_hybridgraph.errors import MissingExtraError
 
 
 def show(result: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
-    """Show a result immediately, from anywhere in a cell, in the same form as at the end of a cell.
+    """Show a result immediately, from anywhere in a cell, in the form used for the last expression of a cell.
 
-    ``options`` are those of :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError
-    without IPython.
+    ``options`` are passed to :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError if
+    IPython is not installed.
     """
     _ipython().display.display(Table(result, query, **options))
 
 
 def show_lists(on: bool = True) -> bool:
-    """Show lists of Documents from retrievers of this package as tables at the end of cells.
+    """Show lists of Documents from this package's retrievers as tables if they are the last expression of a cell.
 
-    ``invoke`` returns a plain list, so this is a setting of the notebook's IPython; ``on=False`` reverts it. Other
-    lists are shown as before. Returns False if no IPython is running, so the call is safe in code that runs elsewhere,
-    too. Raises MissingExtraError without IPython.
+    This is a setting of the notebook's IPython, because ``invoke`` returns a plain list; ``on=False`` reverts it. Other
+    lists are shown as before. Returns False if no IPython is running, so code with this call can also run elsewhere.
+    Raises MissingExtraError if IPython is not installed.
     """
     shell = _ipython().get_ipython()
     if shell is None:
@@ -43,7 +43,7 @@ def show_lists(on: bool = True) -> bool:
 
 
 class _Lists:
-    """HTML formatter of lists; it returns None for a list that is not shown as HTML."""
+    """HTML formatter for lists. It returns None for a list that is not shown as HTML."""
 
     def __init__(self, others: Any) -> None:
         self.others = others

@@ -47,13 +47,13 @@ def interactive(
     width: float = 10.0,
     nodes: int = 25,
 ) -> Figure:
-    """Draw a result as in :func:`draw`, as a Plotly figure: hovering over a chunk shows its text and explanation.
+    """Draw a result as :func:`draw` does, but as a Plotly figure: hovering over a chunk shows its text and explanation.
 
-    The figure needs no network in JupyterLab, Jupyter Notebook and VS Code. Where scripts do not run, as on GitHub, a
-    notebook shows the picture of :func:`draw` instead, if matplotlib is installed. Save the figure as a page with
-    ``figure.write_html("walk.html")``. The background is transparent and the text legible in light and dark themes,
-    unless ``plotly.io.templates.default`` names another template. Raises ConfigurationError without Plotly, for a width
-    below 4, and for fewer than 1 nodes.
+    The figure needs no network in JupyterLab, Jupyter Notebook and VS Code. If scripts cannot run, as on GitHub, a
+    notebook shows the picture of :func:`draw` instead, provided that matplotlib is installed. Save the figure as a page
+    with ``figure.write_html("walk.html")``. The background is transparent and the text legible in light and dark
+    themes, unless ``plotly.io.templates.default`` is set to another template. Raises ConfigurationError if Plotly is
+    not installed, for a ``width`` below 4, and for ``nodes`` below 1.
     """
     check_size(width, nodes)
     try:
@@ -95,7 +95,7 @@ def interactive(
 
 
 def _display(figure: Figure, still: Callable[[], Any]) -> None:
-    """Show the figure in a notebook, with a picture as a fallback; outside notebooks, use Plotly's own display."""
+    """Show the figure in a notebook, with a picture as a fallback. Outside notebooks, use Plotly's own display."""
     from IPython.display import display
     from plotly.io import show
 
@@ -104,7 +104,7 @@ def _display(figure: Figure, still: Callable[[], Any]) -> None:
         show(figure)
         return
     sizes = {}
-    with suppress(ConfigurationError):  # without matplotlib there is no picture
+    with suppress(ConfigurationError):  # without matplotlib, there is no picture
         content, size = still()._repr_png_()
         bundle, sizes = bundle | {"image/png": b64encode(content).decode()}, {"image/png": size}
     display(bundle, raw=True, metadata=sizes)  # type: ignore[no-untyped-call]  # IPython has no types for it
@@ -175,17 +175,17 @@ def _text(text: PlacedText, size: float, *, bold: bool = False, italic: bool = F
 
 
 def _arrow(x: list[float], y: list[float], opacity: float) -> dict[str, Any]:
-    """Return the arrowhead of a line, which ends before the marker of the chunk."""
+    """Return the arrowhead of a line. It ends before the marker of the chunk."""
     ends = {"x": x[-1], "y": y[-1], "ax": x[-2], "ay": y[-2], "axref": "x", "ayref": "y"}
     looks = {"showarrow": True, "arrowhead": 2, "arrowwidth": 1, "arrowcolor": INK, "opacity": opacity}
     return {**ends, **looks, "text": ""}
 
 
 def _plain(text: str) -> str:
-    """Escape a text, because Plotly interprets some HTML, and ``$…$`` as a formula."""
+    """Escape a text, because Plotly interprets some HTML and treats ``$…$`` as a formula."""
     return escape(text, quote=False).replace("$", "&#36;").replace("\n", "<br>")
 
 
 def _estimate_width(text: str, *, size: float) -> float:
-    """Return the approximate width of a text on a screen, in inches, for any font."""
+    """Return the approximate width of a text on a screen, in inches, regardless of the font."""
     return sum(1.0 if ord(letter) > 0x2E7F else 0.53 for letter in text) * size / 72

@@ -1,4 +1,4 @@
-"""Chunks and edges of a picture."""
+"""Chunks and edges shown in a picture."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from langchain_hybridgraph.records.entity_ids import name_of
 class PlacedChunk:
     """Chunk in the picture: ``column`` is its distance from its seed, ``row`` its position from the top.
 
-    ``rank`` is its rank in the result, from 1; None for a chunk that was visited but not returned. ``hit`` is None for
-    a chunk that is known only from a path.
+    ``rank`` is its rank in the result, from 1, or None for a chunk that was visited but not returned. ``hit`` is None
+    for a chunk that is part of a path but has no hit.
     """
 
     id: str
@@ -30,15 +30,15 @@ class PlacedChunk:
 
     @property
     def score(self) -> float:
-        """Score of the hit; 0 if it is unknown."""
+        """Score of the hit, or 0 if it is unknown."""
         return 0.0 if self.hit is None else self.hit.score
 
 
 class TraversedEdge(NamedTuple):
     """Step of a traversal from ``source`` to ``target``, with its relation or entity (empty if unknown) and weight.
 
-    ``heads`` are the ends at which the edges point, in whichever direction they were followed; an entity has none.
-    ``mutual`` means that the step was taken in the other direction, too.
+    ``heads`` are the ends that the edges point to, regardless of the direction in which they were followed. A step
+    through an entity has no heads. ``mutual`` means that the step was also taken in the other direction.
     """
 
     source: str
@@ -55,8 +55,8 @@ class TraversedEdge(NamedTuple):
 
 
 class Neighbourhood(NamedTuple):
-    """Chunks in the picture, in order of rows, and the edges that led to them; ``left_out`` counts chunks without
-    space.
+    """Chunks in the picture, in order of rows, and the edges that led to them. ``left_out`` is the number of chunks
+    beyond ``nodes``.
     """
 
     spots: Mapping[str, PlacedChunk]
@@ -65,23 +65,23 @@ class Neighbourhood(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Number of columns."""
+        """Number of columns in the picture."""
         return 1 + max((spot.column for spot in self.spots.values()), default=0)
 
     @property
     def rows(self) -> float:
-        """Number of rows."""
+        """Number of rows in the picture, which may be fractional."""
         return 1 + max((spot.row for spot in self.spots.values()), default=0)
 
 
 def neighbourhood(result: SearchResult, around: SearchResult | None = None, nodes: int = 25) -> Neighbourhood:
-    """Collect the hits of a result, the chunks on their paths, and the chunks of ``around`` that were reached over
+    """Collect the hits of a result, the chunks on their paths, and the chunks of ``around`` that were reached through
     edges.
 
-    Seeds, the beginnings of paths, are in the first column, best first; chunks reached in n hops are in the n-th column
-    after it. A chunk's column is its smallest number of hops on any path, even if a longer path has a higher score,
-    and even if the shortest path belongs to a hit outside the picture. Every chunk beyond the first column has a row
-    of its own. If there are more than ``nodes`` hits, the best are used.
+    Seeds, where paths start, are in the first column, best first. Chunks reached in n hops are in the n-th column after
+    it. A chunk's column is its smallest number of hops on any path, even if a longer path has a higher score, and even
+    if the shortest path belongs to a hit outside the picture. Every chunk beyond the first column has a row of its own.
+    If there are more than ``nodes`` hits, the best are used.
     """
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -90,7 +90,7 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
     hits_by_id = {path_end(hit): hit for hit in wider} | hits
     visible = {id: selection[id] for id in list(selection)[:nodes]}
     paths = [hit.path or (id,) for id, hit in visible.items()]
-    # From all hits, so that the distance of a chunk from a seed is the same in a small picture and in a large one.
+    # Use all hits, so that the distance of a chunk from a seed is the same in a small picture and in a large one.
     nearest = _columns([hit.path or (id,) for id, hit in hits_by_id.items()])
     columns = {id: nearest[id] for path in paths for id in path}
     rows = _rows(columns, _anchors(paths, columns), hits_by_id)
@@ -102,7 +102,7 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
 
 
 def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Return the smallest distance of each id from the beginning of a path."""
+    """Return the smallest distance of each id from the start of a path."""
     columns: dict[str, int] = {}
     for path in paths:
         for at, id in enumerate(path):
@@ -113,8 +113,8 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
     """Map each id to the id in an earlier column under which it is drawn.
 
-    The anchor is the preceding id on the hit's own path if that is in an earlier column; else the preceding id on
-    another path; else the last id in an earlier column on its path, because a nearer one may not be drawn.
+    The anchor is the first of these that is in an earlier column: the preceding id on the hit's own path, the preceding
+    id on another path, and the last such id on its own path, because a nearer id may not be drawn.
     """
     ways: dict[str, list[tuple[bool, bool, str]]] = {}
     for path in paths:
@@ -127,7 +127,9 @@ def _anchors(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict
 
 
 def _rows(columns: Mapping[str, int], anchors: Mapping[str, str], hits_by_id: Mapping[str, Hit]) -> dict[str, float]:
-    """Return the row of each id: below the id that led to it; a seed is in the middle of the chunks it leads to."""
+    """Return the row of each id. Ids are below the id that led to them; a seed is in the middle of the chunks it leads
+    to.
+    """
     best = sorted(columns, key=lambda id: (-hits_by_id[id].score if id in hits_by_id else 0.0, id))
     after: dict[str, list[str]] = {}
     for id in best:
@@ -145,7 +147,7 @@ def _rows(columns: Mapping[str, int], anchors: Mapping[str, str], hits_by_id: Ma
 
 
 def _below(id: str, after: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the ids reached from here, each followed by the ids reached from it."""
+    """Yield the ids reached from this id, each followed by the ids reached from it."""
     for next_id in after.get(id, ()):
         yield next_id
         yield from _below(next_id, after)
@@ -156,8 +158,9 @@ def _spot(id: str, column: int, row: float, rank: int | None, hit: Hit | None) -
 
 
 def _links(hits: Collection[Hit]) -> list[TraversedEdge]:
-    """Return the edges of all paths without duplicates; of two opposite edges, keep the one of the better-ranked
-    hit."""
+    """Return the edges of all paths without duplicates. Of two opposite edges, keep the edge of the better-ranked
+    hit.
+    """
     links: dict[tuple[str, str], TraversedEdge] = {}
     for hit in hits:
         steps = {each["from_chunk_id"]: each for each in hit.graph_context}
@@ -191,7 +194,8 @@ def _link(source: str, target: str, edge: Mapping[str, Any] | None) -> Traversed
 
 
 def edge_name(step: Mapping[str, Any]) -> str:
-    """Return the name of an edge of a hit's ``graph_context``: the entity that both sides mention, else its relation.
+    """Return the name of an edge in a hit's ``graph_context``: the entity that both sides mention, or the edge's
+    relation.
 
     >>> edge_name({"relation": "depends_on"}), edge_name({"relation": "mentions", "entity": "name:Ada Lovelace"})
     ('depends on', '“Ada Lovelace”')

@@ -9,15 +9,15 @@ from langchain_hybridgraph.degradation import degradation, warnings_in
 from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.records import Hit
 
-# Number of characters quoted from a text.
+# Maximum number of characters quoted from a text.
 QUOTED = 110
 
 
 def explain_result(result: SearchResult) -> str:
-    """Explain a result: a paragraph about the search, then one about each hit, best first.
+    """Explain a result with a paragraph about the search, then a paragraph about each hit, best first.
 
-    The paragraph of a hit has its title, the beginning of its text, the output of :meth:`Hit.explain`, and the titles
-    of the chunks on its path. An empty result says "Nothing found".
+    The paragraph about a hit has its title, the beginning of its text, the output of :meth:`Hit.explain`, and the
+    titles of the chunks on its path. For an empty result, the explanation contains "Nothing found".
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk
@@ -41,12 +41,14 @@ def explain_result(result: SearchResult) -> str:
 
 
 def path_end(hit: Hit) -> str:
-    """Return the last id of the hit's path: its own, unless it is a parent returned in place of its child."""
+    """Return the last id of the hit's path: the hit's own id, or the child's id if the hit is a parent returned in its
+    place.
+    """
     return hit.path[-1] if hit.path else hit.id
 
 
 def title(hit: Hit) -> str:
-    """Return a label for a hit: its title and section, else the beginning of its text, else its id."""
+    """Return a label for a hit: its title and section, or the beginning of its text if it has neither, or its id."""
     headings = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
     return " › ".join(dict.fromkeys(" ".join(str(part).split()) for part in headings if part)) or quote(hit) or hit.id
 
@@ -62,7 +64,7 @@ def quote(hit: Hit, size: int = QUOTED) -> str:
 
 
 def describe_degradation(result: SearchResult) -> list[str]:
-    """Describe ``degraded`` in sentences: the warnings with the plan's remarks, then each normal outcome.
+    """Describe ``degraded`` in sentences: first the warnings with remarks from the plan, then each normal outcome.
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> remarks = {"unknown-relation": "no edge is 'cite'; there are cites"}
@@ -105,7 +107,7 @@ def _walked(plan: Mapping[str, Any]) -> str:
 
 
 def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
-    """Return the titles of the chunks before the hit on its path, if they differ from the ids."""
+    """Return the titles of the chunks before the hit on its path, leaving out titles that equal the ids."""
     lines = []
     for number, id in enumerate(hit.path[:-1]):
         if id in by_place and title(by_place[id][1]) != id:

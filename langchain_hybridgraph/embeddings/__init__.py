@@ -1,4 +1,4 @@
-"""Embeddings that need no setup, and their names."""
+"""Embeddings that need no setup, and embeddings by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.embeddings.resolve import embedding_name as embedding_name
     from langchain_hybridgraph.embeddings.resolve import resolve_embedding as resolve_embedding
 
-# Imported on first use: the model in lsa.py needs nothing of LangChain, all others do.
+# Imported on first use: all embeddings except the model in lsa.py import LangChain.
 _MODULES = {
     "lsa": ("NotFittedError",),
     "lsa_embeddings": ("LSAEmbeddings",),

@@ -31,13 +31,13 @@ DIMENSIONS = 200
 # Mean nDCG@10 of LSA alone, over 12 evaluation sets separately, and over all of them in one index of 47,548
 # texts: idf¹·⁵ .547 and .28, idf² .563 and .35, idf²·⁵ .561 and .39, idf³ .552 and .42 (plain idf .505).
 IDF_POWER = 2.5
-# No power iterations: they bring the axes closer to the exact ones, and those are worse. In the same measure .561 and
+# No power iterations: they bring the axes closer to the exact axes, which are worse. In the same measure .561 and
 # .39 without, .547 and .27 with one, .508 with seven. 200 axes cannot represent a vocabulary; blurred ones keep a trace
 # of every rare word (random axes keep more of them and nothing else: .44 and .37).
 OVERSAMPLING = 20
-# Share of unknown words in new texts from which on the model no longer fits them.
+# Share of unknown words in new texts above which the model no longer fits them.
 DRIFT_LIMIT = 0.2
-# Up to this number of texts the topics of everyday words count as words of this weight: few texts do not show which
+# Up to this number of texts, the topics of everyday words are used as words of this weight: few texts do not show which
 # words belong together. nDCG@10 of LSA alone without and with them: .807 and .792 (994 texts), .480 and .484 (833),
 # .953 and .949 (240), .680 and .678 (232); of both searches together .830 and .833, .535 and .539, .978 and .980, .764
 # and .771. With weight 1 instead of .7: .788 and .654 for the first and the last set. Above the limit a smaller table
@@ -48,32 +48,32 @@ TOPIC_WEIGHT = 0.7
 COMMON_WEIGHT = 0.2
 
 _BATCH = 4_096  # number of texts that are embedded at a time
-_FEW = 32  # number of texts that are embedded one by one, which takes less time than importing scipy
-_COUNTED = 1_024  # number of texts whose terms are found at a time
+_FEW = 32  # up to this number, texts are embedded one by one, which is faster than importing scipy
+_COUNTED = 1_024  # number of texts that are analysed at a time
 _VERSION = 1
 
 
 class NotFittedError(HybridGraphError, RuntimeError):
-    """Error: the embedding is fitted to a corpus, and has not been fitted yet."""
+    """Error for an embedding that has to be fitted to a corpus and has not been fitted yet."""
 
 
 class LSAModel:
-    """Vectors of 200 dimensions, learned from the indexed texts; nothing is downloaded.
+    """Model for vectors of 200 dimensions, learned from the indexed texts. Nothing is downloaded.
 
     The weight of a word in a text is (1 + ln tf) · (1 + ln((1 + N) / (1 + df)))^2.5, the texts are scaled to length 1,
     and a truncated singular value decomposition finds the axes (Deerwester et al. 1990; by the randomised algorithms
     4.1 and 5.1 of Halko, Martinsson and Tropp 2011). A text's vector is the sum of its words along the axes, scaled to
-    length 1, whether or not the text was part of the fit. A text without any known word gets zeros.
+    length 1, whether or not the text was part of the fit. A text without any known word gets a vector of zeros.
 
-    Up to 1,000 texts, such as the memories about a person, do not show which words belong together. For so few texts
-    the topics of everyday words (``embeddings/topics.py``, by ``language``) count as words, so that "job" finds a
+    Up to 1,000 texts, such as the memories about a person, do not show which words belong together. For so few texts,
+    the topics of everyday words (``embeddings/topics.py``, by ``language``) are used as words, so that "job" finds a
     nurse.
 
-    ``language`` determines the words of a text, as in the keyword index. If there are more than ``max_texts`` texts,
-    the model is fitted to a fixed random sample; if there are more than ``max_words`` words, to those in most texts
-    (ties by the word itself). The same texts in the same order give the same model in every process of a machine, with
-    the same number of threads for numpy; otherwise it is the same up to rounding. Any number of threads may embed, also
-    during a fit.
+    ``language`` determines how a text is split into words, as in the keyword index. If there are more than
+    ``max_texts`` texts, the model is fitted to a fixed random sample of them. If there are more than ``max_words``
+    words, only the words that occur in the most texts are used (ties are broken by the word itself). The same texts in
+    the same order give the same model in every process of a machine, with the same number of threads for numpy;
+    otherwise it is the same up to rounding. Any number of threads may embed, even during a fit.
 
     >>> lsa = LSAModel().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
     >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
@@ -102,22 +102,22 @@ class LSAModel:
 
     @property
     def language(self) -> str:
-        """Language that determines the words of a text."""
+        """Language that determines how a text is split into words."""
         return self._analyzer.language
 
     # -- fitting --------------------------------------------------------------------------------------------
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Fit the model to these texts, and forget all earlier ones; return itself.
+        """Fit the model to these texts, discarding any earlier fit, and return the model.
 
-        The order of the texts does not matter. Texts without any word give a model without words.
+        The order of the texts does not matter. If the texts contain no words, the model has no words.
         """
         self._fit(texts)
         return self
 
     def fit_transform(self, texts: Sequence[str]) -> Floats:
-        """Fit the model to these texts and return their vectors: those of :meth:`fit` and :meth:`vectors`, from one
-        analysis of the texts.
+        """Fit the model to these texts and return their vectors, as :meth:`fit` and :meth:`vectors` do, analysing the
+        texts only once.
 
         >>> texts = ["Cats purr.", "Dogs bark."]
         >>> np.array_equal(LSAModel().fit_transform(texts), LSAModel().fit(texts).vectors(texts))
@@ -127,7 +127,7 @@ class LSAModel:
         return self.vectors(texts) if counts.shape[0] < len(texts) else self._vectors(counts)
 
     def _fit(self, texts: Sequence[str]) -> csr_matrix:
-        """Fit the model; return the counts of its words in the texts to which it was fitted."""
+        """Fit the model, and return the counts of its words in the texts to which it was fitted."""
         random = np.random.default_rng(self.seed)
         if len(texts) > self.max_texts:
             texts = [texts[place] for place in np.sort(random.choice(len(texts), self.max_texts, replace=False))]
@@ -140,7 +140,7 @@ class LSAModel:
 
     @property
     def fitted(self) -> bool:
-        """Whether there is a model to embed with."""
+        """Whether the model has been fitted."""
         return self._fitted is not None
 
     @property
@@ -150,15 +150,15 @@ class LSAModel:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the fitted model; equal for models that give equal vectors. Raises NotFittedError."""
+        """Hash of the fitted model, equal for models that give equal vectors. Raises NotFittedError."""
         digest = hashlib.blake2b(self._analyzer.name.encode(), digest_size=16)
         digest.update(self._model.digest)
         return digest.hexdigest()
 
     def drift(self, texts: Sequence[str]) -> float:
-        """Return the share of the words of these texts (with repeats) that the model does not know.
+        """Return the share of the words in these texts (with repetitions) that the model does not contain.
 
-        0 for texts without words. Raises NotFittedError.
+        The share is 0 for texts without words. Raises NotFittedError.
         """
         columns = self._model.words
         unknown = total = 0
@@ -169,10 +169,11 @@ class LSAModel:
         return unknown / total if total else 0.0
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether the model lacks words of these texts: drift above DRIFT_LIMIT (.2), or no model at all.
+        """Return whether the model lacks too many words of these texts (drift above DRIFT_LIMIT, .2) or has not been
+        fitted.
 
-        Half of each of 11 evaluation sets of 800 texts and more against its other half: drift .02 to .15, smaller sets
-        .10 to .28. Texts of another set: .05 to .71, less for a model of more texts.
+        Measured drift: between two halves of the same evaluation set, .02 to .15 for 11 sets of 800 texts or more, and
+        .10 to .28 for smaller sets. For texts of another set, .05 to .71, and less for a model fitted to more texts.
         """
         return not self.fitted or self.drift(texts) > DRIFT_LIMIT
 
@@ -186,7 +187,7 @@ class LSAModel:
     def _vectors(self, counts: csr_matrix) -> Floats:
         """Return the vectors of texts with these counts of the model's words, with or without the unknown words."""
         word_vectors = self._model.vectors[: counts.shape[1]]
-        counts.sort_indices()  # sums depend on the order in their last digit
+        counts.sort_indices()  # the last digit of a sum depends on the order
         result = np.zeros((counts.shape[0], DIMENSIONS), np.float32)
         for start in range(0, counts.shape[0], _BATCH):
             result[start : start + _BATCH] = _unit(_sublinear(counts[start : start + _BATCH]) @ word_vectors)
@@ -200,9 +201,9 @@ class LSAModel:
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a question; zeros if it has no known word. Raises NotFittedError."""
+        """Return the vector of a question, or zeros if the question has no known word. Raises NotFittedError."""
         model = self._model
-        # One text needs no sparse matrix: importing scipy takes longer than everything else in a first question.
+        # One text needs no sparse matrix. Importing scipy would be the slowest part of a first question.
         counts: defaultdict[int, float] = defaultdict(float)
         for term, count in zip(*_terms(self._analyzer, model.has_topics, text), strict=True):
             counts[model.words[term]] += count
@@ -215,7 +216,9 @@ class LSAModel:
         return bool(self.vectors([text]).any())
 
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
-        """Count each term in each text: len(texts) × (len(words) + 1), unknown ones in the last column."""
+        """Count each term in each text. The result is len(texts) × (len(words) + 1), with unknown terms in the last
+        column.
+        """
         from scipy.sparse import csr_matrix
 
         slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))
@@ -260,9 +263,11 @@ class LSAModel:
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
-        """Load a model from a file written by :meth:`save`, by its path or opened; it gives the same vectors.
+        """Load a model from a file written by :meth:`save`, passed as a path or an open file. It gives the same
+        vectors.
 
-        Raises FileNotFoundError, and StoreError for a file that is damaged, not a model, or made by another version.
+        Raises FileNotFoundError if there is no file, and StoreError if it is damaged, not a model, or written by
+        another version.
         """
         try:
             with np.load(path, allow_pickle=False) as content:
@@ -289,7 +294,9 @@ class LSAModel:
 
 
 class _IndexedTerms(NamedTuple):
-    """Distinct terms of some texts; for each text, the indices of its terms and their counts; the texts' lengths."""
+    """Distinct terms of some texts, the indices and counts of the terms in each text, and the number of terms in each
+    text.
+    """
 
     terms: list[str]
     places: NDArray[np.int32]
@@ -309,7 +316,8 @@ def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _In
 
 
 def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], list[float]]:
-    """Return the words of a text and, with ``has_topics``, their topics; and how much each of them counts.
+    """Return the words of a text and, with ``has_topics``, their topics, together with the amount that each adds to a
+    count.
 
     With ``has_topics``, common words such as "get" and their topics count less than 1.
     """
@@ -326,7 +334,7 @@ def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], 
 
 
 class _GrowingVocabulary(dict[str, int]):
-    """Word → column; a new word gets the next one."""
+    """Map from words to columns, in which a new word gets the next column."""
 
     def __missing__(self, word: str) -> int:
         self[word] = place = len(self)
@@ -334,7 +342,7 @@ class _GrowingVocabulary(dict[str, int]):
 
 
 class _WordColumns(dict[str, int]):
-    """Word → column; all unknown words share the column after the last one."""
+    """Map from words to columns, in which all unknown words share the column after the last one."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(zip(words, range(len(words)), strict=True))
@@ -347,8 +355,8 @@ class _WordColumns(dict[str, int]):
 class _FittedModel:
     """Fitted model: one row of ``halves`` per word, which includes the word's weight.
 
-    Half precision costs no quality and halves the file; sums are computed in single precision. Never changed, so that
-    threads may share it.
+    Half precision costs no quality and halves the file; sums are computed in single precision. The object is never
+    changed, so threads may share it.
     """
 
     words: _WordColumns
@@ -357,11 +365,11 @@ class _FittedModel:
 
     @cached_property
     def vectors(self) -> Floats:
-        """The rows in single precision, and a last one of zeros for unknown words."""
+        """Rows in single precision, followed by a row of zeros for unknown words."""
         return np.vstack([self.halves, np.zeros((1, DIMENSIONS))], dtype=np.float32)
 
     def vectors_of(self, columns: Collection[int]) -> Floats:
-        """Return the rows of these columns, without converting all."""
+        """Return the vectors of the words with these columns, without converting all rows."""
         places = np.fromiter(columns, np.int64, len(columns))
         is_known = places < len(self.halves)
         rows = np.zeros((len(columns), DIMENSIONS), np.float32)
@@ -383,14 +391,14 @@ class _FittedModel:
 def _most_frequent(
     counts: csr_matrix, vocabulary: _GrowingVocabulary, max_words: int
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the columns of the words in most texts, and these words."""
+    """Return the columns of the ``max_words`` words that occur in the most texts, and these words."""
     document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
     words = sorted(vocabulary, key=lambda word: (-document_counts[vocabulary[word]], word))[:max_words]
     return np.fromiter(map(vocabulary.__getitem__, words), np.int64, len(words)), words
 
 
 def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator) -> _FittedModel:
-    """Return a model of the words whose counts in each text are the columns."""
+    """Fit a model to ``counts``, which has one row per text and one column per word."""
     texts = counts.shape[0]
     document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
     weights = ((1 + np.log((1 + texts) / (1 + document_counts))) ** IDF_POWER).astype(np.float32)
@@ -405,8 +413,8 @@ def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator
 def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
     """Return the right singular vectors of the largest singular values, one per column, at most 200, largest first.
 
-    Exact for a matrix of rank up to 200 + OVERSAMPLING, blurred above. The entry farthest from 0 is made positive,
-    because the sign of an axis is arbitrary.
+    The vectors are exact for a matrix of rank up to 200 + OVERSAMPLING, and approximate for higher ranks. The entry of
+    each vector farthest from 0 is made positive, because the sign of an axis is arbitrary.
     """
     width = min(DIMENSIONS + OVERSAMPLING, *matrix.shape)
     sketch = matrix @ random.standard_normal((matrix.shape[1], width), dtype=np.float32)
@@ -416,9 +424,11 @@ def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
 
 
 def _orthonormal(block: Floats) -> Floats:
-    """Return the left singular vectors of a tall matrix, largest singular value first, without those of length 0.
+    """Return the left singular vectors of a tall matrix, largest singular value first, without vectors for singular
+    values of 0.
 
-    Computed from the eigenvectors of its small Gram matrix, which is ten times as fast here as a QR of the tall one.
+    They are computed from the eigenvectors of the small Gram matrix, which is ten times as fast here as a QR
+    decomposition.
     """
     gram = np.zeros((block.shape[1], block.shape[1]))
     for start in range(0, len(block), _BATCH):
@@ -431,14 +441,14 @@ def _orthonormal(block: Floats) -> Floats:
 
 
 def _sublinear(counts: csr_matrix) -> csr_matrix:
-    """Return the damped counts; see _damped."""
+    """Return a sparse matrix with damped counts; see :func:`_damped`."""
     sublinear = counts.copy()
     sublinear.data = _damped(sublinear.data)
     return sublinear
 
 
 def _damped(counts: Floats) -> Floats:
-    """Return 1 + ln tf for every tf of 1 and more, and smaller ones (of topics) as they are."""
+    """Return 1 + ln tf for every tf of 1 or more. Smaller values, which occur for topics, are returned unchanged."""
     return np.minimum(counts, 1) + np.log(np.maximum(counts, 1))
 
 
@@ -474,6 +484,6 @@ def _write_whole(path: Path, content: Mapping[str, Any]) -> None:
         part.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # makes the new name durable, too
+        os.fsync(folder)  # also makes the new file name durable
     finally:
         os.close(folder)

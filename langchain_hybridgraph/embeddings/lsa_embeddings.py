@@ -8,10 +8,9 @@ from langchain_hybridgraph.embeddings.lsa import LSAModel
 
 
 class LSAEmbeddings(LSAModel, Embeddings):
-    """Vectors of 200 dimensions, learned from the indexed texts; nothing is downloaded.
+    """LangChain embedding with vectors of 200 dimensions, learned from the indexed texts. Nothing is downloaded.
 
-    The arguments, and how the vectors are computed, are those of
-    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel`.
+    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel` describes the arguments and how vectors are computed.
 
     >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
     >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])

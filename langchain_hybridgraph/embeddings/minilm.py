@@ -33,15 +33,16 @@ _FILES = (
 
 
 class ModelUnavailableError(HybridGraphError, OSError):
-    """Error: the model is not on this machine and cannot be downloaded, or its files are damaged."""
+    """Error if the model is not on this machine and cannot be downloaded, or if its files are damaged."""
 
 
 class OnnxMiniLMEmbeddings(Embeddings):
-    """Vectors of 384 dimensions and length 1 by all-MiniLM-L6-v2; the first 256 tokens of a text count.
+    """LangChain embedding with all-MiniLM-L6-v2: vectors of 384 dimensions and length 1, from the first 256 tokens of a
+    text.
 
-    The model is Chroma's own (``ONNXMiniLM_L6_V2``): onnxruntime, no torch. Chroma downloads it once (80 MB) when it is
-    first needed; creating this object costs nothing. The vectors are those of Chroma's default embedding function, so
-    they fit its collections.
+    The model is run by Chroma's ``ONNXMiniLM_L6_V2``, with onnxruntime and without torch. Chroma downloads it once (80
+    MB) when it is first needed; creating this object downloads nothing. The vectors equal the vectors of Chroma's
+    default embedding function, so they can be used with its collections.
 
     ``batch_size`` is the number of texts that the model processes at a time. Any number of threads may embed. A forked
     child and a pickled copy load the model again. Embedding raises ModelUnavailableError if the model is not available.
@@ -60,7 +61,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
         self._process = os.getpid()
 
     def __reduce__(self) -> tuple[partial[OnnxMiniLMEmbeddings], tuple[()]]:
-        """Return the settings, which are all that is pickled."""
+        """Pickle only the settings, not the model."""
         return partial(OnnxMiniLMEmbeddings, batch_size=self.batch_size), ()
 
     def __repr__(self) -> str:
@@ -74,7 +75,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     @staticmethod
     def is_cached() -> bool:
-        """Return whether the model is on this machine, so that no network is needed."""
+        """Return whether the model is on this machine and can be used without a network."""
         folder = OnnxMiniLMEmbeddings.folder()
         return all((folder / file).exists() for file in _FILES)
 
@@ -82,7 +83,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
     def is_available(timeout: float = 5.0) -> bool:
         """Return whether the model is on this machine, or its server answers within ``timeout`` seconds.
 
-        Downloads nothing. A name lookup cannot be interrupted, so it may continue in a daemon thread.
+        Nothing is downloaded. A name lookup cannot be interrupted, so it may continue in a daemon thread.
         """
         if OnnxMiniLMEmbeddings.is_cached():
             return True
@@ -94,7 +95,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
         return has_answer.is_set()
 
     def load(self) -> None:
-        """Prepare the model now instead of with the first text. Raises ModelUnavailableError."""
+        """Load the model now, instead of when the first text is embedded. Raises ModelUnavailableError."""
         if self._process != os.getpid():
             self._process, self._loading = os.getpid(), threading.Lock()
             keep_alive_forever(self.__dict__.pop("_ready", None))
@@ -109,7 +110,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
         self.load()
         by_length = sorted(
             range(len(texts)), key=lambda place: len(texts[place])
-        )  # so that a batch needs little padding
+        )  # sorted by length, so that a batch needs little padding
         for start in range(0, len(texts), self.batch_size):
             places = by_length[start : start + self.batch_size]
             result[places] = self._embed([texts[place] for place in places])
@@ -126,9 +127,9 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     @cached_property
     def _ready(self) -> Any:
-        """Open Chroma's function with tokenizer and model; texts are padded to the longest in a batch.
+        """Return Chroma's function with tokenizer and model, changed to pad texts to the longest one in a batch.
 
-        Chroma pads every text to 256 tokens: the vectors are the same, but a question takes 87 ms instead of 11.
+        Chroma pads every text to 256 tokens, which gives the same vectors but takes 87 ms for a question instead of 11.
         """
         cached = self.is_cached()
         try:
@@ -140,7 +141,9 @@ class OnnxMiniLMEmbeddings(Embeddings):
         return function
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the mean of the tokens' vectors, scaled to length 1, as sentence-transformers defines this model."""
+        """Return the mean of the token vectors of each text, scaled to length 1, as sentence-transformers defines this
+        model.
+        """
         tokens = self._ready.tokenizer.encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
         ids = np.array([token.ids for token in tokens], np.int64)
         mask = np.array([token.attention_mask for token in tokens], np.int64)
@@ -158,7 +161,7 @@ def _chromas() -> Any:
 
 
 def _probe(url: str, timeout: float, has_answer: threading.Event) -> None:
-    import httpx  # Chroma downloads with it, so proxies and certificates are the same
+    import httpx  # Chroma uses httpx for downloads, so proxies and certificates are the same
 
     try:
         if httpx.head(url, timeout=timeout).is_success:

@@ -1,4 +1,4 @@
-"""Names of embeddings, and embeddings by name."""
+"""Embeddings by name, and names of embeddings."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ _EXPECTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Em
 
 
 def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english", **options: Any) -> Embeddings:
-    """Return an embedding: an object as it is, "lsa", "minilm", "auto", or the result of a factory.
+    """Return an embedding for "lsa", "minilm", "auto" or the name of a factory. An embedding object is returned
+    unchanged.
 
-    A factory "package.module:name" (a class or a function, possibly nested: "package.module:Class.name") is called with
-    ``options``, and so are the two built-in ones. ``language`` is LSA's. Raises ConfigurationError.
+    A factory is named "package.module:name" and is a class or a function, possibly nested
+    ("package.module:Class.name"). The factory, or the class of a built-in embedding, is called with ``options``.
+    ``language`` is used only by LSA. Raises ConfigurationError for a name that cannot be resolved.
 
     >>> resolve_embedding("lsa", language="german")
     LSAEmbeddings(language='german', not fitted)
@@ -49,8 +51,9 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
 def choose_embedding(spec: str = "auto") -> tuple[str, str]:
     """Return the name of the embedding to use, and one line that begins with the name and gives the reason.
 
-    "auto" becomes "minilm" if the model is on this machine or can be downloaded, which is then done, else "lsa"; any
-    other name stays. Raises ConfigurationError for an invalid name.
+    "auto" becomes "minilm" if the model is on this machine or can be downloaded, in which case it is downloaded now.
+    Otherwise, "auto" becomes "lsa". Any other name is returned unchanged. Raises ConfigurationError for an invalid
+    name.
 
     >>> choose_embedding("lsa")
     ('lsa', 'lsa: fitted to the texts themselves, as requested')
@@ -68,9 +71,10 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
 
 
 def embedding_name(embedding: Embeddings) -> str:
-    """Return a name that stays the same as long as the model does, which an index records of its embedding.
+    """Return the name that an index records for its embedding. It stays the same as long as the model stays the same.
 
-    "lsa", "minilm", else class and model, if the object has it. A cache in front of a model has the model's name.
+    The name is "lsa", "minilm", or the class together with the name of its model, if it has one. A cache in front of a
+    model has the name of the model.
 
     >>> embedding_name(LSAEmbeddings())
     'lsa'
@@ -111,8 +115,8 @@ def _check_spec(spec: Any, options: dict[str, Any]) -> str:
 
 
 def imported_factory(spec: str, what: str = "embedding") -> Any:
-    """Import the object that "package.module:factory" names; raises ConfigurationError if that fails or it is not
-    callable.
+    """Import the object named "package.module:factory". Raises ConfigurationError if the import fails or the object is
+    not callable.
 
     >>> imported_factory("langchain_core.embeddings:DeterministicFakeEmbedding")
     <class 'langchain_core.embeddings.fake.DeterministicFakeEmbedding'>

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from langchain_hybridgraph.text.analyzer import Analyzer
 
-# The first character of a topic's name; no word of a text begins with it.
+# First character of a topic's name. No word of a text begins with it.
 TOPIC = "#"
 # The topic of words such as "get" and "day", which say little about what a text is about.
 COMMON = f"{TOPIC}common"
